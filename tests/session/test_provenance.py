@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
 
 UNTRAINED = "untrained: random weights, seed 123"
-BARE = {"projection": Projection.NONE, "output_projection": False, "heads": 1}
+BARE: dict[str, Any] = {"projection": Projection.NONE, "output_projection": False, "heads": 1}
 ONES = NumberMatrix.of(np.ones((3, 2)))
 NAMES = ("W_query", "W_key", "W_value")
 
@@ -151,7 +151,7 @@ def test_the_window_shows_it_and_a_changed_seed() -> None:
 
 
 def test_weights_of_a_file_are_named_after_it(tmp_path: Path) -> None:
-    arrays = {f"{name}.weight": np.ones((2, 3), np.float32) for name in NAMES}
+    arrays: dict[str, Any] = {f"{name}.weight": np.ones((2, 3), np.float32) for name in NAMES}
     np.savez(tmp_path / "mine.npz", **arrays)
     saved, _ = open_as_document(tmp_path / "mine.npz", Document())
     assert provenance(run_of(saved.document, None)).startswith("weights from mine.npz")

@@ -12,8 +12,8 @@ from tests.support.small_runs import a_run
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.spec import BooleanMatrix, Route
 from visualizer.features.cell.presenter import CELL
-from visualizer.features.head_scatter.presenter import present_scatter
-from visualizer.features.head_table.presenter import present_heads
+from visualizer.features.head_scatter.presenter import SCATTER, present_scatter
+from visualizer.features.head_table.presenter import HEADS, present_heads
 from visualizer.features.layer_overview.presenter import present_layers
 from visualizer.features.line_view.presenter import LINES
 from visualizer.features.playback.step_captions import step_caption
@@ -110,6 +110,25 @@ def test_measures_of_heads_are_of_weights_before_dropout_and_say_so() -> None:
     assert "before dropout" in layers.note
 
 
+def test_panes_name_the_stage_as_soon_as_dropout_is_on() -> None:
+    words = "a b a b a b"
+    without = a_run(words)
+    shown: dict[str, Any] = {
+        "pinned": Cell("weights", PLACE),
+        "panes": frozenset({LINES_PANE, "Scatter", "Heads"}),
+    }
+    before = screen_of(without, **shown)
+    run = a_run(words, previous=without, dropout=0.5, own_kept=KEPT)
+    assert run.trace.holding("weights") is without.trace.holding("weights")  # which is reused
+    after = present(Document(), View(**shown), run, None, False, before)
+    lines, scatter, heads = after.panel(LINES), after.panel(SCATTER), after.panel(HEADS)
+    assert lines
+    assert heads
+    assert lines.qualifier == scatter.qualifier == "before dropout"
+    assert lines.notes[0].endswith("before dropout")
+    assert "before dropout" in heads.lead
+
+
 @pytest.mark.parametrize("stage", ["unmasked", "zeroed", "weights"])
 def test_weights_around_the_mask_name_it(stage: str) -> None:
     run = a_run(route=Route.AFTER_RENORMALISED)
@@ -120,7 +139,7 @@ def test_weights_around_the_mask_name_it(stage: str) -> None:
 
 def test_nothing_is_added_where_there_is_one_stage_of_weights() -> None:
     screen = screen_of(a_run(), hovered=Cell("weights", PLACE))
-    weights, panel, lines = (screen.panel(each) for each in (TOKENS, CELL, LINES))
+    weights, panel, lines = screen.panel(TOKENS), screen.panel(CELL), screen.panel(LINES)
     assert weights.weights
     assert panel
     assert lines

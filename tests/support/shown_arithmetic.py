@@ -88,8 +88,9 @@ def cell_faults(panel: CellPanel, dtype: str = "float32") -> list[str]:
         is_near |= not np.isfinite(result) and not np.isfinite(values).all()
     elif left:
         rounded = 2 * sum(map(rounding, left.strip().split(" ÷ ")))
-        near = pytest.approx(evaluate_text(right), rel=rounded, abs=1e-4, nan_ok=True)
-        is_near = evaluate_text(left) == near or rounded > 0.5
+        result = evaluate_text(left)
+        is_near = result == pytest.approx(evaluate_text(right), rel=rounded, abs=1e-4, nan_ok=True)
+        is_near |= rounded > 0.5
     else:
         (chosen,) = [term for term in panel.terms if term.chosen] or panel.terms
         is_near = chosen.value == right

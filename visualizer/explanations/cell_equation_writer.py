@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SHOWN_TERMS = 4
 
-# e to the power of more than this does not fit into float32, and of less than its negative is 0.
+# e to the power of more than this does not fit into float32, and of its negative is almost 0.
 MOST_EXPONENT = 88.0
 SHOWN_SHIFTED = 2
 

@@ -30,7 +30,7 @@ def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:
     from visualizer.models.lab_transformer import LabTokenizer, lab_transformer
 
     found = find_lab_model(path)
-    about, file = found.about, found.weights
+    about, file, step = found.about, found.weights, found.snapshot_step
     try:
         check_room_to_read(about.settings, len(about.tokens), COPIES_OF_CHECKPOINT)
         trained = build(about.settings, len(about.tokens)).eval()
@@ -38,7 +38,6 @@ def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:
             step, _ = read_checkpoint_weights(file, trained)
         else:
             read_weights(file, trained)
-            step = found.snapshot_step
     except InputError as refused:
         raise InputError("model", refused.sentence) from refused
     model = lab_transformer(trained)

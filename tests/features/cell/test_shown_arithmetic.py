@@ -53,7 +53,7 @@ def test_terms_lead_to_the_number(case: Case) -> None:
 
 # ------------------------------------------------------------------------ sizes of 1
 
-ONE = {"heads": 1, "d_in": 1, "d_out": 1, "most_tokens": 1}
+ONE: dict[str, Any] = {"heads": 1, "d_in": 1, "d_out": 1, "most_tokens": 1}
 ONE_OF_EACH = st.one_of(cases(**ONE), cases(**ONE, block=Block.PRE_NORM, d_ff=1))
 
 
@@ -141,7 +141,7 @@ def test_what_is_subtracted_is_the_score_and_not_a_result() -> None:
 def test_a_line_whose_exponentials_would_all_be_0_shows_what_is_subtracted() -> None:
     inputs = NumberMatrix.of(np.array([[-3.0], [3.0], [3.001]]))
     mask = BooleanMatrix.of(np.array([[0, 1, 1], [1, 1, 1], [1, 1, 1]]))
-    sizes = {"d_in": 1, "d_out": 1, "temperature": 0.01}
+    sizes: dict[str, Any] = {"d_in": 1, "d_out": 1, "temperature": 0.01}
     run = a_run("a b c", own_input=inputs, mask=Mask.OWN, own_mask=mask, **sizes, **PLAIN)
     assert max(scores_of(run, 0)) < -800
     shown = "".join(part.text for part in line_of(run, "weights", 0, 1).parts)

@@ -190,7 +190,8 @@ def present_scatter(
     shown = frozenset((layer, head) for head in resolved.heads)
     map_name = resolved.view.colouring.sequential
     retrieval = known_retrieval(resolved)
-    made_of = (measures, options, shown, map_name, resolved.leading, retrieval, *said)
+    qualifier = run.trace.weights_qualifier(run.trace.attention)
+    made_of = (measures, options, shown, map_name, resolved.leading, retrieval, qualifier, *said)
     if previous and previous.made_of == made_of:
         return previous
     answers = _answers(said, resolved)
@@ -211,7 +212,7 @@ def present_scatter(
         shown=shown,
         map_name=map_name,
         made_of=made_of,
-        qualifier=run.trace.weights_qualifier(run.trace.attention),
+        qualifier=qualifier,
     )
     return panel if panel.places else replace(panel, message=NOTHING)
 

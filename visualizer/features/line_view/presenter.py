@@ -134,7 +134,8 @@ class LineSource(Struct, frozen=True, eq=False):
     def key(self) -> tuple[Hashable, ...]:
         trace, request = self.run.trace, self.request
         held, labels = trace.seen(request.stage, request.lens), self.run.words(request.leading)
-        return held, labels, request, self.reach, self.is_covered, self.of_long
+        qualifier = trace.weights_qualifier(request.stage)
+        return held, labels, request, qualifier, self.reach, self.is_covered, self.of_long
 
     def is_awaited_after(self, previous: LinePanel) -> bool:
         """Whether lines of a long text are to be read, and some of the same stage are shown."""
