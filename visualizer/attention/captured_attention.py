@@ -172,7 +172,8 @@ class CapturedAttention(Struct, frozen=True):
     numbers : bytes
         In the machine's byte order and C order (last axis fastest).
     query_tokens, key_tokens : tuple of str
-        One per query and one per key; empty where the file has none.
+        One per query and one per key; empty where the file has none. If only the keys have tokens
+        and there are more of them, the queries are the last of these: a step with cached keys.
     vectors : CapturedVectors or None
         What the weights come from, where it is known.
     patches : ImagePatches or None
@@ -226,8 +227,13 @@ class CapturedAttention(Struct, frozen=True):
         return self.queries == self.keys
 
     @property
+    def is_continuation(self) -> bool:
+        """Whether the queries are the last of the keys, as in a step with cached keys."""
+        return self.queries < self.keys and bool(self.key_tokens) and not self.query_tokens
+
+    @property
     def has_other_keys(self) -> bool:
-        """Whether keys are of other tokens than queries, as where a decoder reads an encoder."""
+        """Whether keys are of other tokens than queries, or of more."""
         own = self.key_tokens and self.key_tokens != self.query_tokens
         return not self.is_square or bool(own)
 

@@ -89,10 +89,15 @@ class HeadMeasures(Struct, frozen=True, eq=False):
 ) = range(11)  # fmt: skip
 AFTER_EQUAL = ((INDUCTION, 1), (DUPLICATE, 0))
 """The columns of equal tokens, and how far after them the keys are."""
+OF_ONE_TEXT = (DISTANCE, OWN, PREVIOUS, INDUCTION, DUPLICATE)
+"""The columns that need the positions of queries among the keys."""
 
 
 def measure(
-    weights: Tensor, lengths: tuple[int, ...], texts: Texts = (), values: Tensor | None = None
+    weights: Tensor,
+    lengths: tuple[int, ...],
+    texts: Texts | None = None,
+    values: Tensor | None = None,
 ) -> HeadMeasures:
     """Measure every head of every text, as many at a time as take little memory.
 
@@ -102,14 +107,15 @@ def measure(
         [..., head, query, key]; of a padded batch [..., text, head, query, key].
     lengths : tuple of int
         Tokens of each text without padding; empty where nothing is padded.
-    texts : tuple of tuple of str
-        The tokens of each text, for induction and duplicates; empty where they are not known.
+    texts : tuple of tuple of str, optional
+        The tokens of each text's keys, of which the queries are the last, for induction and
+        duplicates; empty where the keys are of another text, None where tokens are not known.
     values : Tensor, optional
         [..., head, key, d_value], of the same leading axes as the weights.
     """
     *leading, heads, queries, keys = weights.shape
     norms = None if values is None else values.norm(dim=-1)  # … head key
-    text_numbers = _TextNumbers(texts if queries == keys else ())
+    first, text_numbers = first_query((queries, keys), texts), _TextNumbers(texts or ())
     means = weights.new_empty((*leading, heads, READS + 1))  # … text head measure
     several = max(1, CELLS // (queries * keys))
     for place in np.ndindex(*leading):
@@ -122,15 +128,31 @@ def measure(
                 own.new_zeros((len(own), real, HAS_LENGTH + 1)),
                 text_numbers.at(place),
                 None if norms is None else norms[place][some],
-                is_square=queries == keys,
+                first,
             )
     return _as_arrays(means)
+
+
+def first_query(sides: tuple[int, int], texts: Texts | None) -> int | None:
+    """Return the position of the first query among the keys; None where these are of another text.
+
+    Parameters
+    ----------
+    sides : tuple of int
+        Numbers of queries and keys.
+    texts : tuple of tuple of str, optional
+        As for `measure`.
+    """
+    queries, keys = sides
+    if texts is None:
+        return 0 if queries == keys else None
+    return keys - queries if texts and queries <= keys else None
 
 
 def measure_by_bands(
     held: BlockwiseTensor,
     lengths: tuple[int, ...],
-    texts: Texts = (),
+    texts: Texts | None = None,
     norms: Tensor | None = None,
     progress: Progress = no_progress,
 ) -> HeadMeasures:
@@ -144,7 +166,7 @@ def measure_by_bands(
         Called with the number of rows that are measured, and that of all.
     """
     *leading, heads, queries, keys = held.shape
-    text_numbers = _TextNumbers(texts if queries == keys else ())
+    first, text_numbers = first_query((queries, keys), texts), _TextNumbers(texts or ())
     of_place = [lengths[place[-1]] if lengths else queries for place in np.ndindex(*leading)]
     done, rows = 0, heads * sum(of_place)
     means = held.zeros((*leading, heads, READS + 1))
@@ -156,7 +178,7 @@ def measure_by_bands(
                 held.zeros((1, real, HAS_LENGTH + 1)),
                 text_numbers.at(place),
                 None if norms is None else norms[own][None],
-                is_square=queries == keys,
+                first,
             )[0]
             done += real
     progress(rows, rows)
@@ -210,6 +232,7 @@ def measure_uniform(
     queries: int,
     text: tuple[str, ...] = (),
     norms: np.ndarray | None = None,
+    first: int | None = 0,
 ) -> HeadMeasures:
     """Return the measures of one head that reads every allowed key alike.
 
@@ -224,6 +247,8 @@ def measure_uniform(
     norms : numpy.ndarray, optional
         The lengths of the values of some heads, [head, key]. The measure that needs them is the
         mean over these heads, each with its own values.
+    first : int or None
+        Position of the first query among the keys; None where these are of another text.
 
     Returns
     -------
@@ -236,16 +261,18 @@ def measure_uniform(
     found[ENTROPY] = np.log2(counts)
     found[FIRST] = allowed[reads, 0] / counts
     found[LARGEST] = 1 / counts
-    if allowed.shape[0] == allowed.shape[1]:
-        found[DISTANCE] = [_distances(allowed[query], query) for query in reads.tolist()] / counts
-        found[OWN] = allowed[reads, reads] / counts
-        found[PREVIOUS] = np.where(reads > 0, allowed[reads, reads - 1] / counts, math.nan)
+    if first is not None:
+        own = reads + first  # positions among the keys
+        places = [*zip(reads.tolist(), own.tolist(), strict=True)]
+        found[DISTANCE] = [_distances(allowed[row], query) for row, query in places] / counts
+        found[OWN] = allowed[reads, own] / counts
+        found[PREVIOUS] = np.where(own > 0, allowed[reads, own - 1] / counts, math.nan)
         numbers = _numbered(text)
         if numbers is not None:
             for column, after in AFTER_EQUAL:
                 found[column] = [
-                    _allowed_after_equal(allowed[one], numbers, one, after)
-                    for one in reads.tolist()
+                    _allowed_after_equal(allowed[row], numbers, query, after)
+                    for row, query in places
                 ]
                 found[column] /= counts
     means = [_mean(row[~np.isnan(row)]) for row in found[:READS]]
@@ -259,10 +286,11 @@ def measure_uniform_in_ranges(
     text: tuple[str, ...] = (),
     norms: np.ndarray | None = None,
     progress: Progress = no_progress,
+    first: int | None = 0,
 ) -> HeadMeasures:
     """Return what `measure_uniform` returns where each query may read a range of keys.
 
-    No matrix of queries and keys is made. The queries are the keys.
+    No matrix of queries and keys is made. There are as many queries as keys.
 
     Parameters
     ----------
@@ -272,6 +300,8 @@ def measure_uniform_in_ranges(
         As for `measure_uniform`.
     progress : callable
         Called before each head of the lengths, as done with nothing: it may end the work.
+    first : int or None
+        None where the keys are of another text.
     """
     reads = np.flatnonzero(ranges[0] < ranges[1])
     starts, stops = (ends[reads].astype(np.int64) for ends in ranges)
@@ -292,6 +322,8 @@ def measure_uniform_in_ranges(
         for column, behind_equal in AFTER_EQUAL:
             found[column] = _in_ranges_after_equal(numbers, reads, starts, stops, behind_equal)
             found[column] /= counts
+    if first is None:
+        found[[*OF_ONE_TEXT]] = math.nan
     means = [_mean(row[~np.isnan(row)]) for row in found[:READS]]
     if norms is not None and len(reads):
         means[VALUE_WEIGHTING] = _value_weighting_in_ranges(starts, stops, norms, progress)
@@ -420,8 +452,7 @@ def _measured(
     found: Tensor,
     numbers: np.ndarray | None,
     norms: Tensor | None,
-    *,
-    is_square: bool,
+    first: int | None,
 ) -> Tensor:
     """Measure some heads, a band of rows after another.
 
@@ -433,6 +464,8 @@ def _measured(
         The tokens, equal ones alike.
     norms : Tensor or None
         The lengths of the values, [head, key].
+    first : int or None
+        Position of the first query among the keys; None where these are of another text.
 
     Returns
     -------
@@ -442,26 +475,27 @@ def _measured(
     tokens = None if numbers is None else found.new_tensor(numbers.tolist()).int()
     for band in bands:
         rows = found[:, band.queries.start : band.queries.stop]
-        _of_band(band, rows, is_square=is_square)
+        _of_band(band, rows, first)
         if norms is not None:
             _value_weighting(band, norms, rows)
         if tokens is not None:
             for column, after in AFTER_EQUAL:
-                rows[..., column] = _after_equal(band, tokens, after)
-    means = _means(found)
-    if not is_square:  # queries and keys are not the same tokens
-        means[:, [DISTANCE, OWN, PREVIOUS]] = math.nan
+                rows[..., column] = _after_equal(band, tokens, after, first or 0)
+    means = _means(found, first or 0)
+    if first is None:
+        means[:, [*OF_ONE_TEXT]] = math.nan
     for column, after in AFTER_EQUAL:
-        if numbers is None:
+        if numbers is None or first is None:
             means[:, column] = math.nan
             continue
-        has_any = found.new_tensor(_has_equal(numbers, after)[: found.shape[1]].tolist())
+        of_queries = slice(first, first + found.shape[1])
+        has_any = found.new_tensor(_has_equal(numbers, after)[of_queries].tolist())
         means[:, column] = _mean_where(found[..., column], has_any * found[..., READS])
     means[:, VALUE_WEIGHTING] = _mean_where(found[..., VALUE_WEIGHTING], found[..., HAS_LENGTH])
     return means
 
 
-def _of_band(band: Band, found: Tensor, *, is_square: bool) -> None:
+def _of_band(band: Band, found: Tensor, first_query: int | None) -> None:
     """Measure each query of a band, except by equal tokens and values."""
     weights, queries, keys = band.weights, band.queries, band.keys
     is_zero = weights.eq(0)
@@ -473,12 +507,13 @@ def _of_band(band: Band, found: Tensor, *, is_square: bool) -> None:
     found[..., READS] = is_zero.all(-1).logical_not()
     if keys.start == 0:
         found[..., FIRST] = weights[..., 0]
-    if is_square:
-        places = weights.new_ones(max(queries.stop, keys.stop)).cumsum(0)
-        rows, columns = places[queries.start : queries.stop], places[keys.start : keys.stop]
+    if first_query is not None:
+        start, stop = queries.start + first_query, queries.stop + first_query
+        places = weights.new_ones(max(stop, keys.stop)).cumsum(0)
+        rows, columns = places[start:stop], places[keys.start : keys.stop]
         found[..., DISTANCE] = (rows[:, None] - columns).abs_().mul(weights).sum(-1)
         for column, before in ((OWN, 0), (PREVIOUS, 1)):
-            offset = queries.start - keys.start - before
+            offset = start - keys.start - before
             cells = weights.diagonal(offset, -2, -1)
             first = max(0, -offset)
             found[:, first : first + cells.shape[1], column] = cells
@@ -496,15 +531,17 @@ def _value_weighting(band: Band, norms: Tensor, found: Tensor) -> None:
     found[..., HAS_LENGTH] = has_length
 
 
-def _after_equal(band: Band, tokens: Tensor, after: int) -> Tensor:
+def _after_equal(band: Band, tokens: Tensor, after: int, first_query: int) -> Tensor:
     """Return each query's weight on keys so far after earlier occurrences of its token.
 
     Parameters
     ----------
     after : int
         0 for the occurrences of the query's token themselves, 1 for what followed them.
+    first_query : int
+        Position of the first query of all among the keys.
     """
-    queries = band.queries
+    queries = range(band.queries.start + first_query, band.queries.stop + first_query)
     first = max(band.keys.start, after)
     stop = min(band.keys.stop, queries.stop)  # later keys are later than all of the band's queries
     keys = range(first, max(first, stop))
@@ -531,11 +568,12 @@ def _mean_where(values: Tensor, counts: Tensor) -> Tensor:
     return values.where(is_counted, 0).sum(-1) / is_counted.sum(-1)
 
 
-def _means(found: Tensor) -> Tensor:
+def _means(found: Tensor, first_query: int) -> Tensor:
     """Return the means over the queries with nonzero weights, and the number of these."""
     found, reads = found[..., : READS + 1], found[..., READS]
     sums = (found * reads[..., None]).sum(-2)  # a row without weights is all zeros
     means = sums / reads.sum(-1, keepdim=True)
-    means[:, PREVIOUS] = sums[:, PREVIOUS] / reads[:, 1:].sum(-1)
+    have_previous = reads if first_query else reads[:, 1:]
+    means[:, PREVIOUS] = sums[:, PREVIOUS] / have_previous.sum(-1)
     means[:, READS] = sums[:, READS]
     return means

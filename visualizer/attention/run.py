@@ -89,6 +89,11 @@ class Run(Struct, frozen=True, eq=False):
         is_key = axis == "key" and self.key_tokens
         return self.key_tokens if is_key else self.texts[self.trace.at("text", leading)]
 
+    def number(self, at: int, axis: str) -> int:
+        """Return the number of a token, from 1: queries are counted among the keys."""
+        is_later = axis == "query" and self.is_continuation
+        return at + 1 + (len(self.key_tokens) - len(self.texts[0]) if is_later else 0)
+
     def labels(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
         """Return the tokens as `words`, of an image's patches their rows and columns alone."""
         words = self.words(leading, axis)
@@ -113,8 +118,15 @@ class Run(Struct, frozen=True, eq=False):
         return not self.key_tokens or (self.key_tokens,) == self.texts
 
     @property
+    def is_continuation(self) -> bool:
+        """Whether the queries are the last of the keys, as in a step with cached keys."""
+        return self.captured is not None and self.captured.is_continuation
+
+    @property
     def compared_texts(self) -> Texts:
-        """The tokens by which queries and keys can be compared; none where they differ."""
+        """The tokens of the keys, of which queries are the last; none where those are of others."""
+        if self.is_continuation:
+            return (self.key_tokens,)
         return self.texts if self.has_same_keys else ()
 
     @property

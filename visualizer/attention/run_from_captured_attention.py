@@ -65,8 +65,9 @@ def captured_run(
     previous : Run, optional
         An earlier run, whose trace is reused if it has the same numbers.
     """
-    queries = query_tokens or captured.query_tokens or position_labels(captured.queries)
     keys = key_tokens or captured.key_tokens
+    own = keys[-captured.queries :] if captured.is_continuation else captured.query_tokens
+    queries = query_tokens or own or position_labels(captured.queries)
     if not keys:
         keys = queries if captured.is_square else position_labels(captured.keys)
     trace, notices = _kept(captured, previous) or _made(captured)

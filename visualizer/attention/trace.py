@@ -16,6 +16,7 @@ from visualizer.attention.captured_attention import LayerMask, with_mask
 from visualizer.attention.head_measurement import HeadMeasurement
 from visualizer.attention.head_measures import (
     HeadMeasures,
+    first_query,
     keys_read,
     measure,
     measure_by_bands,
@@ -51,7 +52,7 @@ LeadingIndex = tuple[int, ...]
 class _TextsKey:
     """Texts as a part of keys: to hash 100,000 tokens takes as long as to show a pane."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: Texts | None) -> None:
         self.texts, self._hash = texts, hash(texts)
 
     def __hash__(self) -> int:
@@ -116,7 +117,7 @@ class Trace:
         """The stages' names, in order."""
         self._rows = dict(zip(self.names, stages, strict=True))
         self._held = dict(held)
-        self._texts_key = _TextsKey(())
+        self._texts_key = _TextsKey(None)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Copy and pickle the numbers, without what was cached of them; they return to the CPU.
@@ -403,7 +404,7 @@ class Trace:
         return self._held[stage].limits()
 
     def measured(
-        self, stage: str, texts: Texts = (), progress: Progress = no_progress
+        self, stage: str, texts: Texts | None = None, progress: Progress = no_progress
     ) -> HeadMeasures:
         """Return the measures of each head of a stage of weights.
 
@@ -412,8 +413,9 @@ class Trace:
 
         Parameters
         ----------
-        texts : tuple of tuple of str
-            The tokens of each text, for induction; empty where queries and keys differ.
+        texts : tuple of tuple of str, optional
+            The tokens of each text's keys, of which the queries are the last; empty where keys are
+            of another text, None where the tokens are not known.
         progress : callable
             Called while a stage is measured block by block.
         """
@@ -432,12 +434,12 @@ class Trace:
         measures: HeadMeasures = kept_with(values, held, self._measures_key(texts), made)
         return measures
 
-    def is_measured(self, stage: str, texts: Texts = ()) -> bool:
+    def is_measured(self, stage: str, texts: Texts | None = None) -> bool:
         """Whether `measured` has its numbers at once, or soon: those of a stage that is held."""
         held, values = self._held[stage], self._held.get("values")
         return not held.is_blockwise or is_kept_with(values, held, self._measures_key(texts))
 
-    def head_measurement(self, stage: str, texts: Texts = ()) -> HeadMeasurement:
+    def head_measurement(self, stage: str, texts: Texts | None = None) -> HeadMeasurement:
         """Return how far `measured` has come with a stage, for who shows that."""
         key = "measurement", *self._measures_key(texts)
         found: HeadMeasurement = kept_with(
@@ -445,7 +447,7 @@ class Trace:
         )
         return found
 
-    def _measures_key(self, texts: Texts) -> tuple[Hashable, ...]:
+    def _measures_key(self, texts: Texts | None) -> tuple[Hashable, ...]:
         key = self._texts_key  # the worker may ask for other texts meanwhile
         if key.texts is not texts:
             key = self._texts_key = _TextsKey(texts)
@@ -455,7 +457,7 @@ class Trace:
         self,
         stage: str,
         leading: LeadingIndex,
-        texts: Texts = (),
+        texts: Texts | None = None,
         progress: Progress = no_progress,
     ) -> HeadMeasures:
         """Return the measures of a head that reads every allowed key of a text alike.
@@ -465,7 +467,7 @@ class Trace:
         stage's tensor, and with that of the values.
         """
         text, held, values = self.at("text", leading), self._held[stage], self._held.get("values")
-        words = texts[text] if texts else ()
+        words, first = texts[text] if texts else (), first_query(self.sides, texts)
         is_known = self.has_module or bool(self.layer_masks) or held.is_blockwise
         masking = Masking.of(self.spec_at(leading), stage) if is_known else None
 
@@ -473,16 +475,16 @@ class Trace:
             norms = self._lengths_of_values(text)
             if masking is None:
                 whole = held.tensor.detach()
-                return measure_uniform(keys_read(whole), self.tokens, words, norms)
+                return measure_uniform(keys_read(whole), self.tokens, words, norms, first)
             real = masking.lengths[text] if masking.lengths else self.tokens
             is_square = self.sides[0] == self.sides[1]
             ranges = key_ranges(masking, self.tokens, text)
             if held.is_blockwise and is_square and ranges is not None:
                 own = ranges[0][:real], ranges[1][:real]
-                return measure_uniform_in_ranges(own, words, norms, progress)
-            return measure_uniform(self.allowed(stage, leading), real, words, norms)
+                return measure_uniform_in_ranges(own, words, norms, progress, first)
+            return measure_uniform(self.allowed(stage, leading), real, words, norms, first)
 
-        key = ("uniform", masking, text, words) if masking else ("uniform", words)
+        key = ("uniform", masking, text, words, first)
         measures: HeadMeasures = kept_with(values, held, key, made)
         return measures
 

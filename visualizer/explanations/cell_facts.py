@@ -41,7 +41,7 @@ class CellFacts(Struct, frozen=True, eq=False):
     def token(self, dim: str) -> str:
         at = self.place[dim]
         kind = "place" if dim == "token" else dim
-        return f"<b>{escape(self.word(at, dim))}</b> ({kind} {at + 1})"
+        return f"<b>{escape(self.word(at, dim))}</b> ({kind} {self.run.number(at, dim)})"
 
     def word(self, at: int, dim: str = "query") -> str:
         return shorten(visible(self.run.words(self.leading, dim)[at]))

@@ -168,7 +168,7 @@ class StepValues(Struct, frozen=True, eq=False):
     def named(self, at: int, kind: str) -> str:
         """Write a token in bold, with its place where the text has the same token twice."""
         tokens = self.run.words(self.leading, kind)
-        place = f" ({kind} {at + 1})" if tokens.count(tokens[at]) > 1 else ""
+        place = f" ({kind} {self.run.number(at, kind)})" if tokens.count(tokens[at]) > 1 else ""
         return self.word(at, kind) + place
 
     @property

@@ -94,7 +94,8 @@ def head_rows(runs: Iterable[LayerRun]) -> list[dict[str, float]]:
     rows = []
     for each in runs:
         run = each.run
-        measures = run.trace.measured("weights", run.compared_texts)
+        texts = () if each.group.is_cross else run.compared_texts
+        measures = run.trace.measured("weights", texts)
         for at, layer in enumerate(each.group.layers):
             for head in range(run.trace.spec.heads):
                 place = (at, head) if run.trace.axes else (head,)

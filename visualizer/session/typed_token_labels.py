@@ -24,7 +24,7 @@ Labels = tuple[Tokens, Tokens]
 def typed_labels(document: Document) -> Labels:
     """Return the token labels typed for captured attention.
 
-    One line labels queries and keys where they are equally many; otherwise each has a line. Where
+    One line labels queries and keys of the same text; otherwise each has a line. Where
     the tokenizer yields another count, the text is split at blanks instead, as for ``[CLS]``.
 
     Returns
@@ -56,8 +56,9 @@ def _fitting(
     captured: CapturedAttention, text: str, split: Callable[[str], Tokens]
 ) -> Labels | None:
     whole = split(text)
-    if captured.is_square and len(whole) == captured.queries:
-        return whole, whole
+    is_of_one_text = captured.is_square or captured.is_continuation
+    if is_of_one_text and len(whole) == captured.keys:
+        return whole[-captured.queries :], whole
     lines = [tokens for tokens in map(split, text.splitlines()) if tokens]
     if [len(tokens) for tokens in lines] == [captured.queries, captured.keys]:
         return lines[0], lines[1]
@@ -65,10 +66,10 @@ def _fitting(
 
 
 def _needed(captured: CapturedAttention, text: str, split: Callable[[str], Tokens]) -> str:
-    if captured.is_square:
+    if captured.is_square or captured.is_continuation:
         count = len(split(text))
         typed = f"{format_count(count, 'token')} {'is' if count == 1 else 'are'} typed"
-        return f"{typed}, and {captured.queries:,} are needed; without any, places are numbered."
+        return f"{typed}, and {captured.keys:,} are needed; without any, places are numbered."
     lines = filter(None, (len(split(line)) for line in text.splitlines()))
     return (
         f"Type {format_count(captured.queries, 'token')} for the queries on one line and "

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_tensors
 
+import visualizer
 from tests.support.examples import examples
 from tests.support.tensor_files import WRITERS, attention
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.importers.numpy_files import ALWAYS_FITS, PACKED
 from visualizer.attention.importers.readers_by_suffix import read_tensor_file
+from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import AttentionSpec, Dtype
 from visualizer.errors import InputError
 
@@ -269,3 +271,25 @@ def test_what_is_no_file_is_said_to_be_none(tmp_path: Path) -> None:
     assert refusal(tmp_path / "a.csv") == (
         "“a.csv” is of no kind that can be opened. Use .npy, .npz, .safetensors, .pt, .pth, .bin."
     )
+
+
+def test_queries_are_the_last_tokens_of_one_text(tmp_path: Path) -> None:
+    array = np.full((2, 1, 3), 1 / 3, np.float32)
+    np.savez(tmp_path / "step.npz", attention=array, tokens=np.array(WORDS))
+    captured = opened(tmp_path / "step.npz")
+    assert captured.is_continuation
+    run = captured_run(captured)
+    assert (run.texts, run.key_tokens) == ((WORDS[-1:],), WORDS)
+    measures = run.trace.measured("weights", run.compared_texts)
+    np.testing.assert_allclose(measures.distance, 1, rtol=1e-6)  # (2 + 1 + 0) / 3
+    np.testing.assert_allclose(measures.previous, 1 / 3, rtol=1e-6)
+    np.savez(tmp_path / "other.npz", attention=array, key_tokens=np.array(WORDS))
+    other = captured_run(opened(tmp_path / "other.npz"))
+    assert (other.texts, other.compared_texts) == ((("1",),), ())
+    assert np.isnan(other.trace.measured("weights", other.compared_texts).distance).all()
+
+
+def test_without_tokens_it_is_said_how_a_single_query_is_numbered(tmp_path: Path) -> None:
+    np.save(tmp_path / "step.npy", np.full((2, 1, 3), 1 / 3, np.float32))
+    with pytest.warns(UserWarning, match="numbered separately"):
+        assert visualizer.load(tmp_path / "step.npy").tokens == ("1",)

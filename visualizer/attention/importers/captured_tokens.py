@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from visualizer.attention.captured_attention import position_labels
 from visualizer.attention.importers.file_contents import MOST_LETTERS
 from visualizer.attention.importers.reader_checks_and_errors import (
     as_input_errors,
@@ -25,6 +26,10 @@ BOTH = ("tokens", "words", "labels")
 QUERIES = ("query_tokens", "queries")
 KEYS = ("key_tokens", "keys")
 LONGEST = 200
+NUMBERED_APART = (
+    "Queries and keys are numbered separately, each from 1. If the queries are the last tokens of "
+    "the same text, save the tokens of the whole text as “tokens”."
+)
 
 
 def with_tokens(
@@ -32,17 +37,22 @@ def with_tokens(
 ) -> tuple[CapturedAttention, str]:
     """Add the tokens found in the file, or else beside it, to captured attention.
 
+    If there are fewer queries than keys, tokens for both are those of one text, of which the
+    queries are the last. Tokens that are named as those of the keys are of another text.
+
     Returns
     -------
     CapturedAttention
         With tokens wherever their number matches the axis.
     str
-        A sentence on tokens that do not match; empty where all do.
+        A sentence on tokens that do not match, or on how the positions are numbered; else empty.
     """
     found = texts or _beside(path)
     both, queries, keys = (_first(found, names) for names in (BOTH, QUERIES, KEYS))
     if len(found) == 1 and not (both or queries or keys):
         (both,) = found.values()
+    if keys and not queries and not both:
+        queries = position_labels(captured.queries)
     queries, keys = queries or both, keys or both
     fitting = replace(
         captured,
@@ -50,6 +60,8 @@ def with_tokens(
         key_tokens=keys if len(keys) == captured.keys else (),
     )
     has_some = bool(fitting.query_tokens or fitting.key_tokens)
+    if not (queries or keys) and captured.queries < captured.keys:
+        return fitting, NUMBERED_APART
     if has_some or not (queries or keys):
         return fitting, ""
     counts = f"{len(queries or keys):,} tokens, and there are {captured.queries:,} queries"

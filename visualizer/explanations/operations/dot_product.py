@@ -29,7 +29,7 @@ def _cell(facts: CellFacts) -> str:
 def _row(block: StepValues) -> str:
     scores = block.row()
     count, top = len(scores), LargestValue.of(scores)
-    query = f"the query of {block.word(block.at)} (query {block.at + 1})"
+    query = f"the query of {block.word(block.at)} (query {block.run.number(block.at, 'query')})"
     if count == 1:
         own = ", its own" if block.run.has_same_keys else ""
         return f"{query} meets the only key{own}: the score is {format_number(scores[0])}"

@@ -20,7 +20,8 @@ def npz(run: Run, file: BinaryIO, progress: Progress = no_progress, document: by
     """Write a run as NPZ: an array for each stage under its name, the tokens, weights and spec.
 
     Arrays of a batch have it as their first axis; the tokens are [token] or [text, token], and
-    those of captured attention [query], with ``key_tokens`` where these differ. A NUL in a
+    those of captured attention [query], with ``key_tokens`` where these are of another text. If the
+    queries are the last tokens of the keys, the tokens are those of the whole text. A NUL in a
     token is written as ␀, as numpy drops it at a token's end. The weights are
     ``parameters/`` and their names in the book's ``state_dict``; the spec is one string of JSON.
 
@@ -36,9 +37,10 @@ def npz(run: Run, file: BinaryIO, progress: Progress = no_progress, document: by
         for name in names:  # from a GPU, one stage at a time is copied
             _add(archive, name, run.trace.read(name))
             tell()
-        seen = [_without_nul(text) for text in run.texts]
+        texts = run.compared_texts if run.is_continuation else run.texts
+        seen = [_without_nul(text) for text in texts]
         _add(archive, "tokens", np.array(seen if len(seen) > 1 else seen[0]))
-        if run.key_tokens and run.key_tokens != run.texts[0]:
+        if run.key_tokens and run.key_tokens != texts[0]:
             _add(archive, "key_tokens", np.array(_without_nul(run.key_tokens)))
         for name in run.trace.parameters:
             _add(archive, f"parameters/{name}", run.trace.read(name))

@@ -209,7 +209,7 @@ def covered_cell_panel(run: Run, cell: Cell) -> CellPanel:
 
 def _heading(facts: CellFacts) -> str:
     stage, place = facts.explanation.stage, facts.place
-    parts = [f"{axis_word(dim)} {at + 1}" for dim, at in place.items()]
+    parts = [f"{axis_word(dim)} {facts.run.number(at, dim)}" for dim, at in place.items()]
     return f"{stage.title} · {', '.join(parts)}"
 
 
@@ -338,8 +338,8 @@ def aggregate_cell_panel(resolved: Resolved, cell: Cell, is_pinned: bool) -> Cel
 
 def _aggregate_heading(run: Run, cell: Cell) -> str:
     stage = run.trace.stage(cell.stage)
-    names = [axis_word(name) for name in stage.dims[-2:]]
-    places = ", ".join(f"{name} {at + 1}" for name, at in zip(names, cell.place, strict=True))
+    dims = zip(stage.dims[-2:], cell.place, strict=True)
+    places = ", ".join(f"{axis_word(dim)} {run.number(at, dim)}" for dim, at in dims)
     aggregate = "mean of heads" if cell.fold is HeadAggregate.MEAN else "largest of heads"
     return f"{stage.title} · {aggregate}, {places}"
 
@@ -363,7 +363,8 @@ def _sentence(
         return f"{which}, column {cell.place[1] + 1} of {row} is {format_number(value)}{most}."
     read = run.words(leading, "key")[cell.place[1]]
     key = f"<b>{escape(shorten(visible(read)))}</b>"
-    pair = f"{row} (query {cell.place[0] + 1})", f"{key} (key {cell.place[1] + 1})"
+    query = f"{row} (query {run.number(cell.place[0], 'query')})"
+    pair = query, f"{key} (key {cell.place[1] + 1})"
     if stage.is_weights and view.lens is WeightTransform.WITHOUT_FIRST:
         if cell.place[1] == 0:
             return f"{key} is the first token, which is left out."

@@ -320,7 +320,7 @@ def _pooled_any(allowed: np.ndarray, block: int) -> np.ndarray:
 
 
 def _measured(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
-    texts = run.texts if run.has_same_keys else ()
+    texts = run.compared_texts
     if run.trace.is_blockwise:
         return _patterns(run, leading)
     measures = run.trace.measured("weights", texts)

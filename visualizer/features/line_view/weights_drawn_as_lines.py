@@ -32,6 +32,8 @@ def why_none(run: Run) -> str:
     if "weights" not in run.trace:
         return "These are scores, and lines are drawn of weights."
     if not run.has_same_keys:
+        if run.is_continuation:
+            return "Lines need a query for each token, and here only the last tokens have one."
         return "Lines lead from a text to itself, and here queries and keys are other tokens."
     return ""
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from visualizer.attention.captured_attention import ImagePatches
+    from visualizer.attention.run import Run
     from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.view import View
@@ -168,7 +169,7 @@ def present_tokens(resolved: Resolved, cursor: CellCursor) -> TokenPanel:
         weights,
         selection.sought,
         _found(resolved.view, labels),
-        _apart(selection.role) if are_apart else note,
+        _apart(run, selection.role) if are_apart else note,
         dict(run.reading.special) if run.reading and run.has_same_keys else {},
         patches,
     )
@@ -230,7 +231,14 @@ def cell_of_token(resolved: Resolved, token: int) -> Cell | None:
     return Cell(stage, (head, token, other) if reads else (head, other, token))
 
 
-def _apart(role: TokenRole) -> str:
+def _apart(run: Run, role: TokenRole) -> str:
+    if run.is_continuation:
+        keys = "these tokens and those before them"
+        return (
+            f"These are the queries. The keys are {keys}."
+            if role is TokenRole.QUERY
+            else "These are the keys. The queries are the last of these tokens."
+        )
     here, there = ("queries", "keys") if role is TokenRole.QUERY else ("keys", "queries")
     return f"These are the {here}. The {there} are other tokens: the heatmaps show who reads whom."
 
