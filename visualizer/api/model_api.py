@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from visualizer.models.generation_with_cache import GeneratedText
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import OpenedModel
-    from visualizer.models.run_from_attention_calls import LayerGroup, LayerRun
+    from visualizer.models.run_from_attention_calls import LayerRun
+    from visualizer.models.runs_of_recorded_texts import RecordedBatch
 
 
 def open_model(
@@ -405,7 +406,9 @@ def _numbers(name: str, takes: str, parts: tuple[str, ...], given: object) -> li
 
 
 @contextmanager
-def capture(model: Any, tokens: Iterable[str] | None = None) -> Iterator[ModelAttention]:
+def capture(
+    model: Any, tokens: Iterable[str] | Iterable[Iterable[str]] | None = None
+) -> Iterator[ModelAttention]:
     """Record the attention of a transformers model that is in memory, while it runs.
 
     ::
@@ -414,49 +417,51 @@ def capture(model: Any, tokens: Iterable[str] | None = None) -> Iterator[ModelAt
             model(**inputs)
         seen["weights"]  # [layer, head, query, key]
 
-    What is read afterwards is the last run within the context, of the first text of its batch.
-    The model computes with its eager attention meanwhile.
+    If the model runs several times within the context, the last text is kept. Runs that continue
+    the same text with a cache of keys and values belong together, so that ``model.generate()``
+    gives the rows of the prompt and of all generated tokens. If a cache was filled before, there
+    are only the rows of the new tokens, which are the last of the keys, and a notice says so.
+
+    Of a batch, the first text is read, and ``seen.texts`` has all of them. Padding is left out, as
+    ``attention_mask`` marks it. The model computes with its eager attention meanwhile.
 
     Parameters
     ----------
-    tokens : iterable of str, optional
-        The labels of the tokens, instead of their numbers.
+    model : transformers.PreTrainedModel
+        Or any object that contains one: a model of PEFT, a ``SentenceTransformer``, a pipeline, a
+        module of your own, or a compiled model, which runs uncompiled meanwhile.
+    tokens : iterable of str, or iterable of those, optional
+        The labels of the tokens of the whole text, instead of their numbers; of a batch, a list
+        for each text.
 
     Raises
     ------
     InputError
-        When the model is not one of transformers, or none of its attention was computed.
+        When there is no model of transformers, or several, or none of its attention was computed.
     """
-    from visualizer.models.attention_recorder import record_attention
-    from visualizer.models.run_from_attention_calls import groups_of
+    from visualizer.models.recorded_texts import record_texts
+    from visualizer.models.runs_of_recorded_texts import RecordedBatch
+    from visualizer.models.transformers_model_within import transformers_model_within
 
-    words = (
-        None
-        if tokens is None
-        else tuple(string("tokens", word) for word in several("tokens", "a list of texts", tokens))
-    )
+    words = () if tokens is None else _token_lists(tokens)
+    own = transformers_model_within(model)
     seen = ModelAttention(())
-    with record_attention(model) as calls:
+    with record_texts(own) as recorded:
         yield seen
-    groups = groups_of([call.of_text(0) for call in calls])
-    if not groups:
-        sentence = "The model was not run, or computes no attention that could be read."
-        raise InputError("model", sentence)
-    runs = tuple(_run(group, type(model).__name__, words) for group in groups)
-    object.__setattr__(seen, "runs", runs)
-
-
-def _run(group: LayerGroup, name: str, words: tuple[str, ...] | None) -> LayerRun:
-    from visualizer.attention.captured_attention import position_labels
-    from visualizer.models.run_from_attention_calls import run_of
-
-    queries, keys = group.calls[0].weights.shape[-2:]
-    if group.is_cross:  # tokens of two texts, which one list cannot name
-        return run_of(group, name, position_labels(queries), position_labels(keys))
-    if words and len(words) != queries:
-        sentence = f"There are {len(words):,} tokens, and the model read {queries:,}."
+    batch = RecordedBatch(recorded, type(own).__name__, words)
+    if words and len(words) > max(1, len(batch)):
+        sentence = f"There are {len(words):,} lists of tokens, and {len(batch):,} texts."
         raise InputError("tokens", sentence)
-    return run_of(group, name, words or position_labels(queries))
+    object.__setattr__(seen, "runs", batch.runs(0))
+    object.__setattr__(seen, "batch", batch if len(batch) > 1 else None)
+
+
+def _token_lists(tokens: object) -> tuple[tuple[str, ...], ...]:
+    given = several("tokens", "a list of texts", tokens)
+    if given and not any(isinstance(each, str) for each in given):
+        lists = [several("tokens", "a list of texts", each) for each in given]
+        return tuple(tuple(string("tokens", word) for word in words) for words in lists)
+    return (tuple(string("tokens", word) for word in given),)
 
 
 def _attention_of(layers: LayerRun) -> Attention:
@@ -471,9 +476,11 @@ class ModelAttention:
     ``seen["weights"]`` is [layer, head, query, key], read-only, and so are the other stages that
     the model's layers have: ``seen.stages``. A model with an encoder and a decoder has several
     kinds of attention, which are read one by one: ``seen.part("encoder")``, of ``seen.parts``.
+    Of a recorded batch it is the first text; ``seen.texts`` has one of these for each.
     """
 
     runs: tuple[LayerRun, ...]
+    batch: RecordedBatch | None = None
 
     def __repr__(self) -> str:
         return f"<ModelAttention: {', '.join(map(_described, self.runs)) or 'not run yet'}>"
@@ -501,6 +508,13 @@ class ModelAttention:
     def part(self, name: str) -> ModelAttention:
         """Return the attention of one part, by its name, or a step or letters that it alone has."""
         return ModelAttention(runs_of_part(self._some(), string("name", name)))
+
+    @property
+    def texts(self) -> tuple[ModelAttention, ...]:
+        """The attention of each text of a recorded batch; only itself if there is one text."""
+        if self.batch is None:
+            return (self,)
+        return tuple(ModelAttention(self.batch.runs(at)) for at in range(len(self.batch)))
 
     @property
     def stages(self) -> tuple[str, ...]:

@@ -11,12 +11,13 @@ Two ways, and which one was taken is told with each call:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from enum import StrEnum
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import torch
 from msgspec import Struct
@@ -97,6 +98,8 @@ class AttentionCall(Struct, frozen=True, eq=False):
         What the heads hand on, edited, [batch, query, head, d_value]; None as the queries are.
     cuts : mapping
         By head, the edges that were masked beside the model's own mask.
+    is_continuation : bool
+        Whether its queries are the last tokens of its keys, of which the earlier ones were cached.
     """
 
     module: str
@@ -110,6 +113,7 @@ class AttentionCall(Struct, frozen=True, eq=False):
     arguments: dict[str, Any] = {}
     context: Tensor | None = None
     cuts: Mapping[int, HeadCut] = {}
+    is_continuation: bool = False
 
     def of_text(self, text: int) -> AttentionCall:
         """Return the part of one text of the batch."""
@@ -123,6 +127,38 @@ class AttentionCall(Struct, frozen=True, eq=False):
         return replace(self, **own)
 
 
+class CallKeeper(Protocol):
+    """Keeps the calls of the passes of a model."""
+
+    def begin(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
+        """Begin a pass of a module, by its path; ``is_model`` is False for a part of a model."""
+
+    def keep(self, call: AttentionCall) -> None:
+        """Keep a call of the pass."""
+
+    def can_have(self, weights: Tensor) -> bool:
+        """Whether weights of fewer queries than keys may be attention to cached keys."""
+
+
+class LastPass:
+    """Keeps the calls of the last pass only."""
+
+    def __init__(self) -> None:
+        self.calls: list[AttentionCall] = []
+
+    def begin(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
+        """Discard the pass before."""
+        self.calls.clear()
+
+    def keep(self, call: AttentionCall) -> None:
+        """Keep a call of the pass."""
+        self.calls.append(call)
+
+    def can_have(self, weights: Tensor) -> bool:
+        """Return False: of a cached step alone, it is not known which of the keys are cached."""
+        return False
+
+
 class _Recording:
     """What is recorded of one model, and in which of its modules the computation is."""
 
@@ -132,14 +168,12 @@ class _Recording:
         edits: ContextEdits,
         cuts: EdgeCuts,
         ranks: ModelRanks,
-        *,
-        keeps: bool,
+        keeper: CallKeeper | None,
     ) -> None:
-        self.edits, self.cuts, self.keeps = edits, cuts, keeps
-        self.ranks = ranks
+        self.edits, self.cuts, self.ranks = edits, cuts, ranks
         self.names = {module: name for name, module in model.named_modules()}
-        self.calls: list[AttentionCall] = []
         self.is_in_call = False
+        self._keeper = keeper
         self._within: list[nn.Module] = []
 
     @property
@@ -147,10 +181,12 @@ class _Recording:
         """Whether it is this thread's, and not that of another one which runs the same model."""
         return _CURRENT.get() is self
 
-    def enter(self, module: nn.Module, given: object) -> None:
+    def enter(self, module: nn.Module, given: Any, named: Any) -> None:
         if self.is_current:
-            if not self._within:  # what was recorded of the run before is not asked for
-                self.calls.clear()
+            if not self._within and self._keeper:
+                arguments = _arguments(module, given, named)
+                is_model = hasattr(module, "config") and hasattr(module, "main_input_name")
+                self._keeper.begin(self.names[module], arguments, is_model=is_model)
             self._within.append(module)
 
     def leave(self, module: nn.Module, given: object, result: object) -> None:
@@ -158,16 +194,28 @@ class _Recording:
             self._within.pop()
 
     def keep(self, call: AttentionCall) -> None:
-        if self.keeps:
-            self.calls.append(call)
+        if self._keeper:
+            self._keeper.keep(call)
 
     def keep_softmax(self, weights: Tensor) -> None:
         """Record the result of a softmax, if it is that of an attention to its own tokens."""
         owners = [module for module in self._within if not isinstance(module, nn.Softmax)]
         name = self.names[owners[-1]] if owners else ""
-        is_square = weights.ndim == 4 and weights.shape[-1] == weights.shape[-2]
-        if is_square and any(part in name for part in _TELLING):
+        if weights.ndim != 4 or not any(part in name for part in _TELLING) or not self._keeper:
+            return
+        if weights.shape[-1] == weights.shape[-2] or self._keeper.can_have(weights):
             self.keep(AttentionCall(name, RecordingMethod.SOFTMAX, weights.detach()))
+
+
+def _arguments(
+    module: nn.Module, given: tuple[Any, ...], named: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return what a module is called with, by the names of its parameters."""
+    try:
+        bound = inspect.signature(module.forward).bind_partial(*given, **named).arguments
+    except (TypeError, ValueError):  # it will fail, or its parameters are not known
+        return named
+    return {**bound, **named}
 
 
 _CURRENT: ContextVar[_Recording | None] = ContextVar("recording", default=None)
@@ -215,23 +263,42 @@ def record_attention(
     InputError
         Of ``model``, when it is not one of transformers.
     """
+    last = LastPass()
+    keeper = last if keeps else None
+    with record_calls(model, keeper, edits, cuts, watches=watches, ranks=ranks):
+        yield last.calls
+
+
+@contextmanager
+def record_calls(
+    model: nn.Module,
+    keeper: CallKeeper | None,
+    edits: ContextEdits | None = None,
+    cuts: EdgeCuts | None = None,
+    *,
+    watches: bool = True,
+    ranks: ModelRanks = ONE,
+) -> Iterator[None]:
+    """Hand every call of attention of a model to a keeper; otherwise as `record_attention`."""
     from transformers import PreTrainedModel
 
     if not isinstance(model, PreTrainedModel):
         sentence = "This is no model of transformers (no PreTrainedModel), so it is not recorded."
         raise InputError("model", sentence)
     _watch_interface()
-    recording = _Recording(model, edits or {}, cuts or {}, ranks, keeps=keeps)
+    recording = _Recording(model, edits or {}, cuts or {}, ranks, keeper)
     before = [(config, config._attn_implementation) for config in configs_of(model)]
     modules = recording.names if watches else (model,)
-    hooks = [module.register_forward_pre_hook(recording.enter) for module in modules]
+    hooks = [
+        module.register_forward_pre_hook(recording.enter, with_kwargs=True) for module in modules
+    ]
     hooks += [module.register_forward_hook(recording.leave, always_call=True) for module in modules]
     token = _CURRENT.set(recording)
     try:
         for config, _ in before:
             config._attn_implementation = EAGER
         with _SoftmaxWatch(recording) if watches else nullcontext():
-            yield recording.calls
+            yield
     finally:
         for config, implementation in before:
             config._attn_implementation = implementation

@@ -89,7 +89,7 @@ def _calls(message: Message) -> list[AttentionCall]:
             for name, array in message.arrays.items()
             if name.startswith(prefix)
         }
-        parts = {
+        parts: dict[str, Any] = {
             name: torch.from_numpy(message.arrays[key].copy())
             for name in PARTS
             if (key := f"{at}/{name}") in message.arrays

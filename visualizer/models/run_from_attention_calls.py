@@ -92,9 +92,9 @@ class LayerGroup(Struct, frozen=True, eq=False):
     @property
     def is_cross(self) -> bool:
         """Whether its queries read other tokens than their own."""
-        sides = [call.weights.shape[-2:] for call in self.calls[:1]]
-        is_square = all(queries == keys for queries, keys in sides)
-        return not is_square or any(part in self.name for part in _CROSS)
+        own = [call for call in self.calls[:1] if not call.is_continuation]
+        is_square = all(call.weights.shape[-2] == call.weights.shape[-1] for call in own)
+        return not is_square or is_named_cross(self.name)
 
 
 class LayerRun(Struct, frozen=True, eq=False):
@@ -170,6 +170,11 @@ def numbered_by_layer(calls: Sequence[CallT]) -> list[tuple[int, CallT]]:
         for place, (call, number) in enumerate(zip(family, named, strict=True)):
             numbers[id(call)] = number if is_clear and number is not None else place
     return [(numbers[id(call)], call) for call in calls]
+
+
+def is_named_cross(module: str) -> bool:
+    """Whether the path of a module says that it attends to the tokens of another text."""
+    return any(part in module for part in _CROSS)
 
 
 def _number(module: str) -> int | None:

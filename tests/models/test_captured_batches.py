@@ -1,0 +1,163 @@
+"""Texts of a captured batch have the same numbers as each alone, and no padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import visualizer
+from tests.support.examples import others_slow
+from tests.support.tiny_models import tiny_model
+from visualizer import InputError, ModelAttention
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXTS = ([5, 9, 5, 7, 9, 5, 8, 9], [6, 8, 6, 8, 6], [11, 10, 11])
+
+
+def padded(side: str, texts: Any = TEXTS) -> dict[str, torch.Tensor]:
+    longest = max(map(len, texts))
+    rows, masks = [], []
+    for text in texts:
+        some, ones = [0] * (longest - len(text)), [1] * len(text)
+        rows.append([*some, *text] if side == "left" else [*text, *some])
+        masks.append([*some, *ones] if side == "left" else [*ones, *some])
+    found = {"input_ids": torch.tensor(rows), "attention_mask": torch.tensor(masks)}
+    places = (found["attention_mask"].cumsum(-1) - 1).clamp(min=0)
+    return {**found, "position_ids": places} if side == "left" else found
+
+
+def captured(model: Any, tokens: Any = None, **given: Any) -> ModelAttention:
+    with visualizer.capture(model, tokens) as seen, torch.no_grad():
+        model(**given)
+    return seen
+
+
+def assert_same(one: ModelAttention, other: ModelAttention) -> None:
+    assert one.parts == other.parts
+    for part in one.parts:
+        mine, alone = one.part(part), other.part(part)
+        assert (mine.tokens, mine.key_tokens) == (alone.tokens, alone.key_tokens)
+        for stage in ("weights", "context") if "context" in alone.stages else ("weights",):
+            np.testing.assert_allclose(mine[stage], alone[stage], atol=1e-5)
+        for row, expected in zip(mine.heads(), alone.heads(), strict=True):
+            assert row == pytest.approx(expected, abs=1e-5, nan_ok=True)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("kind", others_slow(["mistral", "bert", "llama", "gpt2", "gptj"]))
+def test_each_text_has_the_numbers_that_it_has_alone(kind: str, side: str) -> None:
+    model = tiny_model(kind)
+    seen = captured(model, **padded(side))
+    assert len(seen.texts) == 3
+    for own, each in zip(TEXTS, seen.texts, strict=True):
+        assert_same(each, captured(model, input_ids=torch.tensor([own])))
+        padding = len(TEXTS[0]) - len(own)
+        assert any(f"{padding} of 8" in notice for notice in each.notices) == bool(padding)
+    np.testing.assert_array_equal(seen["weights"], seen.texts[0]["weights"])
+    assert any("1 of the 3" in notice for notice in seen.notices)
+
+
+def test_a_single_padded_text_is_read_without_its_padding() -> None:
+    model = tiny_model("llama")
+    alone = captured(model, input_ids=torch.tensor([TEXTS[1]]))
+    given = padded("right", (TEXTS[1], [1] * 8))
+    only = captured(model, **{name: rows[:1] for name, rows in given.items()})
+    assert_same(only, alone)
+    assert only.texts == (only,)
+    assert not any("batch" in notice for notice in only.notices)
+    assert only.runs[0].captured
+    assert only.runs[0].captured.vectors
+    assert only.runs[0].captured.vectors.mask == "causal"
+
+
+def test_generated_texts_of_a_padded_batch_are_as_those_alone() -> None:
+    model = tiny_model("mistral")
+    settings = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, "pad_token_id": 0}
+    given = {name: rows for name, rows in padded("left").items() if name != "position_ids"}
+    with visualizer.capture(model) as seen, torch.no_grad():
+        model.generate(**given, **settings)
+    for own, each in zip(TEXTS, seen.texts, strict=True):
+        with visualizer.capture(model) as alone, torch.no_grad():
+            model.generate(torch.tensor([own]), **settings)
+        assert alone["weights"].shape[-2:] == (len(own) + 3, len(own) + 3)
+        assert_same(each, alone)
+
+
+def test_a_text_that_ends_before_others_of_its_batch_has_no_rows_of_what_follows() -> None:
+    model = tiny_model("llama", sliding_window=None)
+    texts = torch.tensor([[5, 9, 5], [6, 8, 7]])
+    settings = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
+    with torch.no_grad():
+        ids = model.generate(texts, eos_token_id=[], **settings)
+        first_end = int(ids[1, 3])  # the second text ends with its first new token
+        assert first_end not in ids[0, 3:].tolist()
+        with visualizer.capture(model) as seen:
+            model.generate(texts, eos_token_id=[first_end], **settings)
+        with visualizer.capture(model) as alone:
+            model(ids[1:, :4], use_cache=False)
+    first, second = seen.texts
+    assert first["weights"].shape[-2:] == (8, 8)
+    assert_same(second, alone)
+
+
+def test_a_step_of_a_padded_batch_counts_real_positions_only() -> None:
+    model = tiny_model("mistral")
+    given = padded("left")
+    first = {name: rows[:, :-1] for name, rows in given.items()}
+    with torch.no_grad():
+        cache = model(**first, use_cache=True).past_key_values
+        step = {name: rows[:, -1:] for name, rows in given.items()}
+        step["attention_mask"] = given["attention_mask"]
+        with visualizer.capture(model) as seen:
+            model(**step, past_key_values=cache)
+    for own, each in zip(TEXTS, seen.texts, strict=True):
+        whole = captured(model, input_ids=torch.tensor([own]))
+        keys = tuple(str(at + 1) for at in range(len(own)))
+        assert (each.tokens, each.key_tokens) == (keys[-1:], keys)
+        last = whole["weights"][:, :, -1:]
+        np.testing.assert_allclose(each["weights"], last, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", others_slow(["bart", "t5"]))
+def test_padding_of_both_sides_of_a_pair_is_left_out(kind: str) -> None:
+    model = tiny_model(kind)
+    answers = ([1, 5, 6], [1, 7], [1, 8, 9])
+    given, other = padded("right"), padded("right", answers)
+    seen = captured(
+        model,
+        **given,
+        decoder_input_ids=other["input_ids"],
+        decoder_attention_mask=other["attention_mask"],
+    )
+    for own, answer, each in zip(TEXTS, answers, seen.texts, strict=True):
+        alone = captured(
+            model, input_ids=torch.tensor([own]), decoder_input_ids=torch.tensor([answer])
+        )
+        assert_same(each, alone)
+
+
+def test_tokens_are_given_with_padding_or_without() -> None:
+    model = tiny_model("llama")
+    words = [list("abacbadb"), list("xyxyx"), list("pqp")]
+    for given in (words, [[*word, *("<pad>",) * (8 - len(word))] for word in words]):
+        seen = captured(model, given, **padded("right"))
+        assert ["".join(each.tokens) for each in seen.texts] == ["abacbadb", "xyxyx", "pqp"]
+    first = captured(model, words[0], **padded("right"))
+    assert [each.tokens[0] for each in first.texts] == ["a", "1", "1"]
+    with pytest.raises(InputError, match="4 lists of tokens, and 3 texts"):
+        captured(model, [*words, ["a"]], **padded("right"))
+    with pytest.raises(InputError, match="2 tokens, and the model read 5"):
+        _ = captured(model, [words[0], ["a", "b"]], **padded("right")).texts
+
+
+@pytest.mark.usefixtures("application")
+def test_each_text_is_drawn_and_explained() -> None:
+    second = captured(tiny_model("llama"), **padded("left")).texts[1]
+    assert second.overview().png.startswith(b"\x89PNG")
+    assert second.attention(1)["weights"].shape == (2, 4, 5, 5)
+    assert second.figure(["weights"], layer=0).array().size
+    found = second.explain("weights", layer=1, head=0, query=4, key=2)
+    assert found.value == pytest.approx(float(second["weights"][1, 0, 4, 2]))

@@ -1,0 +1,579 @@
+"""Recorded attention calls, joined into whole texts: cached steps, batches and padding."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+from msgspec import Struct
+from msgspec.structs import replace
+
+from visualizer.models.attention_recorder import record_calls
+from visualizer.models.layer_selection_and_head_measures import is_of_decoder
+from visualizer.models.run_from_attention_calls import is_named_cross
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from torch import Tensor, nn
+
+    from visualizer.models.attention_recorder import AttentionCall
+
+Place = tuple[str, int]
+"""The path of an attention module, and how many of its calls in the same pass were before."""
+_TEXT, _DECODER = "text", "decoder"
+"""The two texts that a model with an encoder and a decoder has; other models have the first."""
+_OWN_MASKS = {"attention_mask": _TEXT, "decoder_attention_mask": _DECODER}
+_MASKS_OF_DECODER = {"attention_mask": _DECODER, "encoder_attention_mask": _TEXT}
+"""Arguments of a forward pass that mark padding, and the text that each is about."""
+
+
+class _Pass(Struct, eq=False):
+    """What is known of one run of the model, or of a part of it.
+
+    Parameters
+    ----------
+    past : int
+        Number of positions whose keys and values were cached before.
+    has_cache : bool
+        Whether it was given a cache, which may be larger than what it holds.
+    is_overwritten : bool
+        Whether later passes write into the cached keys that this one used.
+    real : dict
+        By text, which of its positions are not padding, boolean [batch, position].
+    is_ended : Tensor or None
+        Where a batch goes on for other texts, the positions that a text no longer has, boolean
+        [batch, query].
+    has_encoded : bool
+        Whether it was given what the encoder returned in an earlier pass.
+    """
+
+    past: int
+    has_cache: bool
+    is_overwritten: bool
+    real: dict[str, Tensor]
+    is_ended: Tensor | None
+    has_encoded: bool
+    calls: list[AttentionCall]
+
+
+class _Rows(Struct, frozen=True, eq=False):
+    """Rows of one call, without keys and values.
+
+    Parameters
+    ----------
+    first, first_key : int
+        Positions of the first query and of the first key within the text.
+    order : Tensor or None
+        The texts of the batch before that those of this call continue; None where they are the
+        same.
+    """
+
+    call: AttentionCall
+    first: int
+    first_key: int
+    order: Tensor | None = None
+
+    @property
+    def stop(self) -> int:
+        return self.first + self.call.weights.shape[-2]
+
+
+class _KeyBlock(Struct, frozen=True, eq=False):
+    """Keys and values from a position on, [batch, head, key, …]; None where they are not known."""
+
+    first: int
+    keys: Tensor | None
+    values: Tensor | None
+
+    def upto(self, position: int) -> _KeyBlock:
+        """Copy those before a position, so that the memory of the others is released."""
+        stop = position - self.first
+        parts = (self.keys, self.values)
+        return _KeyBlock(self.first, *(p if p is None else p[..., :stop, :].clone() for p in parts))
+
+    def of_batch(self, order: Tensor) -> _KeyBlock:
+        """Return the block of a batch in another order."""
+        return _KeyBlock(self.first, *(_selected(part, order) for part in (self.keys, self.values)))
+
+
+class _Chain:
+    """The calls of one attention module that continue each other."""
+
+    def __init__(self, rows: _Rows, keys: _KeyBlock, *, is_cross: bool) -> None:
+        self.rows, self.keys, self.is_cross = [rows], [keys], is_cross
+
+    @property
+    def stop(self) -> int:
+        """The number of positions in the text so far."""
+        return self.rows[-1].stop
+
+    def order_continued_by(self, other: _Chain) -> Tensor | bool:
+        """Return whether a later call continues these, and which texts of the batch.
+
+        The cached keys decide: those of a continued text are the same. A tensor names the texts
+        that are continued, as beam search keeps some and drops others; True stands for all in
+        their order.
+        """
+        rows, block, mine = other.rows[0], other.keys[0], self.keys[-1]
+        known = rows.first - block.first
+        if self.stop < rows.first or self.rows[0].first > rows.first or mine.first > block.first:
+            return False
+        if block.keys is None or mine.keys is None:
+            is_same_batch = len(rows.call.weights) == len(self.rows[-1].call.weights)
+            return is_same_batch and self.stop == rows.first
+        start = block.first - mine.first
+        before = mine.keys[..., start : start + known, :].flatten(1)
+        now = block.keys[..., :known, :].flatten(1)
+        if before.shape == now.shape and torch.equal(before, now):
+            return True
+        found = [next((at for at, a in enumerate(before) if torch.equal(a, b)), -1) for b in now]
+        return False if -1 in found else torch.tensor(found, device=now.device)
+
+    def extend(self, other: _Chain, order: Tensor | None) -> None:
+        """Add the rows of a later call, in place of those that it computes again."""
+        (rows,), (block,) = other.rows, other.keys
+        if not self.is_cross:
+            while self.rows and self.rows[-1].first >= rows.first:
+                self.rows.pop()
+            if self.rows and self.stop > rows.first:
+                last = self.rows.pop()
+                self.rows.append(replace(last, call=_with_rows(last.call, rows.first - last.first)))
+        if order is not None:
+            self.keys = [one.of_batch(order) for one in self.keys]
+        while self.keys and self.keys[-1].first >= block.first:
+            self.keys.pop()
+        if self.keys:
+            self.keys.append(self.keys.pop().upto(block.first))
+        self.keys.append(block)
+        self.rows.append(replace(rows, order=order))
+
+    def joined(self, text: int) -> AttentionCall:
+        """Return all rows of a text as one call, of all keys up to the last query's.
+
+        Keys that the cache no longer had are 0, and forbidden.
+        """
+        first, last, calls = self.rows[0], self.rows[-1], self._calls_of(text)
+        start = self.keys[0].first
+        keys = {
+            name: _behind_zeros(
+                [_of_text(getattr(block, name), text) for block in self.keys], start
+            )
+            for name in ("keys", "values")
+        }
+        if len(calls) == 1 and not start:
+            return replace(calls[0], **keys)
+        columns = last.call.weights.shape[-1] if self.is_cross else self.stop
+        size = last.stop - first.first, columns
+        starts = [(rows.first - first.first, rows.first_key) for rows in self.rows]
+        biases = [call.arguments.get("position_bias") for call in calls]
+        arguments = dict(calls[-1].arguments)
+        if any(bias is not None for bias in biases):
+            arguments["position_bias"] = _placed(biases, starts, size)
+        return replace(
+            calls[-1],
+            weights=_placed([call.weights for call in calls], starts, size),
+            queries=_concatenated([call.queries for call in calls], -2),
+            mask=_placed_masks(calls, starts, size),
+            context=_concatenated([call.context for call in calls], 1),
+            arguments=arguments,
+            **keys,
+        )
+
+    def _calls_of(self, text: int) -> list[AttentionCall]:
+        """Return the calls of a text of the last batch, and of those that it continues."""
+        found = []
+        for rows in reversed(self.rows):
+            found.append(rows.call.of_text(text))
+            if rows.order is not None:
+                text = int(rows.order[text])
+        return found[::-1]
+
+
+class RecordedCall(Struct, frozen=True, eq=False):
+    """A call of one text, without padding.
+
+    Parameters
+    ----------
+    length : int
+        Number of positions in the text of the queries, without padding.
+    padding : int
+        Number of positions of padding in it.
+    absent_keys : int
+        Number of its first positions whose keys and values are not known, and 0.
+    """
+
+    call: AttentionCall
+    length: int
+    padding: int
+    absent_keys: int
+
+
+class RecordedText(Struct, frozen=True, eq=False):
+    """What was recorded of one text of a batch.
+
+    Parameters
+    ----------
+    real : dict
+        By side of the model, which positions are not padding.
+    """
+
+    calls: tuple[RecordedCall, ...]
+    real: Mapping[str, tuple[bool, ...]]
+
+
+@contextmanager
+def record_texts(model: nn.Module) -> Iterator[RecordedTexts]:
+    """Record the last text or batch that a transformers model reads within the context.
+
+    Compiled models run uncompiled meanwhile, since what is compiled before has no hooks.
+    """
+    recorded = RecordedTexts(model)
+    is_any_compiled = "torch._dynamo" in sys.modules
+    stance = torch.compiler.set_stance("force_eager") if is_any_compiled else nullcontext()
+    with stance, record_calls(model, recorded):
+        yield recorded
+
+
+class RecordedTexts:
+    """Keeps the attention of the last text or batch that a model reads, in one pass or several.
+
+    A pass with a cache of keys and values continues the passes before where the cached keys are
+    theirs; modules that ran in no pass before belong to the same text. Any other pass begins anew.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._is_pair = bool(getattr(model.config, "is_encoder_decoder", False))
+        settings = getattr(model, "generation_config", None) or model.config
+        self._padding_token = getattr(settings, "pad_token_id", None)
+        self._pass: _Pass | None = None
+        self._chains: dict[Place, _Chain] = {}
+        self._real: dict[str, Tensor] = {}
+
+    def begin(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
+        """Begin a pass.
+
+        Parameters
+        ----------
+        name : str
+            The path of the module that runs; empty for the whole model.
+        is_model : bool
+            Whether it is a whole model of transformers, and not a part.
+        """
+        self._settle()
+        cache = arguments.get("past_key_values")
+        masks = _MASKS_OF_DECODER if self._is_pair and is_of_decoder(name) else _OWN_MASKS
+        real = {
+            text: found
+            for argument, text in masks.items()
+            if (found := _real_positions(arguments.get(argument), is_model=is_model)) is not None
+        }
+        has_encoded = any(
+            arguments.get(name) is not None for name in ("encoder_outputs", "encoder_hidden_states")
+        )
+        past = _cached_positions(cache)
+        ids = arguments.get("decoder_input_ids" if self._is_pair else "input_ids")
+        # generate() goes on with the padding token, and does not mark it in the mask.
+        is_ended = None
+        if past and isinstance(ids, torch.Tensor) and isinstance(self._padding_token, int):
+            is_ended = ids.eq(self._padding_token)
+        self._pass = _Pass(
+            past,
+            cache is not None,
+            bool(getattr(cache, "is_compileable", False)),
+            real,
+            is_ended,
+            has_encoded,
+            [],
+        )
+
+    def keep(self, call: AttentionCall) -> None:
+        """Add a call to the pass."""
+        if self._pass is not None:
+            self._pass.calls.append(call)
+
+    def can_have(self, weights: Tensor) -> bool:
+        """Whether weights may be those of queries that continue cached keys."""
+        past, (queries, keys) = self._pass.past if self._pass else 0, weights.shape[-2:]
+        return past > 0 and keys == past + queries
+
+    @property
+    def count(self) -> int:
+        """Number of texts in the batch; 0 where nothing was recorded."""
+        self._settle()
+        return max((len(each.rows[-1].call.weights) for each in self._chains.values()), default=0)
+
+    def text(self, at: int) -> RecordedText:
+        """Return what was recorded of one text of the batch."""
+        size = self.count
+        real = {
+            side: tuple(mask[at * len(mask) // size].tolist()) for side, mask in self._real.items()
+        }
+        calls = tuple(self._call_of_text(chain, at, size, real) for chain in self._chains.values())
+        return RecordedText(calls, real)
+
+    def _call_of_text(
+        self, chain: _Chain, at: int, size: int, real: Mapping[str, tuple[bool, ...]]
+    ) -> RecordedCall:
+        # An encoder may have read what several texts of the batch continue.
+        call = chain.joined(at * len(chain.rows[-1].call.weights) // size)
+        side, first, stop = self._side(call.module), chain.rows[0].first, chain.stop
+        before = _real_places(real.get(side), stop)
+        queries = [place for place in before if place >= first]
+        keys = before
+        if chain.is_cross:
+            keys = _real_places(real.get(_TEXT), call.weights.shape[-1], is_whole=True)
+        is_continuation = not chain.is_cross and len(queries) < len(keys)
+        call = _with_places(call, [place - first for place in queries], keys)
+        return RecordedCall(
+            replace(call, is_continuation=is_continuation),
+            len(before),
+            stop - len(before),
+            0 if chain.is_cross else sum(key < chain.keys[0].first for key in keys),
+        )
+
+    def _side(self, module: str) -> str:
+        return _DECODER if self._is_pair and is_of_decoder(module) else _TEXT
+
+    def _settle(self) -> None:
+        """Join the pass that ended to those before."""
+        made, self._pass = self._pass, None
+        if made is None or not made.calls:
+            return
+        chains = dict(_chains(made))
+        order: Tensor | bool = True
+        if self._chains.keys() & chains.keys():
+            order = self._order_continued_by(made, chains)
+            if order is False:
+                is_kept = made.has_encoded and self._has_encoded_same(chains)
+                others = self._chains if is_kept else {}
+                self._chains = {at: one for at, one in others.items() if at not in chains}
+                is_marked = bool(others) and _TEXT in self._real
+                self._real = {_TEXT: self._real[_TEXT]} if is_marked else {}
+        for place, chain in chains.items():
+            if place in self._chains:
+                before = self._chains[place]
+                before.extend(chain, None if isinstance(order, bool) else order)
+            else:
+                self._chains[place] = chain
+        self._mark_real(chains.values(), made, None if isinstance(order, bool) else order)
+
+    def _has_encoded_same(self, chains: Mapping[Place, _Chain]) -> bool:
+        """Whether a decoder reads the same encoded text as before."""
+        across = [
+            (self._chains[place].keys[-1].keys, chain.keys[-1].keys)
+            for place, chain in chains.items()
+            if chain.is_cross and place in self._chains
+        ]
+        return all(
+            before is not None and now is not None and torch.equal(before, now)
+            for before, now in across
+        )
+
+    def _order_continued_by(self, made: _Pass, chains: Mapping[Place, _Chain]) -> Tensor | bool:
+        """Return whether a pass continues those before, and which texts of the batch."""
+        if not made.past or not chains.keys() <= self._chains.keys():
+            return False
+        found: Tensor | bool = False
+        for place, chain in chains.items():
+            if not chain.is_cross:
+                found = self._chains[place].order_continued_by(chain)
+                if found is False:
+                    return False
+        return found
+
+    def _mark_real(self, chains: Iterable[_Chain], made: _Pass, order: Tensor | None) -> None:
+        """Note which positions are padding: the mask of a pass may leave out what is cached."""
+        own = [each for each in chains if not each.is_cross]
+        for side, chain in {self._side(each.rows[0].call.module): each for each in own}.items():
+            first, stop, batch = chain.rows[0].first, chain.stop, len(chain.rows[0].call.weights)
+            known, before = made.real.get(side), self._real.get(side)
+            if known is None and before is None and made.is_ended is None:
+                continue
+            if before is not None and order is not None:
+                before = before[order.cpu()]
+            is_whole = known is not None and known.shape[-1] >= stop
+            now = _real_before(stop if is_whole else stop - first, known, batch)
+            cached = _real_before(first, before, batch)
+            self._real[side] = torch.cat([cached, now[:, -(stop - first) :]], -1)
+            if is_whole:
+                self._real[side] &= now
+            if made.is_ended is not None and made.is_ended.shape == (batch, stop - first):
+                self._real[side][:, first:] &= ~made.is_ended.cpu()
+        self._real = made.real | self._real
+
+
+def _chains(made: _Pass) -> Iterator[tuple[Place, _Chain]]:
+    """Make a chain of each call of a pass."""
+    counts: Counter[str] = Counter()
+    for call in made.calls:
+        queries, keys = call.weights.shape[-2:]
+        stop = made.past + queries
+        is_unequal = keys != queries and not made.past
+        is_room = made.has_cache and keys > queries  # a cache of fixed size has room for more
+        is_cross = is_named_cross(call.module) or (is_unequal and not is_room)
+        if not is_cross and keys > stop:
+            call = _with_places(call, range(queries), range(stop))
+            keys = stop
+        elif made.is_overwritten and call.keys is not None and call.values is not None:
+            call = replace(call, keys=call.keys.clone(), values=call.values.clone())
+        first_key = 0 if is_cross else stop - keys
+        rows = _Rows(replace(call, keys=None, values=None), made.past, first_key)
+        block = _KeyBlock(first_key, call.keys, call.values)
+        yield (call.module, counts[call.module]), _Chain(rows, block, is_cross=is_cross)
+        counts[call.module] += 1
+
+
+def _cached_positions(cache: Any) -> int:
+    """Return how many positions a cache of keys and values holds, or has held."""
+    if cache is None:
+        return 0
+    if hasattr(cache, "get_seq_length"):
+        return int(cache.get_seq_length())
+    try:
+        return int(cache[0][0].shape[-2])
+    except (TypeError, IndexError, KeyError, AttributeError):
+        return 0
+
+
+def _real_positions(mask: Any, *, is_model: bool) -> Tensor | None:
+    """Return which positions a mask does not mark as padding, [batch, position].
+
+    A mask with four axes is one that the model made of it, or another that its caller chose, which
+    tells nothing about padding.
+    """
+    if not isinstance(mask, torch.Tensor) or (mask.ndim != 2 and (mask.ndim != 4 or is_model)):
+        return None
+    if mask.ndim == 2:
+        real: Tensor = mask.ne(0)
+        return real
+    is_open: Tensor = mask if mask.dtype is torch.bool else mask > torch.finfo(mask.dtype).min / 2
+    return is_open.flatten(1, 2).any(1)
+
+
+def _real_before(stop: int, known: Tensor | None, batch: int) -> Tensor:
+    """Return which positions before one are not padding; those that are not known are none."""
+    if known is None:
+        return torch.ones(batch, stop, dtype=torch.bool)
+    known = known[:, :stop].cpu()
+    return torch.cat([torch.ones(batch, stop - known.shape[-1], dtype=torch.bool), known], -1)
+
+
+def _real_places(real: tuple[bool, ...] | None, stop: int, *, is_whole: bool = False) -> list[int]:
+    """Return the positions before one that are not padding.
+
+    Parameters
+    ----------
+    real : tuple of bool or None
+        Which positions are not padding, if that is known.
+    is_whole : bool
+        Whether the text ends there, so that what is known of a longer one is of another.
+    """
+    if real is None or len(real) < stop or (is_whole and len(real) > stop):
+        return [*range(stop)]
+    return [place for place in range(stop) if real[place]]
+
+
+def _with_rows(call: AttentionCall, stop: int) -> AttentionCall:
+    keys = call.weights.shape[-1]
+    return _with_places(call, range(stop), range(keys))
+
+
+def _with_places(call: AttentionCall, queries: Iterable[int], keys: Iterable[int]) -> AttentionCall:
+    """Return a call with some of its queries and keys only."""
+    rows, columns = list(queries), list(keys)
+    sides = call.weights.shape[-2:]
+    if (rows, columns) == tuple(list(range(side)) for side in sides):
+        return call
+    rows_at, columns_at = (
+        torch.tensor(places, dtype=torch.long, device=call.weights.device)
+        for places in (rows, columns)
+    )
+
+    def cells(whole: Tensor | None) -> Tensor | None:
+        if whole is None:
+            return None
+        if whole.shape[-2] != 1 or sides[0] == 1:
+            whole = whole.index_select(-2, rows_at.to(whole.device))
+        if whole.shape[-1] != 1 or sides[1] == 1:
+            whole = whole.index_select(-1, columns_at.to(whole.device))
+        return whole
+
+    def tokens(whole: Tensor | None, places: Tensor, axis: int) -> Tensor | None:
+        return None if whole is None else whole.index_select(axis, places.to(whole.device))
+
+    arguments = dict(call.arguments)
+    if arguments.get("position_bias") is not None:
+        arguments["position_bias"] = cells(arguments["position_bias"])
+    weights = cells(call.weights)
+    assert weights is not None
+    return replace(
+        call,
+        weights=weights,
+        mask=cells(call.mask),
+        queries=tokens(call.queries, rows_at, -2),
+        keys=tokens(call.keys, columns_at, -2),
+        values=tokens(call.values, columns_at, -2),
+        context=tokens(call.context, rows_at, 1),
+        arguments=arguments,
+    )
+
+
+def _selected(part: Tensor | None, order: Tensor) -> Tensor | None:
+    return part if part is None or len(part) == 1 else part[order.to(part.device)]
+
+
+def _of_text(part: Tensor | None, text: int) -> Tensor | None:
+    return part if part is None or len(part) == 1 else part[text : text + 1]
+
+
+def _behind_zeros(parts: list[Tensor | None], count: int) -> Tensor | None:
+    """Return keys or values one after another, after so many that are 0."""
+    whole = _concatenated(parts, -2)
+    if whole is None or not count:
+        return whole
+    return torch.cat([whole.new_zeros((*whole.shape[:-2], count, whole.shape[-1])), whole], -2)
+
+
+def _concatenated(parts: list[Tensor | None], axis: int) -> Tensor | None:
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    return known[0] if len(known) == 1 else torch.cat(known, axis)
+
+
+def _placed(
+    parts: list[Tensor | None],
+    starts: list[tuple[int, int]],
+    size: tuple[int, int],
+    fill: float = 0.0,
+) -> Tensor:
+    """Place blocks of cells at their first rows and columns; the cells between are filled."""
+    known = [part for part in parts if part is not None]
+    batch, heads = (max(part.shape[axis] for part in known) for axis in (0, 1))
+    whole = known[0].new_full((batch, heads, *size), fill)
+    for part, (row, column) in zip(parts, starts, strict=True):
+        if part is not None:
+            rows, columns = part.shape[-2:]
+            whole[..., row : row + rows, column : column + columns] = part
+    return whole
+
+
+def _placed_masks(
+    calls: list[AttentionCall], starts: list[tuple[int, int]], size: tuple[int, int]
+) -> Tensor:
+    """Place the masks of calls; keys that a call did not have are forbidden to its queries."""
+    lowest = torch.finfo(torch.float32).min
+    parts: list[Tensor | None] = []
+    for call in calls:
+        sides = call.weights.shape[-2:]
+        mask = call.weights.new_zeros(1, 1, *sides) if call.mask is None else call.mask
+        if mask.dtype is torch.bool:
+            mask = torch.zeros_like(mask, dtype=torch.float32).masked_fill_(~mask, lowest)
+        is_closed = mask <= torch.finfo(mask.dtype).min / 2
+        wide = mask.to(torch.promote_types(mask.dtype, torch.float32))
+        parts.append(wide.masked_fill(is_closed, lowest).expand(-1, -1, *sides))
+    return _placed(parts, starts, size, lowest)
