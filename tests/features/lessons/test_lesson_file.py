@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -169,7 +169,7 @@ BROKEN = [
     ('"3.3.1", name = "scores"', '"3.4.1", name = "rng"', 26, "“rng” of “3.4.1 trainable"),
     ("at = [0, 1] }", "at = [0] }", 26, "Printed are 6 numbers, and here are 6 × 6."),
     ("at = [0, 1] }", "at = [0, 1, 7] }", 26, "The place [0, 1, 7] is not in 1 × 6 × 6"),
-    ("at = [0, 1] }", 'measure = "size" }', 26, "“measure” is numbers or shape."),
+    ("at = [0, 1] }", 'measure = "size" }', 26, "“measure” is one of numbers, shape"),
     ("at = [0, 1] }", 'measure = "shape" }', 26, "Printed are 6 numbers, and here are 3."),
     ("factor = 12", "[[page.tick]]\nsection = 'x'", 44, "is missing."),
 ]
@@ -243,18 +243,62 @@ def test_every_setting_there_is_can_be_set() -> None:
         assert Document().set(name, Document().get(name)) == Document()
 
 
+def value(name: str, given: object, document: Document | None = None) -> Any:
+    return value_of(name, given, PRINTED, document or Document())
+
+
 def test_values_are_those_that_a_document_takes() -> None:
-    assert value_of("route", "after", PRINTED) is Route.AFTER
-    assert value_of("lines", "apart", PRINTED) is LineSplit.APART
-    assert value_of("temperature", 2, PRINTED) == 2.0
-    assert isinstance(value_of("temperature", 2, PRINTED), float)
-    kept = value_of("own_kept", {"section": "3.5.2", "name": "causal weights, macOS"}, PRINTED)
+    assert value("route", "after") is Route.AFTER
+    assert value("lines", "apart") is LineSplit.APART
+    assert value("temperature", 2) == 2.0
+    assert isinstance(value("temperature", 2), float)
+    kept = value("own_kept", {"section": "3.5.2", "name": "causal weights, macOS"})
     assert kept.array().sum() == 7
-    own = value_of("own_weights", {"W_value": [[1, 0.5]], "W_query": [[2, 3]]}, PRINTED)
+    own = value("own_weights", {"W_value": [[1, 0.5]], "W_query": [[2, 3]]})
     assert [name for name, _ in own] == ["W_query", "W_value"]
     np.testing.assert_array_equal(own[1][1].array(), [[1, 0.5]])
-    mask = value_of("own_mask", [[True, False], [1, 0.0]], PRINTED)
+    mask = value("own_mask", [[True, False], [1, 0.0]])
     assert mask.array().tolist() == [[True, False], [True, False]]
+
+
+def test_vectors_can_be_encoded_from_the_text() -> None:
+    document = Document().set("text", "to be to")
+    assert value("own_input", "ids", document).array().tolist() == [[1], [0], [1]]
+    one_hot = value("own_input", "one-hot", document).array()
+    assert one_hot.tolist() == [[0, 1], [1, 0], [0, 1]]
+    with pytest.raises(UnfitError, match="ids, one-hot"):
+        value("own_input", "2-hot", document)
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ('measure = "cross-entropy"', "“text” is missing."),
+        ('measure = "cross-entropy", text = "ab", at = [0, 1]', "a row and a column for each"),
+        ('measure = "cross-entropy", text = "abd", at = [0]', "“d” is not in the page’s text"),
+        ('measure = "mean cross-entropy", text = "a", at = [0]', "it has no target"),
+        ('text = "ab", at = [0]', "measure = “cross-entropy”"),
+        ('measure = "cross-entropy", text = "abab", at = [0]', "Printed are 2 numbers, and here"),
+    ],
+)
+def test_a_loss_is_of_a_text_with_targets(claim: str, said: str) -> None:
+    page = f"""
+title = "Losses"
+[[page]]
+title = "x"
+says = "y"
+set = {{ mechanism = "simplified", text = "abc", tokenizer = "characters" }}
+stages = ["scores"]
+tick = [{{ section = "mine", name = "losses", stage = "scores", {claim} }}]
+"""
+    numbers = BookNumbers({"mine": {"losses": [1, 2]}})
+    with pytest.raises(LessonError, match="line 8: .*" + said):
+        read_lesson(page, "one.toml", numbers)
+    lesson = read_lesson(page.replace(claim, GOOD_LOSSES), "one.toml", numbers)
+    assert lesson.pages[0].claims[0].targets == ((0, 2), (2, 1))
+
+
+GOOD_LOSSES = 'measure = "cross-entropy", text = "acb", at = [0]'
 
 
 def test_a_text_is_repeated_line_by_line() -> None:

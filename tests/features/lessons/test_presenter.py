@@ -148,6 +148,7 @@ def test_every_section_on_attention_is_ticked_somewhere() -> None:
 ELSEWHERE = {
     "First make them positive": {"0.2278"},
     "By hand: a slip": {"3.912"},
+    "The loss of a text": {f"{np.log(4):.4f}"},
 }
 
 
@@ -170,7 +171,12 @@ def is_shown(written: str, page: Page, trace: Trace) -> bool:
         for pool in (numbers, sums):
             if (np.abs(pool[np.isfinite(pool)] - float(written)) <= near).any():
                 return True
-    return False
+    return any((np.abs(loss - float(written)) <= near).any() for loss in losses_of(page))
+
+
+def losses_of(page: Page) -> list[np.ndarray]:
+    """The losses that a page compares; those of the run agree, as other tests show."""
+    return [claim.printed for claim in page.claims if claim.targets]
 
 
 def first_dot_products(trace: Trace) -> bool:
@@ -300,6 +306,13 @@ def masked_softmax(scores: np.ndarray) -> np.ndarray:
     return softmax(np.where(np.tri(len(scores), dtype=bool), scores, -np.inf))
 
 
+def cross_entropies(logits: torch.Tensor, ids: list[int]) -> torch.Tensor:
+    """The loss of each token of a text but the first, from the logits after each token."""
+    return torch.nn.functional.cross_entropy(
+        logits[ids[:-1]], torch.tensor(ids[1:]), reduction="none"
+    )
+
+
 def test_what_is_worked_by_hand_is_so_in_numpy() -> None:
     def of(section: str, name: str) -> np.ndarray:
         return PRINTED.find(f"by hand: {section}", name)[2]
@@ -310,14 +323,20 @@ def test_what_is_worked_by_hand_is_so_in_numpy() -> None:
     letters = sorted(set("hello"))
     same("characters", "ids of hello", np.array([[letters.index(one)] for one in "hello"]))
     same("characters", "contexts of hell", np.tri(4) / np.arange(1, 5)[:, None])
-    rows, table, after = (of("characters", name) for name in
-                          ("ids as rows", "embeddings", "output vectors"))  # fmt: skip
-    logits = (rows @ table) @ (rows @ after).T
-    same("characters", "logits after h", logits[letters.index("h")])
-    same("characters", "shares after h", softmax(logits)[letters.index("h")])
-    same("cross-entropy", "logs", np.array([np.log([0.97, 0.03]), [0, 0]]))
-    same("cross-entropy", "cross-entropy of", -np.log([0.97, 0.03]))
-    same("cross-entropy", "shares", softmax(of("cross-entropy", "logs")))
+    table, after = (of("characters", name) for name in ("embedding table", "output vectors"))
+    same("characters", "embeddings of hello", table[[letters.index(one) for one in "hello"]])
+    logits = torch.tensor(table @ after.T)
+    same("characters", "logits after h", logits[letters.index("h")].numpy())
+    same("characters", "shares after h", logits[letters.index("h")].softmax(0).numpy())
+    losses = cross_entropies(logits, [letters.index(one) for one in "hello"])
+    same("characters", "losses of hello", losses.numpy())
+    same("characters", "mean loss of hello", losses.mean().numpy())
+    logits = torch.tensor(of("cross-entropy", "logits"))
+    same("cross-entropy", "logits", np.array([[np.log(0.97 / 0.03), 0], [0, 0]]))
+    same("cross-entropy", "shares", logits.softmax(1).numpy())
+    losses = cross_entropies(logits, [0, 0, 1])
+    same("cross-entropy", "losses", losses.numpy())
+    same("cross-entropy", "mean", losses.mean().numpy())
     places = np.arange(3)
     same("positions", "sinusoidal", np.stack([np.sin(places), np.cos(places)], axis=1))
     same("positions", "embedding plus", of("positions", "three") + of("positions", "sinusoidal"))
@@ -343,7 +362,7 @@ def one_row_a_target(trace: Trace) -> bool:
 
 
 def logits_of_h(trace: Trace) -> bool:
-    return bool(trace.read("scores", (0, 1)).tolist() == [2, 0, 0, 1])
+    return bool(trace.read("scores", (0, 1)).tolist() == [2, 0, 1, 1])
 
 
 def picks_a_row(trace: Trace) -> bool:
@@ -484,8 +503,9 @@ def test_what_is_worked_by_hand_is_called_so(runs: Runs) -> None:
     number = BY_TITLE["Cross-entropy by hand"]
     words = [check.words for check in panel_of(number, runs(number)).checks]
     assert words == [
-        "cross-entropy of 0.97 and of 0.03: matches what is worked by hand to four decimals",
-        "shares of the logs: matches what is worked by hand to four decimals",
+        "shares of the logits: matches what is worked by hand to four decimals",
+        "losses of e and of h after e: matches what is worked by hand to four decimals",
+        "mean of the two losses: matches what is worked by hand to four decimals",
     ]
 
 

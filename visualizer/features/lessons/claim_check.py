@@ -12,6 +12,8 @@ from visualizer.features.lessons.lesson import Measure
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from visualizer.attention.run import Run
     from visualizer.features.lessons.lesson import Claim
 
@@ -55,9 +57,27 @@ def check_claim(claim: Claim, run: Run | None, is_changed: bool, is_working: boo
     return ClaimCheck(f"{claim.called}: matches {claim.source}{exactly}", ClaimResult.MATCHES)
 
 
+def measured_numbers(claim: Claim, run: Run) -> np.ndarray:
+    """Numbers of a run that a claim compares: those of a stage, or losses computed from them."""
+    numbers = run.trace.read(claim.stage, claim.at).astype(float)
+    if claim.targets:
+        numbers = _cross_entropies(numbers, claim.targets)
+    if claim.measure is Measure.MEAN_CROSS_ENTROPY:
+        numbers = numbers.mean()
+    return np.asarray(numbers * claim.factor)
+
+
+def _cross_entropies(logits: np.ndarray, targets: Sequence[tuple[int, int]]) -> np.ndarray:
+    """−ln of the softmax share of each target, from logits [row, class]."""
+    rows, columns = np.transpose(targets)
+    largest = logits.max(-1, keepdims=True)
+    log_sums = (largest + np.log(np.exp(logits - largest).sum(-1, keepdims=True)))[:, 0]
+    return np.asarray(log_sums[rows] - logits[rows, columns])
+
+
 def _difference(claim: Claim, run: Run) -> str:
     """Describe the first number that differs from the printed one."""
-    here = run.trace.read(claim.stage, claim.at).astype(float) * claim.factor
+    here = measured_numbers(claim, run)
     printed = np.broadcast_to(claim.printed, here.shape)
     with np.errstate(invalid="ignore"):
         is_near = (np.abs(here - printed) <= NEAR) | (here == printed)

@@ -24,6 +24,8 @@ class Measure(StrEnum):
 
     NUMBERS = auto()
     SHAPE = auto()
+    CROSS_ENTROPY = "cross-entropy"
+    MEAN_CROSS_ENTROPY = "mean cross-entropy"
 
 
 class Claim(Struct, frozen=True, eq=False):
@@ -37,6 +39,8 @@ class Claim(Struct, frozen=True, eq=False):
         Leading indices into the stage, batch axes first; the remaining axes are compared whole.
     factor : float
         Multiplies the stage's numbers before they are compared.
+    targets : tuple of (int, int)
+        For a cross-entropy, the row of logits and the column of the target of each prediction.
     """
 
     section: str
@@ -46,6 +50,7 @@ class Claim(Struct, frozen=True, eq=False):
     printed: np.ndarray
     factor: float = 1.0
     measure: Measure = Measure.NUMBERS
+    targets: tuple[tuple[int, int], ...] = ()
 
     @property
     def called(self) -> str:

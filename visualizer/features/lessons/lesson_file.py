@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from functools import lru_cache
-from itertools import cycle, islice
+from itertools import cycle, islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -20,6 +20,8 @@ from visualizer.errors import reason_of
 from visualizer.features.lessons.expected_book_numbers import BookNumbers, UnfitError
 from visualizer.features.lessons.lesson import Claim, Lesson, Measure, Page
 from visualizer.features.lessons.setting_value_parser import WORDS, is_a, value_of
+from visualizer.language.tokenizers import tokenize
+from visualizer.number_format import shorten
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain, Place
@@ -56,6 +58,7 @@ _TICK = {
     "each": bool,
     "factor": float,
     "measure": str,
+    "text": str,
 }
 
 
@@ -140,10 +143,14 @@ class TomlSource(Struct, frozen=True):
             raise self.error(path, f"Each of “{path[-1]}” is to be {WORDS[kind]}.")
 
     def settings(self, path: Path, document: Document, table: Table) -> Document:
-        """Apply settings to a document; a mechanism comes first, as it sets many others."""
-        for key in sorted(table, key=lambda key: key != "mechanism"):
+        """Apply settings to a document.
+
+        The mechanism comes first, as it sets many others, and the vectors last, as they can be
+        computed from the text.
+        """
+        for key in sorted(table, key=lambda key: (key == "own_input", key != "mechanism")):
             try:
-                document = document.set(key, value_of(key, table[key], self.printed))
+                document = document.set(key, value_of(key, table[key], self.printed, document))
             except UnfitError as unfit:
                 raise self.error((*path, key), str(unfit)) from unfit
         return document
@@ -178,7 +185,7 @@ class PageParser(Struct, frozen=True):
             span,
             grain,
             tuple(
-                self._claim(("tick", number), check, sizes)
+                self._claim(("tick", number), check, document, sizes)
                 for number, check in enumerate(table.get("tick", []))
             ),
         )
@@ -255,7 +262,13 @@ class PageParser(Struct, frozen=True):
             raise self.source.error((*self.path, "play", "until"), f"“{until}” comes before that.")
         return Grain(table["grain"]), (Place(table["from"], *place), until)
 
-    def _claim(self, path: Path, table: Table, sizes: Mapping[str, tuple[int, ...]]) -> Claim:
+    def _claim(
+        self,
+        path: Path,
+        table: Table,
+        document: Document,
+        sizes: Mapping[str, tuple[int, ...]],
+    ) -> Claim:
         whole = (*self.path, *path)
         self.source.check(whole, table, _TICK, ("section", "name", "stage"))
         try:
@@ -265,17 +278,45 @@ class PageParser(Struct, frozen=True):
         self._stage((*path, "stage"), table["stage"], sizes)
         given = table.get("measure", Measure.NUMBERS)
         if given not in list(Measure):
-            raise self.source.error((*whole, "measure"), f"“measure” is {' or '.join(Measure)}.")
+            raise self.source.error(
+                (*whole, "measure"), f"“measure” is one of {', '.join(Measure)}."
+            )
         size = sizes[table["stage"]]
         at = self._place((*path, "at"), table.get("at", []), size)
         rest = (len(size),) if given == Measure.SHAPE else size[len(at) :]
+        targets: tuple[tuple[int, int], ...] = ()
+        if given in (Measure.CROSS_ENTROPY, Measure.MEAN_CROSS_ENTROPY):
+            targets = self._targets(whole, table, document, rest)
+            rest = (len(targets),) if given == Measure.CROSS_ENTROPY else ()
+        elif "text" in table:
+            sentence = f"“text” needs measure = “{Measure.CROSS_ENTROPY}”."
+            raise self.source.error((*whole, "text"), sentence)
         compared = rest[-printed.ndim :] if table.get("each") and printed.ndim else rest
         if compared != printed.shape:
             sizes_said = [" × ".join(map(str, one)) or "one" for one in (printed.shape, compared)]
             sentence = "Printed are {} numbers, and here are {}.".format(*sizes_said)
             raise self.source.error(whole, sentence)
         factor = float(table.get("factor", 1))
-        return Claim(section, name, table["stage"], at, printed, factor, Measure(given))
+        measure = Measure(given)
+        return Claim(section, name, table["stage"], at, printed, factor, measure, targets)
+
+    def _targets(
+        self, path: Path, table: Table, document: Document, compared: tuple[int, ...]
+    ) -> tuple[tuple[int, int], ...]:
+        """Rows and columns of the logits: each token of a text, and the one that follows it."""
+        self.source.check(path, table, _TICK, ("text",))
+        classes = document.tokens()[0]
+        if compared != (len(classes),) * 2:
+            sentence = "A cross-entropy needs a row and a column for each token of the page."
+            raise self.source.error(path, sentence)
+        tokens = tokenize(table["text"], document.tokenizer)
+        unknown = [token for token in tokens if token not in classes]
+        if unknown or len(tokens) < 2:
+            reason = f"“{unknown[0]}” is not in the page’s text" if unknown else "it has no target"
+            sentence = f"The loss of “{shorten(table['text'])}” is unknown: {reason}."
+            raise self.source.error((*path, "text"), sentence)
+        places = [classes.index(token) for token in tokens]
+        return tuple(pairwise(places))
 
 
 Path = tuple[str | int, ...]

@@ -9,6 +9,7 @@ import numpy as np
 
 from visualizer.attention.spec import OWN_LAYERS, AttentionSpec, BooleanMatrix, NumberMatrix
 from visualizer.features.lessons.expected_book_numbers import UnfitError
+from visualizer.language.tokenizers import Vocabulary
 from visualizer.number_format import shorten
 from visualizer.session.document import Document
 
@@ -26,6 +27,8 @@ WORDS: dict[type, str] = {
     dict: "a table",
 }
 LARGEST = 2**63
+ENCODINGS = ("ids", "one-hot")
+"""Vectors that are computed from the tokens of the text."""
 _DERIVED = ("mechanism", "causal", "text", "tokenizer", "lines")
 NAMES = (*_DERIVED, *(name for name in AttentionSpec.__struct_fields__ if name != "lengths"))
 
@@ -40,8 +43,13 @@ def is_a(value: object, kind: type) -> bool:
     return isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
 
 
-def value_of(name: str, given: object, printed: BookNumbers) -> Any:
+def value_of(name: str, given: object, printed: BookNumbers, document: Document) -> Any:
     """Convert a setting's TOML value to the value that `Document.set` takes.
+
+    Parameters
+    ----------
+    document : Document
+        The document so far, from whose text vectors can be computed.
 
     Raises
     ------
@@ -50,6 +58,8 @@ def value_of(name: str, given: object, printed: BookNumbers) -> Any:
     """
     if name not in NAMES:
         raise UnfitError(f"There is no setting “{name}”.")
+    if name == "own_input" and isinstance(given, str):
+        return _encoded(given, document)
     if name in _MATRICES:
         return _MATRICES[name](given, printed)
     usual = Document().get(name)
@@ -65,6 +75,16 @@ def value_of(name: str, given: object, printed: BookNumbers) -> Any:
 
 def _written(given: object) -> str:
     return f"“{shorten(given)}”" if isinstance(given, str) else shorten(str(given).lower())
+
+
+def _encoded(encoding: str, document: Document) -> NumberMatrix:
+    """Encode each token as its id in the sorted vocabulary of the text, or as a one-hot row."""
+    if encoding not in ENCODINGS:
+        raise UnfitError(f"“own_input” is a matrix, or one of {', '.join(ENCODINGS)}.")
+    (tokens, *_) = document.tokens() or ((),)
+    vocabulary = Vocabulary.of(tokens, document.tokenizer)
+    ids = vocabulary.encode(tokens)
+    return NumberMatrix.of(ids[:, None] if encoding == "ids" else np.eye(len(vocabulary))[ids])
 
 
 def matrix_of(given: object, printed: BookNumbers) -> np.ndarray:
