@@ -183,6 +183,27 @@ def test_colours_words_and_speed_chosen_in_a_lesson_stay(hand: Hand) -> None:
     assert view.playhead.speed == chosen.playhead.speed == 2
 
 
+def test_a_page_sets_the_range_of_the_colours_for_itself_only(hand: Hand) -> None:
+    pane, workspace = hand.window.lesson, hand.window.workspace
+    open_lesson(hand, 1)
+    assert workspace.view.colouring.limits == "automatic"
+    for limits in ("automatic", "shared", "automatic", "shared"):
+        press_button(hand, pane.next_button)
+        assert workspace.view.colouring.limits == limits
+    press_button(hand, pane.close_button)
+    assert workspace.view.colouring.limits == "automatic"
+
+
+def test_a_range_of_the_colours_that_the_reader_chose_stays(hand: Hand) -> None:
+    pane, workspace = hand.window.lesson, hand.window.workspace
+    open_lesson(hand, 1)
+    hand.press(Qt.Key.Key_8)  # each row to its largest
+    hand.settle()
+    for _ in range(3):
+        press_button(hand, pane.next_button)
+        assert workspace.view.colouring.limits == "row"
+
+
 @pytest.mark.slow  # plays in real time
 def test_play_ends_where_the_page_says_and_begins_there_again(hand: Hand) -> None:
     open_lesson(hand, 4)

@@ -161,6 +161,8 @@ BROKEN = [
     ("at = [0, 1, 1]", "at = [0, -1, 1]", 23, "The place [0, -1, 1] is not in 1 × 6 × 6"),
     ("at = [0, 1, 1]", "at = [0, 1]", 23, "A cell of “weights” has 3 numbers."),
     ('"weights", at = [0, 1, 1]', '"weight", at = [0]', 23, "There is no stage “weight”"),
+    ('stages = ["weights"]', 'stages = ["weights"]\nlimits = "all"', 33, "“limits” is one of auto"),
+    ('stages = ["weights"]', 'stages = ["weights"]\nlimits = "typed"', 33, "“limits” is one of"),
     # Printed numbers.
     ('"3.3.1"', '"3.9"', 26, "No printed section is called “3.9”: none begins so."),
     ('"3.3.1"', '"3.4.2"', 26, "No printed section is called “3.4.2”: several begin so."),
@@ -316,6 +318,26 @@ text_tokens = 5
     document = read_lesson(text, "long.toml", PRINTED).pages[0].document
     assert document.text == "a b c a b\nd d d d d"
     assert [len(tokens) for tokens in document.tokens()] == [5, 5]
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "repeated"), [("words", "Go , go . Go ,"), ("characters", "Go, go")]
+)
+def test_a_text_is_repeated_by_its_tokens(tokenizer: str, repeated: str) -> None:
+    text = f"""
+title = "Long"
+[start]
+text = "Go, go."
+tokenizer = "{tokenizer}"
+[[page]]
+title = "x"
+says = "y"
+stages = ["scores"]
+text_tokens = 6
+"""
+    document = read_lesson(text, "long.toml", PRINTED).pages[0].document
+    assert document.text == repeated
+    assert document.most_tokens == 6
 
 
 # ----------------------------------------------------------------------------------- printed

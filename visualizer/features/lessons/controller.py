@@ -15,6 +15,7 @@ from visualizer.features.lessons.lesson import ids_of, turned
 from visualizer.features.lessons.lesson_page_view import (
     page_view,
     with_interaction_options_of,
+    without_limits_of,
     without_playback,
 )
 from visualizer.resources import resource
@@ -134,7 +135,7 @@ class LessonController(QObject):
         if self.position and self._opened.before:
             workspace, (document, view) = self._workspace, self._opened.before
             device = workspace.document.spec.device
-            view = with_interaction_options_of(view, workspace.wanted)
+            view = with_interaction_options_of(view, self._wanted())
             workspace.show_apart(document.set("device", device), view, self._opened.history)
 
     def _turn(self, position: LessonPosition) -> History[Document]:
@@ -143,11 +144,18 @@ class LessonController(QObject):
 
     def _page(self, position: LessonPosition) -> tuple[Document, View]:
         lesson = self._opened.by_id[position.lesson_id]
-        view = page_view(lesson, position.page, self._workspace.wanted)
+        view = page_view(lesson, position.page, self._wanted())
         document = lesson.pages[position.page].document
         device = self._workspace.document.spec.device  # the reader's choice
         document = document.set("device", device)
         return document, replace(view, lesson=position, comparison=None)
+
+    def _wanted(self) -> View:
+        """The current view without what the open page has set for its own picture."""
+        wanted, position = self._workspace.wanted, self.position
+        lesson = self._opened.by_id.get(position.lesson_id) if position else None
+        pages = lesson.pages[position.page :] if position and lesson else ()
+        return without_limits_of(pages[0], wanted) if pages else wanted
 
     # ------------------------------------------------------------------ the user's lessons
 

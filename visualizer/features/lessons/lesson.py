@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from visualizer.session.colour_options import ColourLimits
 from visualizer.session.view import LessonPosition
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class Page(Struct, frozen=True, eq=False):
         a blank line ends a paragraph.
     span : tuple of (Place, str) or None
         Where playback starts, and the stage it ends with; None where everything is computed.
+    limits : ColourLimits
+        Limits of the colour scale, for a reader who has not chosen any.
     """
 
     title: str
@@ -86,6 +89,7 @@ class Page(Struct, frozen=True, eq=False):
     span: tuple[Place, str] | None = None
     grain: Grain | None = None
     claims: tuple[Claim, ...] = ()
+    limits: ColourLimits = ColourLimits.AUTO
 
     @property
     def place(self) -> Place | None:

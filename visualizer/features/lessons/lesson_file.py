@@ -20,9 +20,10 @@ from visualizer.errors import reason_of
 from visualizer.features.lessons.expected_book_numbers import BookNumbers, UnfitError
 from visualizer.features.lessons.lesson import Claim, Lesson, Measure, Page
 from visualizer.features.lessons.setting_value_parser import WORDS, is_a, value_of
-from visualizer.language.tokenizers import tokenize
+from visualizer.language.tokenizers import Tokenizer, tokenize
 from visualizer.number_format import shorten
 from visualizer.session.cell_address import Cell
+from visualizer.session.colour_options import ColourLimits
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain, Place
 from visualizer.storage.regular_file import open_regular_file
@@ -47,6 +48,7 @@ _PAGE = {
     "cell": dict,
     "tick": list,
     "text_tokens": int,
+    "limits": str,
 }
 _PLAY = {"grain": str, "from": str, "at": list, "until": str}
 _CELL = {"stage": str, "at": list}
@@ -188,12 +190,21 @@ class PageParser(Struct, frozen=True):
                 self._claim(("tick", number), check, document, sizes)
                 for number, check in enumerate(table.get("tick", []))
             ),
+            self._limits(table.get("limits", ColourLimits.AUTO)),
         )
+
+    def _limits(self, given: str) -> ColourLimits:
+        known = [limits for limits in ColourLimits if limits is not ColourLimits.TYPED]
+        if given not in known:
+            sentence = f"“limits” is one of {', '.join(known)}, not “{given}”."
+            raise self.source.error((*self.path, "limits"), sentence)
+        return ColourLimits(given)
 
     def _lengthened(self, document: Document, tokens: int | None) -> Document:
         if tokens is None:
             return document
-        lines = [line.split() for line in document.text.splitlines() if line.split()]
+        split = (tokenize(line, document.tokenizer) for line in document.text.splitlines())
+        lines = [line for line in split if line]
         if not 0 < tokens * max(1, len(lines)) <= MOST_TOKENS:
             sentence = f"“text_tokens” is from 1 to {MOST_TOKENS:,}, over all lines."
             raise self.source.error((*self.path, "text_tokens"), sentence)
@@ -201,7 +212,8 @@ class PageParser(Struct, frozen=True):
         if characters > MOST_CHARACTERS:
             sentence = f"So many tokens of the text have more than {MOST_CHARACTERS:,} characters."
             raise self.source.error((*self.path, "text_tokens"), sentence)
-        repeated = (" ".join(islice(cycle(line), tokens)) for line in lines)
+        space = " " if document.tokenizer is Tokenizer.WORDS else ""
+        repeated = (space.join(islice(cycle(line), tokens)) for line in lines)
         return document.set("text", "\n".join(repeated))
 
     def _sizes(self, document: Document) -> dict[str, tuple[int, ...]]:

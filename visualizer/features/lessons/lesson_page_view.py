@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.session.colour_options import ColourLimits
 
 if TYPE_CHECKING:
-    from visualizer.features.lessons.lesson import Lesson
+    from visualizer.features.lessons.lesson import Lesson, Page
     from visualizer.session.view import View
 
 
 def page_view(lesson: Lesson, page: int, view: View) -> View:
     """The view of a page, with the reader's colours and playback speed."""
     shown = lesson.pages[page]
+    is_chosen = view.colouring.limits is not ColourLimits.AUTO
+    limits = view.colouring.limits if is_chosen else shown.limits
     grain = shown.grain or view.playhead.grain
     playhead = replace(
         without_playback(view).playhead, place=shown.place, grain=grain, span=shown.span
@@ -26,6 +29,7 @@ def page_view(lesson: Lesson, page: int, view: View) -> View:
         heads=None,
         folds=frozenset(),
         lens=WeightTransform.PLAIN,
+        colouring=replace(view.colouring, limits=limits),
         zoom=None,
         text=0,
         hovered=None,
@@ -35,6 +39,13 @@ def page_view(lesson: Lesson, page: int, view: View) -> View:
         past=(),
         future=(),
     )
+
+
+def without_limits_of(page: Page, view: View) -> View:
+    """The same view without the limits of the colour scale that the page has set."""
+    if view.colouring.limits is not page.limits:
+        return view
+    return replace(view, colouring=replace(view.colouring, limits=ColourLimits.AUTO))
 
 
 def without_playback(view: View) -> View:

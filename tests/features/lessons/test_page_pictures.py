@@ -1,0 +1,109 @@
+"""The heatmaps of a lesson's page show differences: none is of one colour, no two are the same."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from tests.architecture.project_graph import ROOT
+from tests.support.screens import resolved
+from visualizer.attention.run import run
+from visualizer.features.lessons.expected_book_numbers import BookNumbers
+from visualizer.features.lessons.lesson_file import load_lessons
+from visualizer.features.lessons.lesson_page_view import page_view
+from visualizer.heatmap.board_presenter import present_board
+from visualizer.heatmap.panel_and_board_types import Board
+from visualizer.session.timeline import Playhead
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from visualizer.heatmap.panel_and_board_types import Heatmap
+
+FOLDER = ROOT / "resources" / "lessons"
+PRINTED = BookNumbers.read(FOLDER / "chapter3.json", FOLDER / "by_hand.json")
+LESSONS, _ = load_lessons([FOLDER], PRINTED)
+PAGES = {
+    page.title: (lesson, number) for lesson in LESSONS for number, page in enumerate(lesson.pages)
+}
+LARGE = "The size of GPT-2, the small one"
+TITLES = [pytest.param(title, marks=[pytest.mark.slow] * (title == LARGE)) for title in PAGES]
+
+LEAST_SPREAD, LEAST_SIGNED_SPREAD = 0.25, 0.08
+"""Least part of the colour scale that the cells of a heatmap cover, if it starts at 0 or not."""
+LEAST_DIFFERENCE = 0.1
+"""Least mean difference of the pooled pictures of two heads, as a part of the colour scale."""
+
+# Panels of one colour, as the page is about that.
+EVEN = {
+    "An average is a matrix product": {"weights"},
+    "An average is blind": {"weights"},
+    "A coin for each weight": {"weights", "dropped"},
+    "Where in the text?": {"embedding"},
+}
+# Panels that are the same, as the page is about that.
+SAME = {
+    "How alike are two words?": "queries and keys are the input",
+    "Two loops": "queries and keys are the input",
+    "One matrix product": "queries and keys are the input",
+    "Scaled, then shared out": "scaled scores are the scores on a smaller scale",
+    "Large vectors, scaled": "scaled scores are the scores on a smaller scale",
+    "By hand: queries, keys, values": "the input times the identity is the input",
+    "The exercise": "the matrices change nothing",
+    "The scores, head by head": "the matrices change nothing",
+    "All heads in one product": "queries and keys are the input",
+}
+
+
+def heatmaps(title: str) -> tuple[Heatmap, ...]:
+    """The panels of a page, all of it computed."""
+    lesson, number = PAGES[title]
+    document = lesson.pages[number].document
+    view = replace(page_view(lesson, number, View()), playhead=Playhead())
+    shown = resolved(run(document.tokens(), document.spec), view, document)
+    return present_board(shown, Board()).heatmaps
+
+
+def colours(heatmap: Heatmap) -> np.ndarray:
+    """The place of each cell on the colour scale, from 0 to 1; NaN where it has none."""
+    low, high = heatmap.colour.low, heatmap.colour.high
+    if heatmap.row_ends is not None:
+        ends = heatmap.row_ends.reshape(-1, 1)
+        low, high = (-ends if heatmap.colour.is_signed else 0 * ends), ends
+    with np.errstate(divide="ignore", invalid="ignore"):
+        places = (heatmap.values.astype(float) - low) / (high - low)
+    for mark in heatmap.marks:
+        if mark is not None:
+            places[mark] = np.nan
+    places[~np.isfinite(places)] = np.nan
+    return places
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_no_panel_is_of_one_colour(title: str) -> None:
+    for heatmap in heatmaps(title):
+        places = colours(heatmap)
+        least = LEAST_SIGNED_SPREAD if heatmap.colour.is_signed else LEAST_SPREAD
+        is_even = np.nanmax(places) - np.nanmin(places) < least
+        assert is_even == (heatmap.stage in EVEN.get(title, ())), heatmap.stage
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_no_two_panels_are_the_same(title: str) -> None:
+    pairs = combinations(map(colours, heatmaps(title)), 2)
+    found = any(
+        one.shape == other.shape and np.allclose(one, other, atol=1e-6, equal_nan=True)
+        for one, other in pairs
+    )
+    assert found == (title in SAME)
+
+
+@pytest.mark.slow  # computes 12 heads of 1,024 tokens
+def test_the_heads_of_the_large_page_differ() -> None:
+    pictures = [colours(heatmap) for heatmap in heatmaps(LARGE)]
+    assert len(pictures) == 12
+    for one, other in combinations(pictures, 2):
+        assert np.nanmean(np.abs(one - other)) > LEAST_DIFFERENCE
