@@ -66,12 +66,14 @@ class Head(nn.Module):
 
 
 class LectureBlock(nn.Module):
-    """The lecture notes' block: communication followed by computation."""
+    """The lecture's block: communication followed by computation; the notes' has no projection."""
 
-    def __init__(self, n_embd: int, n_head: int, hidden: int, activation: nn.Module) -> None:
+    def __init__(
+        self, n_embd: int, n_head: int, hidden: int, activation: nn.Module, *, projects: bool
+    ) -> None:
         super().__init__()
         self.heads = nn.ModuleList([Head(n_embd, n_embd // n_head) for _ in range(n_head)])
-        self.proj = nn.Linear(n_embd, n_embd)
+        self.proj = nn.Linear(n_embd, n_embd) if projects else nn.Identity()
         self.net = nn.Sequential(nn.Linear(n_embd, hidden), activation, nn.Linear(hidden, n_embd))
         self.ln1, self.ln2 = nn.LayerNorm(n_embd), nn.LayerNorm(n_embd)
 
@@ -98,11 +100,13 @@ def randomised(spec: AttentionSpec, tokens: int) -> dict[str, Tensor]:
 
 def lecture_block(spec: AttentionSpec, parameters: dict[str, Tensor]) -> LectureBlock:
     activation = nn.GELU() if spec.activation is Activation.GELU else nn.ReLU()
-    block = LectureBlock(spec.d_in, spec.heads, spec.hidden_width, activation)
+    projects = spec.output_projection
+    block = LectureBlock(spec.d_in, spec.heads, spec.hidden_width, activation, projects=projects)
     names = {"out_proj": "proj", "linear1": "net.0", "linear2": "net.2", "ln1": "ln1", "ln2": "ln2"}
     state = {
         f"{there}.{kind}": parameters[f"{here}.{kind}"]
         for here, there in names.items()
+        if projects or there != "proj"
         for kind in ("weight", "bias")
     }
     for layer in ("query", "key", "value"):
@@ -120,15 +124,14 @@ def computed(spec: AttentionSpec, x: Tensor, parameters: dict[str, Tensor]) -> T
 SIZES = st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(0, 9), st.integers(1, 7))
 
 
-@given(SIZES, st.sampled_from(Activation), st.integers(0, 2**31 - 1))
-def test_it_is_the_lecture_notes_block(
-    sizes: tuple[int, int, int, int], activation: Activation, seed: int
+@given(SIZES, st.sampled_from(Activation), st.booleans(), st.integers(0, 2**31 - 1))
+def test_it_is_the_block_of_the_lecture_and_of_the_notes(
+    sizes: tuple[int, int, int, int], activation: Activation, projects: bool, seed: int
 ) -> None:
     heads, d_head, d_ff, tokens = sizes
     width = 1 + heads * d_head  # of one column alone a norm leaves nothing
     spec = a_block(d_in=width, d_out=width, heads=1, d_ff=d_ff, activation=activation, seed=seed)
-    if width % 2 == 0:
-        spec = replace(spec, heads=2)
+    spec = replace(spec, heads=1 + (width % 2 == 0), output_projection=projects)
     parameters = randomised(spec, tokens)
     x = torch.randn(2, tokens, width, generator=torch.Generator().manual_seed(seed))
     with torch.no_grad():
@@ -224,7 +227,8 @@ def test_the_weights_are_those_of_plain_modules_in_their_order(case: Case) -> No
     torch.manual_seed(spec.seed)
     for _ in range(3):
         nn.Linear(spec.d_in, spec.d_out, bias=spec.bias)
-    nn.Linear(spec.width, spec.width)
+    if spec.output_projection:
+        nn.Linear(spec.width, spec.width)
     norm = nn.LayerNorm(spec.d_in)
     linear1 = nn.Linear(spec.d_in, spec.hidden_width)
     linear2 = nn.Linear(spec.hidden_width, spec.d_in)
@@ -268,7 +272,6 @@ def test_the_mechanism_gives_a_block_that_can_be_computed(d_in: int) -> None:
             "arrangement",
             "8, not 16.",
         ),
-        ({"output_projection": False}, "output_projection", "Turn the output projection on."),
         ({"d_ff": -1}, "d_ff", "The feed-forward size cannot be -1. Use 1 to 4,000,000."),
         ({"d_ff": 5_000_000}, "d_ff", "cannot be 5,000,000. Use 1 to 4,000,000."),
     ],

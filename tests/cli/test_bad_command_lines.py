@@ -128,7 +128,8 @@ BAD = [
     (f"{NEW} --preset best", "argument --preset: got 'best', takes one of repeat, brackets, "),
     (
         f"{NEW} --model bigram --layers 3",
-        "argument --layers: acts only with --model transformer or attention-only.",
+        "argument --layers: acts only with --model transformer, notes-transformer or "
+        "attention-only.",
     ),
     (
         f"{NEW} --tokenizer words",

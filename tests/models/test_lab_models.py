@@ -22,7 +22,7 @@ from visualizer.language.language_models import build
 from visualizer.language.run_folder import RunFolder, RunMetadata
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.trained_example import FOLDER, TEXT
-from visualizer.language.training_settings import CorpusKind, CorpusSource, ModelKind
+from visualizer.language.training_settings import LAYERED, CorpusKind, CorpusSource, ModelKind
 from visualizer.models.opened_model import OpenedModel, open_model
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def model_settings(draw: st.DrawFn) -> TrainingSettings:
     source = CorpusSource(CorpusKind.WORLD, tokenizer=draw(st.sampled_from(Tokenizer)))
     return quick(
         source=source,
-        model=draw(st.sampled_from([ModelKind.TRANSFORMER, ModelKind.ATTENTION_ONLY])),
+        model=draw(st.sampled_from(LAYERED)),
         block=draw(st.integers(2, 20)),
         width=heads * d_head,
         heads=heads,
@@ -100,7 +100,8 @@ def test_it_computes_what_the_lab_computes(
     np.testing.assert_allclose(found, logits, atol=1e-5)
     (run,) = model.attend(text)
     trace = run.run.trace
-    for stage in ("queries", "keys", "values", "masked", "weights", "context", "concat", "output"):
+    stages = ["queries", "keys", "values", "masked", "weights", "context", "concat", "output"]
+    for stage in stages[: -1 if settings.model is ModelKind.NOTES else None]:
         if stage == "masked" and stage not in trace.names:
             assert len(tokens) == 1  # which has nothing to mask
             continue
@@ -108,11 +109,31 @@ def test_it_computes_what_the_lab_computes(
         seen = trace.read(stage) if trace.axes else trace.read(stage)[None]
         most = 1e-6 if stage == "weights" else 1e-5
         np.testing.assert_allclose(seen, expected, atol=most, err_msg=stage)
-    feeds = settings.model is ModelKind.TRANSFORMER
+    feeds = settings.model is not ModelKind.ATTENTION_ONLY
     assert ("feed_forward" in trace.names) == ("hidden" in trace.names) == feeds
     steps = {row.name: row.step for row in trace.stages}
     assert steps["residual"] is not None
     assert steps["result"] is not None
+
+
+def test_heads_of_the_notes_add_their_context_to_a_logit_as_it_is(tmp_path: Path) -> None:
+    settings = quick(
+        source=CorpusSource(CorpusKind.WORLD, tokenizer=Tokenizer.CHARACTERS),
+        model=ModelKind.NOTES, block=12, width=8, heads=2, layers=2,
+    )  # fmt: skip
+    trained = saved(tmp_path / "weights.safetensors", settings)
+    model = visualizer.open_model(tmp_path / "weights.safetensors")
+    parts = model.logit_parts("that's a hat")
+    numbers = model.opened.folder.lab_run.vocabulary.read("that's a hat")[1]  # type: ignore[union-attr]
+    with torch.no_grad():
+        logits, traces = trained.read(torch.from_numpy(numbers))
+    assert parts.number == int(logits[-1].argmax())
+    towards = trained.projection.weight[parts.number].detach().numpy()
+    for layer, trace in enumerate(traces):
+        by_head = (towards * trace.read("concat")[-1]).reshape(2, 4).sum(-1)
+        np.testing.assert_allclose(parts.heads[layer], by_head, atol=1e-5)
+    whole = parts.heads.sum() + parts.rest.sum() + parts.embedding + parts.bias
+    assert whole == pytest.approx(float(logits[-1].max()), abs=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -217,9 +238,7 @@ def test_a_model_without_heads_is_refused(tmp_path: Path, kind: ModelKind) -> No
     field, sentence = refusal(open_model, tmp_path / "simple.safetensors")
     assert field == "model"
     assert sentence.startswith("simple is of the kind “")
-    assert sentence.endswith(
-        "Open a model of the lab of the kind “Transformer” or “Attention only”."
-    )
+    assert sentence.endswith("“Transformer”, “Transformer of the notes” or “Attention only”.")
 
 
 def test_a_run_without_weights_is_refused(tmp_path: Path, folder: Path) -> None:

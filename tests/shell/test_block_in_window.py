@@ -77,17 +77,19 @@ def test_its_own_settings_count_with_it_alone(hand: Hand) -> None:
     assert (trace.read("hidden") < 0).any()  # which ReLU leaves not
 
 
-def test_without_the_output_projection_it_says_what_to_do(hand: Hand) -> None:
+def test_without_the_output_projection_the_heads_are_added_as_they_are(hand: Hand) -> None:
     hand.window.setup_pane.open_more()
     a_block(hand)
     box = hand.find(QCheckBox, "output_projection QCheckBox")
     hand.window.setup_pane.ensureWidgetVisible(box)
     hand.click(box, box.rect().center() - box.rect().center() / 2)
-    problem = hand.problem("output_projection")
-    assert "Turn the output projection on. Turn output projection on" in problem
-    hand.press(Qt.Key.Key_Z)
     hand.settle()
+    trace = hand.window.workspace.run.trace
     assert hand.problem("output_projection") == ""
+    assert "output" not in trace
+    assert trace.stage("attended").reads == ("residual", "concat")
+    added = trace.read("residual") + trace.read("concat")
+    np.testing.assert_allclose(trace.read("attended"), added, atol=1e-6)
 
 
 def test_every_step_is_told_with_its_numbers(hand: Hand) -> None:

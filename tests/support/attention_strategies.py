@@ -150,11 +150,9 @@ def specs(
             drawn[field] = draw(strategy)
         return drawn[field]
 
-    in_block = "d_in" not in drawn and "d_out" not in drawn and "output_projection" not in drawn
+    in_block = "d_in" not in drawn and "d_out" not in drawn
     blocks = st.sampled_from([Block.NONE, Block.NONE, Block.PRE_NORM] if in_block else [Block.NONE])
     has_block = pick("block", blocks) is Block.PRE_NORM
-    if has_block:
-        drawn |= {"output_projection": True}
     for field, strategy in FREE.items():
         pick(field, strategy)
     pick("own_mask", matrices(size))

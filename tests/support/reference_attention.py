@@ -138,7 +138,7 @@ class _Text:
         return found | (self.after_attention(found) if spec.block is Block.PRE_NORM else {})
 
     def after_attention(self, found: Mapping[str, Known]) -> dict[str, Known]:
-        attended = _plus(found["residual"], found["output"])
+        attended = _plus(found["residual"], found.get("output", found["concat"]))
         normed = self.normed(attended, "ln2")
         up = self.linear(normed, "linear1")
         hidden = self.activated(up)

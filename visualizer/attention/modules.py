@@ -195,7 +195,13 @@ class MultiHeadAttentionWrapper(AttentionModule):
 
 
 class MultiHeadAttention(AttentionModule):
-    """Causal heads that share d_out, mixed by an output projection (§3.6.2)."""
+    """Causal heads that share d_out, mixed by an output projection (§3.6.2).
+
+    Parameters
+    ----------
+    output_projection : bool
+        Whether there is one; the book's module always has it.
+    """
 
     def __init__(
         self,
@@ -205,15 +211,24 @@ class MultiHeadAttention(AttentionModule):
         dropout: float,
         num_heads: int,
         qkv_bias: bool = False,
+        *,
+        output_projection: bool = True,
     ) -> None:
         base = spec_of(Mechanism.MULTI_HEAD)
         spec = replace(
-            base, d_in=d_in, d_out=d_out, heads=num_heads, dropout=dropout, bias=qkv_bias
+            base,
+            d_in=d_in,
+            d_out=d_out,
+            heads=num_heads,
+            dropout=dropout,
+            bias=qkv_bias,
+            output_projection=output_projection,
         )
         super().__init__(spec, context_length)
         _add_projections(self, d_in, d_out, qkv_bias)
         _add_mask(self, context_length)
-        self.out_proj = nn.Linear(d_out, d_out)
+        if output_projection:
+            self.out_proj = nn.Linear(d_out, d_out)
 
 
 def _take_loaded_mask(module: AttentionModule, incompatible: object) -> None:

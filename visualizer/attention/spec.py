@@ -244,7 +244,8 @@ class AttentionSpec(Struct, frozen=True):
         its norms [1, d_in]; and `OWN_BIASES` [1, width]. Others are drawn.
     block : Block
         A pre-norm block is x + out_proj(heads(ln1(x))), and then, of that sum, x +
-        linear2(activation(linear1(ln2(x)))). Its width is d_in.
+        linear2(activation(linear1(ln2(x)))). Its width is d_in. Without `output_projection` the
+        heads are added as they are.
     d_ff : int
         Hidden numbers of the block's feed-forward; 0 for `WIDENING` times d_in.
     lengths : tuple of int
@@ -391,9 +392,6 @@ def _sizes(spec: AttentionSpec) -> list[Problem]:
 
 def _block(spec: AttentionSpec) -> list[Problem]:
     found = []
-    if not spec.output_projection:
-        sentence = "A block mixes its heads before it adds them. Turn the output projection on."
-        found.append(Problem("output_projection", sentence, ("output_projection", True)))
     largest = LARGEST["d_ff"]
     if not 0 <= spec.d_ff <= largest:
         sentence = f"The feed-forward size cannot be {spec.d_ff:,}. Use 1 to {largest:,}."

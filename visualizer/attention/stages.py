@@ -196,6 +196,14 @@ def _has_block(spec: AttentionSpec) -> bool:
     return spec.has_block
 
 
+def _projects_output(spec: AttentionSpec) -> bool:
+    return spec.has_block and spec.output_projection
+
+
+def _adds_heads(spec: AttentionSpec) -> bool:
+    return spec.has_block and not spec.output_projection
+
+
 def _in_block(
     name: str,
     operation: Operation,
@@ -242,9 +250,14 @@ def _activated(activation: Activation, function: str) -> Stage:
     )
 
 
-def _added(name: str, *reads: str, supersedes: bool = False) -> Stage:
+def _added(
+    name: str,
+    *reads: str,
+    when: Callable[[AttentionSpec], bool] = _has_block,
+    supersedes: bool = False,
+) -> Stage:
     step = ResidualAddition()
-    return _in_block(name, Operation.RESIDUAL_ADDITION, reads, step, supersedes=supersedes)
+    return _in_block(name, Operation.RESIDUAL_ADDITION, reads, step, when, supersedes=supersedes)
 
 
 # fmt: off
@@ -340,7 +353,8 @@ TABLE: tuple[Stage, ...] = (
     Stage("output", "Output", "·W_O", ("query", "d_out"), Operation.OUTPUT_PROJECTION, ("concat",),
           (), ("out_proj",), "the heads mixed by the output projection",
           lambda spec: spec.output_projection),
-    _added("attended", "residual", "output"),
+    _added("attended", "residual", "output", when=_projects_output),
+    _added("attended", "residual", "concat", when=_adds_heads),
     _norm("normed_attended", "attended", "ln2"),
     _linear("up", "normed_attended", "linear1"),
     _activated(Activation.RELU, "ReLU"),

@@ -182,7 +182,8 @@ def _idle(given: list[str], settings: TrainingSettings) -> str:
             if setting.name in {"size", "tokenizer"}:
                 whose = "a text file" if setting.name == "size" else f"'{settings.source.kind}'"
                 return f"argument --{setting.name}: acts on other texts than {whose}. Leave it out."
-            layered = " or ".join(LAYERED)
+            *others, last = LAYERED
+            layered = f"{', '.join(others)} or {last}"
             return f"argument --{setting.name}: acts only with --model {layered}."
     return ""
 

@@ -1,9 +1,10 @@
-"""The language models of the lecture notes, from bigram to transformer.
+"""The language models of the notes, from bigram to transformer, and variants of the last.
 
 They use the program's own attention modules, so every stage can be read: `LanguageModel.read`
 returns one trace per layer of the numbers that the model computes with.
 
-Sources: Karpathy 2023, "Let's build GPT"; Xiong et al. 2020, "On Layer Normalization in the
+Sources: lecture notes on self-attention and character models, partly adapted from Karpathy 2023,
+"Let's build GPT" (the steps, `ModelKind.NOTES`); Xiong et al. 2020, "On Layer Normalization in the
 Transformer Architecture" (pre-norm layers); Elhage et al. 2021, "A Mathematical Framework for
 Transformer Circuits" (attention-only models); Radford et al. 2019, "Language Models are
 Unsupervised Multitask Learners" (standard deviation of the initial weights).
@@ -20,14 +21,16 @@ from torch import Tensor, nn
 from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.modules import AttentionModule, MultiHeadAttention
 from visualizer.attention.spec import Mask
-from visualizer.language.training_settings import LAYERED, POSITIONED, ModelKind
+from visualizer.language.training_settings import FEEDING, LAYERED, POSITIONED, ModelKind
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
     from visualizer.language.training_settings import TrainingSettings
 
 SPREAD = 0.02
-"""Standard deviation of initial weights in layered models; others use torch's defaults."""
+"""Standard deviation of initial weights in layered models.
+
+Others, and the transformer of the notes, use torch's defaults."""
 FEED_FORWARD = 4
 """Width of the feed-forward part relative to the residual stream."""
 
@@ -50,7 +53,8 @@ class LanguageModel(nn.Module):
         self.embedding = nn.Embedding(tokens, width)
         self.position = nn.Embedding(settings.block, width) if model in POSITIONED else None
         self.layers = nn.ModuleList(_layer(settings) for _ in range(layers_of(settings)))
-        self.norm = nn.LayerNorm(width) if settings.is_layered else nn.Identity()
+        has_norm = settings.is_layered and model is not ModelKind.NOTES
+        self.norm = nn.LayerNorm(width) if has_norm else nn.Identity()
         self.projection = nn.Linear(width, tokens)
 
     def forward(self, ids: Tensor, *, fused: bool = False) -> Tensor:
@@ -115,11 +119,19 @@ class ResidualLayer(MixingLayer):
     def __init__(self, settings: TrainingSettings) -> None:
         width, rate = settings.width, settings.dropout
         super().__init__(
-            MultiHeadAttention(width, width, settings.block, rate, num_heads=settings.heads)
+            MultiHeadAttention(
+                width,
+                width,
+                settings.block,
+                rate,
+                num_heads=settings.heads,
+                output_projection=settings.model is not ModelKind.NOTES,
+            )
         )
         self.attention_norm = nn.LayerNorm(width)
         self.dropout = nn.Dropout(rate)
-        self.feed_forward = _feed_forward(width, rate) if _feeds(settings) else None
+        feeds = settings.model in FEEDING
+        self.feed_forward = _feed_forward(width, rate) if feeds else None
 
     def seen(self, stream: Tensor) -> Tensor:
         """Return the input of attention: the vectors after layer normalisation."""
@@ -149,10 +161,6 @@ def _layer(settings: TrainingSettings) -> MixingLayer:
     return MixingLayer(AttentionModule(replace(spec, d_in=settings.width), settings.block))
 
 
-def _feeds(settings: TrainingSettings) -> bool:
-    return settings.model is ModelKind.TRANSFORMER
-
-
 def _feed_forward(width: int, rate: float) -> nn.Module:
     return nn.Sequential(
         nn.LayerNorm(width),
@@ -168,7 +176,7 @@ def build(settings: TrainingSettings, tokens: int) -> LanguageModel:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = LanguageModel(settings, tokens)
-        if settings.is_layered:
+        if settings.is_layered and settings.model is not ModelKind.NOTES:
             model.apply(_draw_small)
         return model
 

@@ -17,7 +17,7 @@ from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.stages import bytes_needed as bytes_of_stages
 from visualizer.errors import InputError, Remedy
 from visualizer.language.language_models import LanguageModel, MixingLayer
-from visualizer.language.training_settings import ModelKind, TrainingSettings
+from visualizer.language.training_settings import FEEDING, TrainingSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ COPIES_OF_CHECKPOINT = 7
 """
 COPIES_OF_WEIGHTS = 2
 """The same while weights alone are read: the file's content, and the model."""
-VECTORS = {ModelKind.TRANSFORMER: 30}
+VECTORS = dict.fromkeys(FEEDING, 30)
 FEWER_VECTORS = 16
 """Vectors per token and layer kept for the backward pass; fewer without a feed-forward part."""
 LOGITS = 4

@@ -170,6 +170,7 @@ def _weights(trace: Trace) -> dict[str, np.ndarray]:
     if trace.spec.projection is Projection.NONE:
         return {}
     found = {name: trace.read(f"{name}.weight").T for name in ("W_query", "W_key", "W_value")}
-    found["W_output"] = trace.read("out_proj.weight").T
-    found["W_output.bias"] = trace.read("out_proj.bias")[None]
+    if trace.spec.output_projection:
+        found["W_output"] = trace.read("out_proj.weight").T
+        found["W_output.bias"] = trace.read("out_proj.bias")[None]
     return found

@@ -2,7 +2,8 @@
 
 The models are steps towards the transformer: each adds one element to the previous one.
 
-Sources: Karpathy 2023, "Let's build GPT" (the steps, the block size, the optimiser); Elhage et al.
+Sources: lecture notes on self-attention and character models, partly adapted from Karpathy 2023,
+"Let's build GPT" (the steps, the block size, the optimiser); Elhage et al.
 2021, "A Mathematical Framework for Transformer Circuits" (attention-only models); Xiong et al.
 2020, "On Layer Normalization in the Transformer Architecture" (pre-norm layers).
 """
@@ -59,12 +60,17 @@ class CorpusSource(Struct, frozen=True):
 
 
 class ModelKind(StrEnum):
-    """A kind of language model."""
+    """A kind of language model.
+
+    The transformer of the notes has no output projection, no layer norm after the last layer, and
+    torch's initial weights.
+    """
 
     BIGRAM = "bigram"
     AVERAGE = "average"
     DOT_PRODUCT = "dot-product"
     TRANSFORMER = "transformer"
+    NOTES = "notes-transformer"
     ATTENTION_ONLY = "attention-only"
 
 
@@ -136,11 +142,14 @@ TITLES = {
     ModelKind.AVERAGE: "Average of the whole block",
     ModelKind.DOT_PRODUCT: "Causal dot-product average",
     ModelKind.TRANSFORMER: "Transformer",
+    ModelKind.NOTES: "Transformer of the notes",
     ModelKind.ATTENTION_ONLY: "Attention only",
 }
 
-LAYERED = (ModelKind.TRANSFORMER, ModelKind.ATTENTION_ONLY)
+LAYERED = (ModelKind.TRANSFORMER, ModelKind.NOTES, ModelKind.ATTENTION_ONLY)
 """Models with layers that have heads, weights and dropout."""
+FEEDING = (ModelKind.TRANSFORMER, ModelKind.NOTES)
+"""Models with a feed-forward part in each layer."""
 POSITIONED = (ModelKind.DOT_PRODUCT, *LAYERED)
 """Models that add position vectors."""
 

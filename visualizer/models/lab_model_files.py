@@ -94,7 +94,8 @@ def find_lab_model(path: Path) -> LabModelFiles:
         raise InputError("model", refused.sentence) from refused
     settings, tokens = found.about.settings, found.about.tokens
     if settings.model not in LAYERED:
-        kinds = " or ".join(f"“{TITLES[kind]}”" for kind in LAYERED)
+        *others, last = (f"“{TITLES[kind]}”" for kind in LAYERED)
+        kinds = f"{', '.join(others)} or {last}"
         sentence = (
             f"{found.name} is of the kind “{TITLES[settings.model]}” and has no heads with weights "
             f"that were learned. Open a model of the lab of the kind {kinds}."

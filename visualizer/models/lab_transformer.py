@@ -21,7 +21,7 @@ from transformers import (
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from visualizer.language.language_models import FEED_FORWARD
-from visualizer.language.training_settings import ModelKind
+from visualizer.language.training_settings import FEEDING, ModelKind
 from visualizer.models.chat_template import without_template
 from visualizer.models.model_tokenizer import EncodedText
 
@@ -38,12 +38,15 @@ class LabConfig(PretrainedConfig):  # type: ignore[misc]
     """The sizes of a model of the lab, by the names that configs have for them."""
 
     model_type = KIND
+    has_output_projection = True
+    has_final_norm = True
 
 
 def config_of(model: LanguageModel) -> LabConfig:
     """Return the config of a model with heads."""
     settings = model.settings
-    feeds = settings.model is ModelKind.TRANSFORMER
+    feeds = settings.model in FEEDING
+    is_of_notes = settings.model is ModelKind.NOTES
     return LabConfig(
         vocab_size=model.projection.out_features,
         hidden_size=settings.width,
@@ -52,6 +55,8 @@ def config_of(model: LanguageModel) -> LabConfig:
         num_attention_heads=settings.heads,
         max_position_embeddings=settings.block,
         tie_word_embeddings=False,
+        has_output_projection=not is_of_notes,
+        has_final_norm=not is_of_notes,
         attn_implementation="eager",
     )
 
@@ -65,7 +70,7 @@ class LabAttention(nn.Module):
         width = config.hidden_size
         for name in ("W_query", "W_key", "W_value"):
             self.add_module(name, nn.Linear(width, width, bias=False))
-        self.out_proj = nn.Linear(width, width)
+        self.out_proj = nn.Linear(width, width) if config.has_output_projection else nn.Identity()
 
     def forward(self, stream: Tensor, mask: Tensor, cache: Any) -> Tensor:
         """Map vectors [batch, query, width] to those that the heads write."""
@@ -134,7 +139,7 @@ class LabForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
         self.layers = nn.ModuleList(
             LabLayer(config, number) for number in range(config.num_hidden_layers)
         )
-        self.norm = nn.LayerNorm(width)
+        self.norm = nn.LayerNorm(width) if config.has_final_norm else nn.Identity()
         self.projection = nn.Linear(width, config.vocab_size)
         self.post_init()
 

@@ -528,7 +528,7 @@ class _Layer:
             self.at.tensors.clear()
             return
         self._project_heads(entered)
-        written = self._join_heads(entered)
+        written = self._join_heads(entered, result)
         if written is None:
             self._end(None)
         elif self._is_whole(stream + self.at.tensors[written], result):
@@ -804,8 +804,8 @@ class _Layer:
                     return found
         return None
 
-    def _join_heads(self, entered: str) -> str | None:
-        """Find the matrix that mixes the heads, and a norm after it; return the last stage."""
+    def _join_heads(self, entered: str, result: Tensor) -> str | None:
+        """Find the matrix that mixes the heads, if there is one; return the last stage."""
         context = self.call.context
         assert context is not None
         joined = joined_heads(self.at)
@@ -822,6 +822,10 @@ class _Layer:
             self._add("concat", numbers_of, JoinedHeads(frozenset()), read)
             self._add("output", result_of(path), self._linear_step(path), "concat")
             return "output"
+        stream = self.at.tensors["residual"]
+        if joined.shape == stream.shape and self._is_met(stream + joined, result):
+            self._add("concat", joined_heads, JoinedHeads(frozenset()), CONTEXT)
+            return "concat"
         return None
 
     def _beside_sinks(self) -> bool:

@@ -281,9 +281,14 @@ def _last_norm(
 
 
 def _frozen(model: OpenedModel, name: str, passed: _Passed) -> tuple[Tensor, Tensor, bool]:
-    """Return a norm as a linear map: its scale and shift [d_model], and whether it centres."""
+    """Return a norm as a linear map: its scale and shift [d_model], and whether it centres.
+
+    A model without a final norm may have a module there that changes nothing.
+    """
     module = model.model.get_submodule(name)
     stream = passed.given
+    if _are_alike(stream, passed.result):
+        return torch.ones_like(stream), torch.zeros_like(stream), False
     named = [
         float(getattr(module, name))
         for name in ("eps", "variance_epsilon")
@@ -325,6 +330,10 @@ def _added_by_heads(
         written = torch.einsum("mhd,hd->hm", parts, context)
         if _is_added_as_it_is(passed, layer, passed[path].result):
             return written
+    joined = context.reshape(-1)
+    has_size = joined.shape == passed[layer].given.shape
+    if has_size and _is_added_as_it_is(passed, layer, joined):  # without an output projection
+        return torch.block_diag(*context[:, None])
     raise _unknown(model, "what a head writes is changed before it is added")
 
 

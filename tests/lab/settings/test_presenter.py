@@ -69,7 +69,7 @@ def test_the_notes_presets_keep_a_file_and_tasks_do_not() -> None:
     notes = put(own, "preset", "notes-transformer")
     assert (notes.source.path, notes.source.tokenizer) == ("poem.txt", Tokenizer.CHARACTERS)
     assert (notes.model, notes.block, notes.batch, notes.rate) == (
-        ModelKind.TRANSFORMER,
+        ModelKind.NOTES,
         8,
         128,
         1e-3,

@@ -16,7 +16,6 @@ from msgspec import Struct
 from visualizer.attention.spec import (
     Dtype,
     Normalisation,
-    Projection,
 )
 from visualizer.attention.stages import NORM_EPSILON
 from visualizer.explanations.dialect_identifiers import VOCABULARIES
@@ -180,7 +179,7 @@ def unit(spec: AttentionSpec) -> float:
 
     Weights are drawn in float32 whatever the dtype, and processors may round them differently.
     """
-    is_drawn = spec.output_projection or spec.projection is not Projection.NONE
+    is_drawn = bool(spec.weight_names)
     return DOUBLE_UNIT if spec.dtype is Dtype.FLOAT64 and not is_drawn else SINGLE_UNIT
 
 
