@@ -95,6 +95,98 @@ def test_the_heads_of_split_columns_are_as_before_and_that_is_said(tmp_path: Pat
         assert opened(tmp_path / "a.pt", AttentionSpec(heads=heads))[0].heads == 1
 
 
+@pytest.mark.parametrize("suffix", ["pt", "safetensors", "npz"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("heads", [1, 2, 4])
+def test_it_computes_what_torchs_own_module_does(
+    heads: int, bias: bool, suffix: str, tmp_path: Path
+) -> None:
+    torch.manual_seed(1)
+    module, path = nn.MultiheadAttention(8, heads, bias=bias), tmp_path / f"a.{suffix}"
+    for name, parameter in module.named_parameters():
+        nn.init.normal_(parameter, std=0.5)  # biases are not to be 0
+        assert bias or "bias" not in name
+    state = module.state_dict()
+    if suffix == "npz":
+        np.savez(path, **{name: tensor.numpy() for name, tensor in state.items()})
+    else:
+        (torch.save if suffix == "pt" else save_file)(state, path)
+    spec, notice = opened(path, AttentionSpec(d_out=8, heads=heads))
+    assert notice.startswith("Multi-head attention, 8 → 8.")
+    assert (spec.bias, spec.mask) == (bias, Mask.NONE)
+    x = torch.randn(6, 8)
+    masks = {Mask.NONE: None, Mask.CAUSAL: torch.ones(6, 6, dtype=torch.bool).triu(1)}
+    for mask, forbidden in masks.items():
+        with torch.no_grad():
+            expected, weights = module(x, x, x, attn_mask=forbidden, average_attn_weights=False)
+            masked = replace(spec, mask=mask, dtype=Dtype.FLOAT32)
+            trace = attend(masked, x, draw(masked, 6, torch.device("cpu")))
+        torch.testing.assert_close(trace.tensor("output"), expected, rtol=0, atol=1e-6)
+        torch.testing.assert_close(trace.tensor("weights"), weights, rtol=0, atol=1e-6)
+
+
+def test_torchs_module_is_found_in_a_whole_layer(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=5, dropout=0.0)
+    torch.save({"layers.0." + name: one for name, one in layer.state_dict().items()},
+               tmp_path / "a.pt")  # fmt: skip
+    spec, _ = opened(tmp_path / "a.pt", AttentionSpec(d_out=8, heads=2))
+    x = torch.randn(6, 8)
+    with torch.no_grad():
+        expected, _ = layer.self_attn(x, x, x)
+        torch.testing.assert_close(computed(spec, x), expected, rtol=0, atol=1e-6)
+
+
+def test_torchs_projections_may_be_separate(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    module = nn.MultiheadAttention(8, 2)
+    state = module.state_dict()
+    parts = zip("qkv", state.pop("in_proj_weight").chunk(3), strict=True)
+    state |= {f"{letter}_proj_weight": part.clone() for letter, part in parts}
+    torch.save(state, tmp_path / "a.pt")
+    spec, _ = opened(tmp_path / "a.pt", AttentionSpec(d_out=8, heads=2))
+    x = torch.randn(6, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(computed(spec, x), module(x, x, x)[0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        (nn.MultiheadAttention(8, 2, kdim=6), "k_proj_weight (8 × 6) is not square: queries"),
+        (nn.MultiheadAttention(8, 2, vdim=4), "v_proj_weight (8 × 4) is not square: queries"),
+        (nn.MultiheadAttention(8, 2, add_bias_kv=True), "bias_k (1 × 1 × 8) adds a key or a value"),
+    ],
+)
+def test_modules_of_torch_that_cannot_be_read_are_refused_with_the_reason(
+    module: nn.Module, said: str, tmp_path: Path
+) -> None:
+    torch.save(module.state_dict(), tmp_path / "a.pt")
+    with pytest.raises(InputError) as caught:
+        opened(tmp_path / "a.pt")
+    assert caught.value.sentence.startswith(said)
+
+
+def test_a_torch_matrix_that_is_not_of_three_layers_is_refused(tmp_path: Path) -> None:
+    state = nn.MultiheadAttention(8, 2).state_dict()
+    torch.save({**state, "in_proj_bias": torch.zeros(12)}, tmp_path / "a.pt")
+    with pytest.raises(InputError, match="For W_query there is"):
+        opened(tmp_path / "a.pt", AttentionSpec(d_out=8))
+
+
+def test_a_block_without_an_output_projection_is_known_by_its_layers(tmp_path: Path) -> None:
+    block = replace(spec_of(Mechanism.BLOCK, AttentionSpec(d_in=4)), d_ff=5, heads=1)
+    block = replace(block, output_projection=False)
+    state, x = block_state(block), torch.randn(6, 4)
+    save_file(state, tmp_path / "a.safetensors")
+    spec, notice = opened(tmp_path / "a.safetensors", AttentionSpec(d_out=4))
+    assert notice.startswith("Transformer block, 4 → 4.")
+    assert not spec.output_projection
+    with torch.no_grad():
+        expected = attend(replace(spec, own_weights=()), x, state).tensor("result")
+        assert torch.equal(computed(spec, x), expected)
+
+
 def block_state(spec: AttentionSpec) -> dict[str, torch.Tensor]:
     """Draw the state of a block, whose norms and biases are not to be as they are made."""
     generator = torch.Generator().manual_seed(1)

@@ -1,4 +1,4 @@
-"""Conversion of a ``state_dict`` of the book's modules to a spec with own weights.
+"""Conversion of a ``state_dict`` of the book's modules, or of torch's, to a spec with own weights.
 
 Source: Raschka 2024, §3.4 to §3.6 (names and shapes of the modules' parameters). The state does
 not include the number of heads of a `MultiHeadAttention`, its dropout and its scale. The buffer
@@ -18,6 +18,7 @@ from visualizer.attention.importers.reader_checks_and_errors import (
     natural_order_key,
     unreadable_file_error,
 )
+from visualizer.attention.importers.torch_attention_state import with_book_names
 from visualizer.attention.mechanisms import TITLES, Mechanism, mechanism_of, spec_of
 from visualizer.attention.spec import (
     BIAS,
@@ -105,7 +106,7 @@ def spec_in(
 
 def _modules(contents: FileContents) -> dict[str, StateDictModule]:
     found: dict[str, StateDictModule] = {}
-    for entry in contents.entries:
+    for entry in with_book_names(contents.entries):
         match = _NAME.fullmatch(entry.name)
         if match and not entry.name.startswith(OPTIMISER):
             of_head = _HEAD.fullmatch(match["before"])
@@ -156,7 +157,7 @@ def _sized(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
 def _block(module: StateDictModule) -> dict[str, Any]:
     """Return the fields of a block where all its layers are there."""
     names = [f"{layer}{kind}" for layer in BLOCK_LAYERS for kind in (".weight", BIAS)]
-    if "out_proj.weight" not in module.parts or not all(name in module.parts for name in names):
+    if not all(name in module.parts for name in names):
         return {}
     (hidden, *_) = *module.entries("linear1.weight")[0].shape, 0
     return {"block": Block.PRE_NORM, "d_ff": hidden}
