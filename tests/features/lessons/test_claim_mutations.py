@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
 
 FOLDER = ROOT / "resources" / "lessons"
-PRINTED = BookNumbers.read(FOLDER / "chapter3.json", FOLDER / "by_hand.json")
+PRINTED = BookNumbers.read(*FOLDER.glob("*.json"))
 LESSONS, _ = load_lessons([FOLDER], PRINTED)
 
 Number = tuple[int, int, int]

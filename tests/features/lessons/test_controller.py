@@ -56,6 +56,8 @@ def test_the_menu_offers_nine_lessons_each_with_its_keys(hand: Hand) -> None:
         action = menu.actions()[number - 1]
         assert action.text().startswith(f"&{number}  ")
         assert action.shortcut() == QKeySequence(f"Alt+Shift+{number}")
+        lesson = hand.window.lesson_controller.lessons[number - 1]
+        assert action.text().endswith(f"{lesson.title} ({lesson.section})")
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.lesson import Lesson
 
 FOLDER = ROOT / "resources" / "lessons"
-PRINTED = BookNumbers.read(FOLDER / "chapter3.json", FOLDER / "by_hand.json")
+PRINTED = BookNumbers.read(*FOLDER.glob("*.json"))
 
 GOOD = """\
 title = "One"      # line 1

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from visualizer.heatmap.panel_and_board_types import Heatmap
 
 FOLDER = ROOT / "resources" / "lessons"
-PRINTED = BookNumbers.read(FOLDER / "chapter3.json", FOLDER / "by_hand.json")
+PRINTED = BookNumbers.read(*FOLDER.glob("*.json"))
 LESSONS, _ = load_lessons([FOLDER], PRINTED)
 PAGES = {
     page.title: (lesson, number) for lesson in LESSONS for number, page in enumerate(lesson.pages)
 }
-LARGE = "The size of GPT-2, the small one"
+LARGE = "Exercise 3.3: the size of GPT-2"
 TITLES = [pytest.param(title, marks=[pytest.mark.slow] * (title == LARGE)) for title in PAGES]
 
 LEAST_SPREAD, LEAST_SIGNED_SPREAD = 0.25, 0.08
@@ -55,6 +55,7 @@ SAME = {
     "The exercise": "the matrices change nothing",
     "The scores, head by head": "the matrices change nothing",
     "All heads in one product": "queries and keys are the input",
+    "The tensor of the book's notebook": "queries and keys are the input",
 }
 
 

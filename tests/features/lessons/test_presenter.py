@@ -14,7 +14,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.architecture.project_graph import ROOT
-from visualizer.attention.modules import MultiHeadAttentionWrapper, SelfAttentionV1
+from visualizer.attention.modules import (
+    MultiHeadAttentionWrapper,
+    SelfAttentionV1,
+    SelfAttentionV2,
+)
 from visualizer.attention.run import run
 from visualizer.attention.spec import Device, Mask, Mode, Normalisation, problems
 from visualizer.features.lessons.claim_check import ClaimResult
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.lesson import Lesson, Page
 
 FOLDER = ROOT / "resources" / "lessons"
-PRINTED = BookNumbers.read(FOLDER / "chapter3.json", FOLDER / "by_hand.json")
+PRINTED = BookNumbers.read(*FOLDER.glob("*.json"))
 LESSONS, ERRORS = load_lessons([FOLDER], PRINTED)
 
 Number = tuple[int, int]
@@ -87,7 +91,7 @@ def panel_of(number: Number, run: Run, lessons: tuple[Lesson, ...] = LESSONS) ->
 def test_all_lessons_are_read_and_have_pages_enough() -> None:
     assert ERRORS == ()
     assert len(LESSONS) == 9
-    assert all(4 <= len(lesson.pages) <= 9 for lesson in LESSONS)
+    assert all(4 <= len(lesson.pages) <= 10 for lesson in LESSONS)
     assert len({lesson.title for lesson in LESSONS}) == len(LESSONS)
     assert all(lesson.section for lesson in LESSONS)
 
@@ -354,6 +358,24 @@ def test_what_is_worked_by_hand_is_so_in_numpy() -> None:
     for number in (1, 2):
         name = f"a @ a.transpose of head {number}"
         same("a batch", name, products[0, number - 1].numpy())
+    for layer in ("query", "key", "value"):
+        kinds = {"query": "queries", "key": "keys", "value": "values"}
+        weight, bias = of("linear", f"W_{layer}"), of("linear", f"bias of {kinds[layer]}")
+        linear = torch.nn.Linear(4, 2).double()
+        linear.load_state_dict({"weight": torch.tensor(weight.T), "bias": torch.tensor(bias[0])})
+        result = linear(torch.tensor(of("linear", "x").copy()))
+        same("linear", kinds[layer], result.detach().numpy())
+
+
+def test_the_tensor_of_the_notebook_has_eighteen_products() -> None:
+    a = PRINTED.find("notebook: heads", "a")[2]
+    heads = torch.tensor(np.stack(np.split(a, 2, axis=1)))[None]
+    assert heads.shape == (1, 2, 3, 4)
+    products = heads @ heads.transpose(2, 3)
+    assert products.numel() == 18
+    for number in (1, 2):
+        printed = PRINTED.find("notebook: heads", f"products of head {number}")[2]
+        np.testing.assert_allclose(products[0, number - 1], printed, atol=6e-5)
 
 
 def one_row_a_target(trace: Trace) -> bool:
@@ -384,6 +406,8 @@ FACTS = {
     "Logits: a number for each next one": logits_of_h,
     "The scores, head by head": heads_disagree,
     "All heads in one product": one_product,
+    "Exercise 3.2: two numbers in all": sizes("concat", 2, 6, 2),
+    "The tensor of the book's notebook": sizes("scores", 2, 3, 3),
     "How alike are two words?": first_dot_products,
     "Where the plain way fails": no_shares,
     "Where the naive way overflows": only_two_rows_survive,
@@ -406,7 +430,7 @@ FACTS = {
     "Two heads, side by side": sizes("concat", 2, 6, 4),
     "One module, split": sizes("context", 2, 2, 6, 1),
     "Four axes": four_axes,
-    "The size of GPT-2, the small one": so_many_cells,
+    "Exercise 3.3: the size of GPT-2": so_many_cells,
     "An average is blind": blind,
     "Dot products look": second_reads_third,
     "But both ways alike": a_mirror,
@@ -437,6 +461,10 @@ def test_the_carried_weights_are_those_that_seed_123_draws() -> None:
     state = SelfAttentionV1(3, 2).state_dict()
     for name, matrix in own_weights("The same weights in both: linear layers").items():
         np.testing.assert_array_equal(matrix, state[name].numpy())
+    torch.manual_seed(123)
+    state = SelfAttentionV2(3, 2).state_dict()
+    for name, matrix in own_weights("Exercise 3.1: the other way round").items():
+        np.testing.assert_array_equal(matrix, state[f"{name}.weight"].numpy().T)
     torch.manual_seed(123)
     state = MultiHeadAttentionWrapper(3, 2, 6, 0.0, num_heads=2).state_dict()
     for name, matrix in own_weights("The same weights in both: split heads").items():
@@ -511,7 +539,7 @@ def test_what_is_worked_by_hand_is_called_so(runs: Runs) -> None:
 
 def test_a_shape_that_is_off_is_named_whole(runs: Runs) -> None:
     lessons, _ = with_one_changed("GPT-2 small size", "output shape")
-    number = BY_TITLE["The size of GPT-2, the small one"]
+    number = BY_TITLE["Exercise 3.3: the size of GPT-2"]
     (check,) = panel_of(number, runs(number), lessons).checks
     assert check.detail == "Printed 2 × 1025 × 768, here 2 × 1024 × 768."
     (check,) = panel_of(number, runs(number)).checks

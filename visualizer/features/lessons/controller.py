@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 
 MOST_KEYS = 10
 LONGEST_TITLE = 60
+LONGEST_SECTION = 20
 MOST_TOLD = 12
-NUMBERS = ("chapter3.json", "by_hand.json")
+NUMBERS = ("chapter3.json", "notebook.json", "by_hand.json")
 
 
 class LessonController(QObject):
@@ -77,7 +78,10 @@ class LessonController(QObject):
         self._offered.append(add_separator(self._menu, first))
 
     def _offer(self, number: int) -> QAction:
-        title = textwrap.shorten(self.lessons[number].title, LONGEST_TITLE, placeholder="…")
+        lesson = self.lessons[number]
+        title = textwrap.shorten(lesson.title, LONGEST_TITLE, placeholder="…")
+        section = textwrap.shorten(lesson.section, LONGEST_SECTION, placeholder="…")
+        title = f"{title} ({section})" if section else title
         title = title.replace("&", "&&")
         digit = (number + 1) % MOST_KEYS  # the tenth has the key 0
         key = f"&{digit}  " if number < MOST_KEYS else ""

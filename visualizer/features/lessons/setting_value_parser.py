@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from visualizer.attention.spec import OWN_LAYERS, AttentionSpec, BooleanMatrix, NumberMatrix
+from visualizer.attention.spec import (
+    OWN_BIASES,
+    OWN_LAYERS,
+    AttentionSpec,
+    BooleanMatrix,
+    NumberMatrix,
+)
 from visualizer.features.lessons.expected_book_numbers import UnfitError
 from visualizer.language.tokenizers import Vocabulary
 from visualizer.number_format import shorten
@@ -113,9 +119,10 @@ def _numbers(given: object, printed: BookNumbers) -> NumberMatrix:
 
 
 def _weights(given: object, printed: BookNumbers) -> tuple[tuple[str, NumberMatrix], ...]:
-    if not isinstance(given, dict) or not given.keys() <= set(OWN_LAYERS):
-        raise UnfitError(f"Own weights are a table of {', '.join(OWN_LAYERS)}, or of some of them.")
-    return tuple((name, _numbers(given[name], printed)) for name in OWN_LAYERS if name in given)
+    names = (*OWN_LAYERS, *OWN_BIASES)
+    if not isinstance(given, dict) or not given.keys() <= set(names):
+        raise UnfitError(f"Own weights are a table of {', '.join(names)}, or of some of them.")
+    return tuple((name, _numbers(given[name], printed)) for name in names if name in given)
 
 
 _MATRICES: dict[str, Callable[[object, BookNumbers], Any]] = {
