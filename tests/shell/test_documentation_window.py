@@ -219,6 +219,37 @@ def test_the_search_lists_sections_of_all_pages(pages: DocumentationWindow) -> N
     assert pages.browser.extraSelections() == []
 
 
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("tril", "background.md"),
+        ("masked_fill", "background.md"),
+        ("register_buffer", "background.md"),
+        ("Bahdanau", "background.md"),
+        ("overflow", "1-one-query.md"),
+        ("Shakespeare", "lab.md"),
+        ("MultiHeadAttentionWrapper", "modules.md"),
+        ("CausalAttention", "modules.md"),
+        ("exercise 3.2", "6-many-heads.md"),
+    ],
+)
+def test_the_search_finds_lessons_and_names_of_the_code(
+    pages: DocumentationWindow, words: str, page: str
+) -> None:
+    QTest.keyClicks(pages.search, words)
+    found = pages.contents.findItems(pages.pages[page].title, Qt.MatchFlag.MatchExactly)
+    assert [item.isHidden() for item in found] == [False]
+    pages.open_place(page)
+    assert pages.browser.extraSelections()
+
+
+def test_a_lesson_is_read_among_the_pages(pages: DocumentationWindow) -> None:
+    QTest.keyClicks(pages.search, "naive way overflows")
+    press(pages, Qt.Key.Key_Return)
+    assert shown(pages) == "Lesson 1: A context vector by hand"
+    assert pages.browser.textCursor().block().text() == "Where the naive way overflows"
+
+
 def test_what_no_page_has_is_said(pages: DocumentationWindow) -> None:
     QTest.keyClicks(pages.search, "<b>nothing of the kind")
     assert pages.none_found.isVisible()
@@ -233,7 +264,7 @@ def test_the_contents_are_walked_by_keys(pages: DocumentationWindow) -> None:
     press(pages, Qt.Key.Key_Down)
     assert pages.contents.hasFocus()
     press(pages, Qt.Key.Key_End)
-    assert shown(pages) == "Architecture"
+    assert shown(pages) == [*pages.pages.values()][-1].title
     press(pages, Qt.Key.Key_Return)
     assert pages.browser.hasFocus()
 

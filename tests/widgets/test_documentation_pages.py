@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from visualizer.widgets.documentation_pages import anchor_of, links_of, read_page, read_pages
+from visualizer.widgets.documentation_pages import (
+    anchor_of,
+    lesson_pages,
+    links_of,
+    read_page,
+    read_pages,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,3 +82,30 @@ def test_pages_follow_the_links_of_the_index(tmp_path: Path) -> None:
     for name in ("z.md", "b.md"):
         (tmp_path / name).write_text(f"# {name}\n", encoding="utf-8")
     assert [page.name for page in read_pages(tmp_path)] == ["index.md", "z.md", "b.md"]
+
+
+LESSON = """
+title = "Sums"
+section = "3.1"
+[[page]]
+title = "One"
+says = '''
+Add **two** `numbers`.
+'''
+stages = ["input"]
+[[page]]
+title = "Two"
+says = "Add three."
+stages = ["input"]
+"""
+
+
+def test_a_lesson_is_a_page_with_a_section_for_each_of_its_pages(tmp_path: Path) -> None:
+    (tmp_path / "b.toml").write_text(LESSON.replace("3.1", "notes"), encoding="utf-8")
+    (tmp_path / "a.toml").write_text(LESSON, encoding="utf-8")
+    first, second = lesson_pages(tmp_path)
+    assert (first.name, first.title) == ("a.md", "Lesson 1: Sums")
+    assert [section.title for section in first.sections[1:]] == ["One", "Two"]
+    assert first.sections[1].has_all("two numbers")
+    assert first.sections[0].has_all("section 3.1")
+    assert not second.sections[0].has_all("section")

@@ -52,6 +52,7 @@ _NOTES = TrainingSettings(
 
 
 _REPORTED = "the notes report a loss of"
+_TEXT = "Tiny Shakespeare, the text of Andrej Karpathy's char-rnn"
 
 PRESETS = (
     Preset(
@@ -100,26 +101,26 @@ PRESETS = (
     Preset(
         "notes",
         "The notes: a text of yours, bigram",
-        f"Embedding and projection, by characters: {_REPORTED} 2.49 on Tiny Shakespeare.",
+        f"Embedding and projection, by characters: {_REPORTED} 2.49 on {_TEXT}.",
         _NOTES,
     ),
     Preset(
         "notes-average",
         "The notes: a text of yours, average of the block",
-        f"An average that includes the tokens to predict: {_REPORTED} 2.36 on Tiny Shakespeare.",
+        f"An average that includes the tokens to predict: {_REPORTED} 2.36 on {_TEXT}.",
         replace(_NOTES, model=ModelKind.AVERAGE),
     ),
     Preset(
         "notes-dot-product",
         "The notes: a text of yours, causal dot-product average",
-        f"Dot products of embeddings with positions: {_REPORTED} 2.46 on Tiny Shakespeare.",
+        f"Dot products of embeddings with positions: {_REPORTED} 2.46 on {_TEXT}.",
         replace(_NOTES, model=ModelKind.DOT_PRODUCT),
     ),
     Preset(
         "notes-transformer",
         "The notes: a text of yours, transformer",
-        "Three blocks of one head, without output projection and final norm; the first loss is "
-        f"about 4.65, and {_REPORTED} 1.65 to 1.75 on Tiny Shakespeare.",
+        "Three blocks of one head, without output projection and final norm: the first loss is "
+        f"about 4.65, and {_REPORTED} 1.65 to 1.75 on {_TEXT}.",
         replace(_NOTES, model=ModelKind.NOTES, heads=1, layers=3, steps=10_000),
     ),
 )

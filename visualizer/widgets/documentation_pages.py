@@ -1,8 +1,9 @@
-"""Reads the pages of the documentation, and finds the sections that hold some words."""
+"""Reads the pages of the documentation and of the lessons, and finds words in their sections."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 INDEX = "index.md"
 """The first page; its links give the order of the others."""
+NOTES = "notes"
+"""The section of lessons that follow the notes."""
 FENCE = "```"
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]*)\)")
 HEADING = re.compile(r"(#{1,2}) +(.*)")
@@ -68,6 +71,25 @@ def read_pages(folder: Path) -> tuple[DocumentationPage, ...]:
     targets = (target.partition("#")[0] for _, target in links_of(index.markdown))
     names = dict.fromkeys(each for each in targets if _is_other_page(each))
     return (index, *(read_page(folder / name) for name in names))
+
+
+def lesson_pages(folder: Path) -> tuple[DocumentationPage, ...]:
+    """Read the lessons of a folder as pages, one per lesson with a section per page of it."""
+    return tuple(
+        _lesson_page(number, path) for number, path in enumerate(sorted(folder.glob("*.toml")), 1)
+    )
+
+
+def _lesson_page(number: int, path: Path) -> DocumentationPage:
+    lesson = tomllib.loads(path.read_text(encoding="utf-8"))
+    title = lesson["title"]
+    about = f"Section {lesson['section']} of the book. " if lesson["section"] != NOTES else ""
+    parts = [f"# Lesson {number}: {title}", f"{about}To read it beside the window, choose "
+             f"*Lessons > {number} {title}*."]  # fmt: skip
+    for page in lesson["page"]:
+        parts += [f"## {page['title']}", page["says"].strip()]
+    markdown = "\n\n".join(parts) + "\n"
+    return DocumentationPage(f"{path.stem}.md", markdown, tuple(_sections(markdown)))
 
 
 def _is_other_page(target: str) -> bool:

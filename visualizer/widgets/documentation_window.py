@@ -21,10 +21,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.resources import documentation
+from visualizer.resources import documentation, resource
 from visualizer.widgets.dialogs import show_message
 from visualizer.widgets.documentation_page_browser import DocumentationPageBrowser
-from visualizer.widgets.documentation_pages import INDEX, read_pages
+from visualizer.widgets.documentation_pages import INDEX, lesson_pages, read_pages
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel
@@ -121,7 +121,8 @@ class DocumentationWindow(QDialog):
         super().__init__(window)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
-        self.pages = {page.name: page for page in read_pages(documentation())}
+        pages = (*read_pages(documentation()), *lesson_pages(resource("lessons")))
+        self.pages = {page.name: page for page in pages}
         self._items: dict[tuple[str, str], ContentsItem] = {}
         self._visited: list[VisitedPlace] = []
         self._at = -1
