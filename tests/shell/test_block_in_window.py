@@ -84,7 +84,9 @@ def test_without_the_output_projection_the_heads_are_added_as_they_are(hand: Han
     hand.window.setup_pane.ensureWidgetVisible(box)
     hand.click(box, box.rect().center() - box.rect().center() / 2)
     hand.settle()
-    trace = hand.window.workspace.run.trace
+    run = hand.window.workspace.run
+    assert run is not None
+    trace = run.trace
     assert hand.problem("output_projection") == ""
     assert "output" not in trace
     assert trace.stage("attended").reads == ("residual", "concat")

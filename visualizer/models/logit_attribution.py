@@ -333,7 +333,9 @@ def _added_by_heads(
     joined = context.reshape(-1)
     has_size = joined.shape == passed[layer].given.shape
     if has_size and _is_added_as_it_is(passed, layer, joined):  # without an output projection
-        return torch.block_diag(*context[:, None])
+        heads = len(context)
+        own = torch.eye(heads, dtype=context.dtype, device=context.device)
+        return (own[..., None] * context).reshape(heads, -1)  # head d_model
     raise _unknown(model, "what a head writes is changed before it is added")
 
 

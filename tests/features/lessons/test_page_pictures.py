@@ -70,17 +70,17 @@ def heatmaps(title: str) -> tuple[Heatmap, ...]:
 
 def colours(heatmap: Heatmap) -> np.ndarray:
     """The place of each cell on the colour scale, from 0 to 1; NaN where it has none."""
-    low, high = heatmap.colour.low, heatmap.colour.high
+    low, high = np.array(heatmap.colour.low), np.array(heatmap.colour.high)
     if heatmap.row_ends is not None:
-        ends = heatmap.row_ends.reshape(-1, 1)
-        low, high = (-ends if heatmap.colour.is_signed else 0 * ends), ends
+        high = heatmap.row_ends.reshape(-1, 1)
+        low = -high if heatmap.colour.is_signed else 0 * high
     with np.errstate(divide="ignore", invalid="ignore"):
         places = (heatmap.values.astype(float) - low) / (high - low)
     for mark in heatmap.marks:
         if mark is not None:
             places[mark] = np.nan
     places[~np.isfinite(places)] = np.nan
-    return places
+    return np.asarray(places)
 
 
 @pytest.mark.parametrize("title", TITLES)
