@@ -37,10 +37,11 @@ LEAST_SPREAD, LEAST_SIGNED_SPREAD = 0.25, 0.08
 LEAST_DIFFERENCE = 0.1
 """Least mean difference of the pooled pictures of two heads, as a part of the colour scale."""
 
-# Panels of one colour, as the page is about that.
+# Panels of one colour, as the page is about that; zeroed weights have the scale of those beside.
 EVEN = {
     "An average is a matrix product": {"weights"},
     "An average is blind": {"weights"},
+    "The long route": {"zeroed"},
     "A coin for each weight": {"weights", "dropped"},
     "Where in the text?": {"embedding"},
 }
