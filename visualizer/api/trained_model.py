@@ -43,7 +43,8 @@ class TrainedModel:
 
     ``state`` has ``W_query.weight``, ``W_key.weight``, ``W_value.weight``, ``out_proj.weight`` and
     ``out_proj.bias`` of the first layer's attention, as ``attention_states[0]`` has: the
-    ``state_dict`` of the book's ``MultiHeadAttention``, apart from its mask. All other parameters
+    ``state_dict`` of the book's ``MultiHeadAttention``, apart from its mask. The transformer of the
+    notes has no ``out_proj``. All other parameters
     stand under ``model/`` in the same way, the optimiser's state under ``optimiser/``. The files in
     ``snapshots/``, one for each step that was kept, hold the parameters alone, without ``model/``.
     """
