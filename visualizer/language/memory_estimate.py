@@ -15,12 +15,15 @@ from visualizer.attention import device as attention_device
 from visualizer.attention.run import USABLE, gib
 from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.stages import bytes_needed as bytes_of_stages
-from visualizer.errors import InputError, Remedy
+from visualizer.errors import InputError, Remedy, reason_of
 from visualizer.language.language_models import LanguageModel, MixingLayer
 from visualizer.language.training_settings import FEEDING, TrainingSettings
+from visualizer.number_format import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from visualizer.storage.link_safe_folder import ContainedFile
 
 ITEM = 4
 """Bytes of a number; everything is float32."""
@@ -100,8 +103,10 @@ def _bytes_of_share(settings: TrainingSettings, tokens: int, processes: int) -> 
     return bytes_needed(share, tokens) + masks
 
 
-def check_room_to_read(settings: TrainingSettings, tokens: int, copies: int) -> None:
-    """Reject a saved model that needs more memory than is free now.
+def check_room_to_read(
+    settings: TrainingSettings, tokens: int, copies: int, file: ContainedFile | None
+) -> None:
+    """Reject a saved model that needs more memory than is free now, or that its file cannot hold.
 
     Parameters
     ----------
@@ -109,6 +114,8 @@ def check_room_to_read(settings: TrainingSettings, tokens: int, copies: int) -> 
         Size of the vocabulary.
     copies : int
         How often its parameters are held meanwhile.
+    file : ContainedFile or None
+        The file of its weights, if there is one.
 
     Raises
     ------
@@ -116,10 +123,24 @@ def check_room_to_read(settings: TrainingSettings, tokens: int, copies: int) -> 
         Of ``folder``.
     """
     room = USABLE * attention_device.free_bytes(Device.CPU)
-    needed = ITEM * copies * _parameters(_without_memory(settings, tokens))
+    size = ITEM * _parameters(_without_memory(settings, tokens))
+    if file is not None and (held := _file_size(file)) < size:
+        sentence = (
+            f"“{file.name}” is damaged, or of another model: it has {format_size(held)}, and the "
+            f"model that it describes takes {format_size(size)}."
+        )
+        raise InputError("folder", sentence)
+    needed = copies * size
     if needed > room:
         sentence = f"This model needs about {gib(needed)} to be read, and {gib(room)} can be used."
         raise InputError("folder", sentence)
+
+
+def _file_size(file: ContainedFile) -> int:
+    try:
+        return file.stat().st_size
+    except OSError as error:
+        raise InputError("folder", f"“{file.name}” cannot be read: {reason_of(error)}.") from error
 
 
 def _without_memory(settings: TrainingSettings, tokens: int) -> LanguageModel:

@@ -63,7 +63,9 @@ class OpenRun:
         if settings and corpus:
             folder.begin(new_run_metadata(settings, corpus))
         self.about = folder.read_about()
-        check_room_to_read(self.about.settings, len(self.about.tokens), COPIES_OF_WEIGHTS)
+        # If one of them is damaged, others can be read.
+        tokens, file = len(self.about.tokens), folder.largest_weights()
+        check_room_to_read(self.about.settings, tokens, COPIES_OF_WEIGHTS, file)
         self._lock = _held(folder) if is_held or settings else None
         try:
             self._seen = folder.versions()
@@ -171,7 +173,8 @@ class OpenRun:
         """Return the last model of a run that cannot be trained here, and its step."""
         step = self.folder.checkpoint_step()
         if step is None or step != self._kept_step:
-            check_room_to_read(self.about.settings, len(self.about.tokens), COPIES_OF_CHECKPOINT)
+            settings, tokens = self.about.settings, len(self.about.tokens)
+            check_room_to_read(settings, tokens, COPIES_OF_CHECKPOINT, self.folder.checkpoint)
             self._kept_step = None
             step, _ = read_checkpoint_weights(self.folder.checkpoint, self._kept)
             self._kept_step = step

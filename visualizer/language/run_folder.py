@@ -161,6 +161,22 @@ class RunFolder(Struct, frozen=True):
         """The latest checkpoint."""
         return self._top.file("checkpoint.safetensors")
 
+    def newest_weights(self) -> ContainedFile | None:
+        """Return the checkpoint, or else the last snapshot; None if there is neither."""
+        if self.checkpoint.exists():
+            return self.checkpoint
+        kept = self.snapshots()
+        return self.snapshot(kept[-1]) if kept else None
+
+    def largest_weights(self) -> ContainedFile | None:
+        """Return the checkpoint or snapshot of the most bytes; None if there is none."""
+        files = [self.checkpoint, *map(self.snapshot, self.snapshots())]
+        sizes: dict[int, ContainedFile] = {}
+        for file in files:
+            with suppress(OSError):  # it was removed meanwhile, or is no file
+                sizes[file.stat().st_size] = file
+        return sizes[max(sizes)] if sizes else None
+
     def checkpoint_step(self) -> int | None:
         """Return the step that the run goes on from: the checkpoint's, or 0 where there is none.
 

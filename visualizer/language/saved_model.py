@@ -68,7 +68,8 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
         large for the free memory.
     """
     about = folder.read_about()
-    check_room_to_read(about.settings, len(about.tokens), COPIES_OF_CHECKPOINT)
+    copies, file = COPIES_OF_CHECKPOINT, folder.newest_weights()
+    check_room_to_read(about.settings, len(about.tokens), copies, file)
     model = build(about.settings, len(about.tokens)).eval()
     snapshots = folder.snapshots()
     if folder.checkpoint.exists():

@@ -25,14 +25,13 @@ from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from visualizer.errors import InputError, reason_of
+from visualizer.models.folder_limits import size_limit
 from visualizer.models.hub_answer import CHUNK, HubAnswer
 from visualizer.models.local_models import COMMIT
 from visualizer.models.model_folder import (
     CONFIG,
     IMAGE_CONFIG,
     INDEX,
-    LARGEST_TEXT,
-    LARGEST_TOKENIZER,
     TOKENIZER_CONFIG,
     WEIGHTS,
     refuse_code,
@@ -192,9 +191,7 @@ def _file(said: Mapping[str, Any]) -> RepositoryFile | None:
     name, large = said["rfilename"], said.get("lfs")
     of = large if isinstance(large, dict) else said
     size, blob = of.get("size"), of.get("sha256") if isinstance(large, dict) else of.get("blobId")
-    most = LARGEST_TEXT if name in SMALL_FILES else LARGEST_TOKENIZER
-    if name.endswith(".safetensors"):
-        most = LARGEST_WEIGHTS
+    most = LARGEST_WEIGHTS if name.endswith(".safetensors") else size_limit(name) or 0
     length = 64 if isinstance(large, dict) else 40
     if type(size) is not int or not 0 < size <= most or not isinstance(blob, str):
         return None

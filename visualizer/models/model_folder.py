@@ -9,20 +9,27 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from itertools import chain
+from math import prod
 from os import SEEK_END
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from visualizer.attention.captured_attention import MOST_LAYERS
 from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError, reason_of
 from visualizer.language.first_probe_text import first_probe_of
+from visualizer.models.folder_limits import (
+    MAX_INDEX_BYTES,
+    check_counts,
+    check_file_sizes,
+    missing_link_target,
+    size_limit,
+)
+from visualizer.number_format import format_size
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from visualizer.language.run_folder import RunMetadata
@@ -34,13 +41,15 @@ MISSING = (
 CONFIG = "config.json"
 IMAGE_CONFIG = "preprocessor_config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
-TEMPLATE = "chat_template.jinja"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-LARGEST_TEXT = 64 * 2**20
-"""Bytes of the largest config, index or header that is read."""
-LARGEST_TOKENIZER = 256 * 2**20
-"""Bytes of the largest file of a tokenizer that is read."""
+MAX_HEADER_BYTES = 16 * 2**20
+"""Limit of the list of tensors at the beginning of a file of weights."""
+MAX_TENSORS = 500_000
+"""Limit of the tensors in all files of a model."""
+MAX_DIMENSIONS = 16
+_DISTRIBUTED = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
+"""Files that transformers reads in place of all others."""
 LARGEST_IMAGE = 4_096
 """The largest side of an image that a folder has images prepared to."""
 _PART = 2**20
@@ -147,7 +156,7 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
         raise _refused(f"There is no folder “{path.name or path}”.")
     config = _config(path)
     files = weight_files(path)
-    weights = [weight for file in files for weight in _weights_in(file)]
+    weights = tensors_in_files(files)
     layers = _counted(config, _LAYERS)
     kind = config.get("model_type")
     classes = config.get("architectures") or []
@@ -217,6 +226,7 @@ def name_of(path: Path) -> str:
 
 
 def _config(path: Path) -> dict[str, Any]:
+    check_file_sizes(path)
     config = _json(path / CONFIG, f"“{path.name}” has no config.json, so it is no model's folder.")
     if not isinstance(config, dict):
         raise _refused("The config.json holds no settings.")
@@ -225,12 +235,7 @@ def _config(path: Path) -> dict[str, Any]:
         refuse_code(TOKENIZER_CONFIG, _json(path / TOKENIZER_CONFIG, ""))
     if "transformers_weights" in config:
         raise _refused("The config.json names other weights than model.safetensors.")
-    for name, count in _layer_counts(config):
-        if count > MOST_LAYERS:
-            raise _refused(f"The config.json says {name} of {count:,}: more than {MOST_LAYERS:,}.")
-    for name in (*_TOKENIZERS, TEMPLATE):
-        if (path / name).is_file() and (path / name).stat().st_size > LARGEST_TOKENIZER:
-            raise _refused(f"{name} is larger than {LARGEST_TOKENIZER // 2**20} MiB.")
+    check_counts(config)
     return config
 
 
@@ -239,18 +244,6 @@ def _counted(config: dict[str, Any], names: Sequence[str]) -> int:
     parts = [part for part in config.values() if isinstance(part, dict)]
     found = (part.get(name) for part in (config, *parts) for name in names)
     return next((count for count in found if type(count) is int and count > 0), 0)
-
-
-def _layer_counts(config: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the numbers of layers in a config and in those of its parts, which are made one by one.
-
-    The settings of parts stand one level below.
-    """
-    parts = [part for part in config.values() if isinstance(part, dict)]
-    for name, value in chain(*(part.items() for part in (config, *parts))):
-        is_count = re.fullmatch(r"(num|n|encoder|decoder)_(\w+_)?layers?", name)
-        if is_count and isinstance(value, int):
-            yield name, value
 
 
 def refuse_code(name: str, settings: Any) -> None:
@@ -263,15 +256,16 @@ def refuse_code(name: str, settings: Any) -> None:
 
 
 def _json(path: Path, without: str) -> Any:
+    most = size_limit(path.name) or MAX_INDEX_BYTES
     try:
         with open_regular_file(path) as file:
-            text = file.read(LARGEST_TEXT + 1)
+            text = file.read(most + 1)
     except FileNotFoundError:
         raise _refused(without) from None
     except OSError as error:
         raise _refused(f"“{path.name}” cannot be read: {reason_of(error)}.") from error
-    if len(text) > LARGEST_TEXT:
-        raise _refused(f"“{path.name}” is larger than 64 MiB.")
+    if len(text) > most:
+        raise _refused(f"“{path.name}” is larger than {format_size(most)}.")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -279,15 +273,22 @@ def _json(path: Path, without: str) -> Any:
 
 
 def weight_files(path: Path) -> list[Path]:
-    """Return the files that transformers reads: the one file before the several of an index.
+    """Return the files that transformers reads: the one file before those of an index.
 
     Raises
     ------
     InputError
         Of ``model``, when there are none, or some are missing.
     """
+    if shards := [each.name for each in path.iterdir() if _DISTRIBUTED.match(each.name)]:
+        raise _refused(
+            f"{shards[0]} is a part of a checkpoint of distributed training. Save the model with "
+            "save_pretrained, and open that folder."
+        )
     if (path / WEIGHTS).is_file():
         return [path / WEIGHTS]
+    if (path / WEIGHTS).is_symlink():
+        raise _refused(missing_link_target(path / WEIGHTS))
     if (path / INDEX).exists():
         index = _json(path / INDEX, "")
         places = index.get("weight_map") if isinstance(index, dict) else None
@@ -298,7 +299,8 @@ def weight_files(path: Path) -> list[Path]:
             raise _refused(f"“{INDEX}” names “{wrong[0][:60]}”, which is no file beside it.")
         if missing := [name for name in names if not (path / name).is_file()]:
             count = f"{len(missing):,} of {len(names):,} files"
-            raise _refused(f"{count} of the weights are missing, such as {missing[0]}.")
+            sentence = f"{count} of the weights are missing, such as {missing[0]}."
+            raise _refused(f"{sentence} Download the model again; complete files are kept.")
         return [path / name for name in names]
     raise _refused(_without_safetensors(path))
 
@@ -314,17 +316,47 @@ def _without_safetensors(path: Path) -> str:
     )
 
 
-class _WeightInFile(Struct, frozen=True):
-    """A weight in a file of weights, by its path."""
+class TensorInFile(Struct, frozen=True):
+    """A tensor in a file of weights, as the file's header describes it.
+
+    Parameters
+    ----------
+    name : str
+        Its path in the model that wrote the file.
+    type : str
+        Of its numbers, as ``.safetensors`` files call it: ``BF16``.
+    """
 
     name: str
-    numbers: int
+    type: str
+    shape: tuple[int, ...]
     bytes: int
 
+    @property
+    def numbers(self) -> int:
+        """How many numbers it has."""
+        return prod(self.shape)
 
-def _sizes_of_layers(weights: Sequence[_WeightInFile], layers: int) -> LayerSizes:
+
+def tensors_in_files(files: Sequence[Path]) -> list[TensorInFile]:
+    """List the tensors in files of weights by their headers.
+
+    Raises
+    ------
+    InputError
+        Of ``model``, when a file is damaged, or there are more tensors than any model has.
+    """
+    found: list[TensorInFile] = []
+    for file in files:
+        found += _tensors_in(file)
+        if len(found) > MAX_TENSORS:
+            raise _refused(f"The weights are more than {MAX_TENSORS:,} tensors.")
+    return found
+
+
+def _sizes_of_layers(weights: Sequence[TensorInFile], layers: int) -> LayerSizes:
     """Return what the layers take whose numbers are in the paths of their weights."""
-    stacks: dict[str, dict[int, list[_WeightInFile]]] = {}
+    stacks: dict[str, dict[int, list[TensorInFile]]] = {}
     for weight in weights:
         if found := re.match(r"(.+?)\.(\d{1,6})\.", weight.name):
             stacks.setdefault(found[1], {}).setdefault(int(found[2]), []).append(weight)
@@ -336,15 +368,18 @@ def _sizes_of_layers(weights: Sequence[_WeightInFile], layers: int) -> LayerSize
     return LayerSizes(layers, sum(sums), read, max(sums))
 
 
-def _weights_in(path: Path) -> list[_WeightInFile]:
-    """List the weights in a ``.safetensors`` file by its header, which must fit its size."""
+def _tensors_in(path: Path) -> list[TensorInFile]:
+    """List the tensors in a ``.safetensors`` file by its header, which must fit its size."""
     damaged = f"{path.name} is damaged: it is shorter or other than its beginning says."
     try:
         with open_regular_file(path) as file:
             size = path.stat().st_size
             length = int.from_bytes(file.read(8), "little")
-            if not 2 <= length <= min(LARGEST_TEXT, size - 8):
+            if not 2 <= length <= size - 8:
                 raise _refused(damaged)
+            if length > MAX_HEADER_BYTES:
+                sizes = f"{format_size(length)}, more than {format_size(MAX_HEADER_BYTES)}"
+                raise _refused(f"The list of tensors in {path.name} takes {sizes}.")
             header = json.loads(file.read(length))
     except OSError as error:
         raise _refused(f"{path.name} cannot be read: {reason_of(error)}.") from error
@@ -353,19 +388,29 @@ def _weights_in(path: Path) -> list[_WeightInFile]:
             raise
         raise _refused(damaged) from error
     try:
-        tensors = {name: each for name, each in header.items() if name != "__metadata__"}
-        ends = [each["data_offsets"][1] for each in tensors.values()]
-        weights = []
-        for name, each in tensors.items():
-            count = each["data_offsets"][1] - each["data_offsets"][0]
-            weights.append(_WeightInFile(name, count // _ITEM_SIZES.get(each["dtype"], 1), count))
-        are_whole = all(type(each.bytes) is int for each in weights)
-        is_whole = max(ends, default=0) == size - 8 - length and are_whole
+        header.pop("__metadata__", None)
+        tensors = [_tensor(name, each) for name, each in header.items()]
+        end = max((each["data_offsets"][1] for each in header.values()), default=0)
     except (AttributeError, TypeError, LookupError, ValueError, OverflowError) as error:
         raise _refused(damaged) from error
-    if not is_whole:
+    # Each byte belongs to exactly one tensor.
+    if end != size - 8 - length or sum(each.bytes for each in tensors) != end:
         raise _refused(damaged)
-    return weights
+    return tensors
+
+
+def _tensor(name: str, described: Mapping[str, Any]) -> TensorInFile:
+    """Return a tensor as a header describes it; `ValueError` if its sizes contradict each other."""
+    begin, end = described["data_offsets"]
+    kind, shape = described["dtype"], described["shape"]
+    are_sizes = all(type(size) is int and 0 <= size < 2**63 for size in (begin, end, *shape))
+    if not are_sizes or len(shape) > MAX_DIMENSIONS:
+        raise ValueError
+    numbers, item = prod(shape), _ITEM_SIZES.get(kind)
+    # A type that is not listed takes at least a bit per number.
+    if numbers * item != end - begin if item else numbers > 8 * (end - begin):
+        raise ValueError
+    return TensorInFile(name, kind, tuple(shape), end - begin)
 
 
 def _refused(sentence: str) -> InputError:

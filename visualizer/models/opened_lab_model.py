@@ -32,7 +32,7 @@ def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:
     found = find_lab_model(path)
     about, file, step = found.about, found.weights, found.snapshot_step
     try:
-        check_room_to_read(about.settings, len(about.tokens), COPIES_OF_CHECKPOINT)
+        check_room_to_read(about.settings, len(about.tokens), COPIES_OF_CHECKPOINT, file)
         trained = build(about.settings, len(about.tokens)).eval()
         if found.is_checkpoint:
             step, _ = read_checkpoint_weights(file, trained)

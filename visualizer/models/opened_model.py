@@ -53,6 +53,7 @@ from visualizer.models.layers_on_disk import (
 )
 from visualizer.models.long_text_recorder import record_long_text
 from visualizer.models.long_text_vectors import file_for_vectors, held_in
+from visualizer.models.meta_model import bytes_of_model, meta_model
 from visualizer.models.model_folder import (
     IMAGE_CONFIG,
     MISSING,
@@ -106,7 +107,6 @@ if TYPE_CHECKING:
     Cuts = Mapping[LayerAndHead, Sequence[tuple[int, int]]]
 
 NOTHING = "There is nothing to read yet. Type a word or a sentence."
-OTHER_SIZES = "its weights have other sizes than its config says"
 MOST_LAYER_BYTES = 2**29
 MOST_PLAIN_BYTES = 2**28
 """Weights of the model without edits that take more than these bytes are not kept."""
@@ -1182,16 +1182,9 @@ def open_model(
         device = Device.CPU
     where, _ = attention_device.resolve(device, dtype)
     ranks = _ranks(folder, parallelism, where)
-    # Of GPUs each process has its own; the memory of the machine is that of all.
-    needed = bytes_in_memory(numbers, dtype) // (ranks.count if where is Device.CUDA else 1)
+    needed = bytes_in_memory(numbers, dtype)
     with ranks.agreed():  # before any of them fills it
-        free = USABLE * attention_device.free_bytes(where)
-        if needed > free:
-            sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
-            is_spread = parallelism is not Parallelism.NONE
-            if not (is_from_disk or is_spread or why_not_from_disk(folder)):
-                sentence = f"{sentence} {INSTEAD}"
-            raise InputError("model", sentence)
+        _check_room(folder, needed, where, dtype, ranks, is_from_disk=is_from_disk)
     read = LoadedWeights(progress, numbers, folder.bytes * numbers // max(1, folder.numbers))
     if folder.has_tokenizer:
         tokenizer_process.start()  # its imports take as long as those here
@@ -1202,16 +1195,47 @@ def open_model(
         raise InputError("model", sentence)
     read.check()
     being_read = TokenizerBeingRead(folder) if folder.has_tokenizer else None
-    stack, placed = "", dict[str, Any]()
+    stack, placed, types = "", dict[str, Any](), getattr(torch, dtype)
     with _quiet():
+        with ranks.agreed(), _errors_explained(folder):
+            config = _config_of(folder)
+            kind = _class_of(transformers, folder, config)
+            on_meta = meta_model(kind, config, folder, types, read.check)
+            buffers = sum(each.nbytes for each in on_meta.buffers())
+            needed = needed + buffers if is_from_disk else max(needed, bytes_of_model(on_meta))
+            _check_room(folder, needed, where, dtype, ranks, is_from_disk=is_from_disk)
         if is_from_disk:
-            stack, placed = _placed_on_disk(transformers, folder)
-        model = _loaded(
-            transformers, folder, getattr(torch, dtype), where, read, ranks.settings() | placed
-        ).eval()
+            stack = stack_of_layers(on_meta, folder.layer_sizes.layers)
+            if not stack:
+                raise refused(folder.name, SEVERAL_STACKS)
+            placed = {"device_map": device_map_of(on_meta, stack)}
+        del on_meta
+        settings = {"config": config, "dtype": types} | ranks.settings() | placed
+        model = _loaded(kind, folder, where, read, settings).eval()
         on_disk = LayersOnDisk(folder.name, model, stack) if stack else None
     tokenizer = being_read.result(read.check) if being_read else None
     return OpenedModel(folder, model, tokenizer, where, ranks, on_disk)
+
+
+def _check_room(
+    folder: ModelFolder,
+    needed: int,
+    device: Device,
+    dtype: Dtype,
+    ranks: ModelRanks,
+    *,
+    is_from_disk: bool,
+) -> None:
+    """Reject a model of more bytes than may be used."""
+    # Of GPUs each process has its own; the memory of the machine is that of all.
+    needed //= ranks.count if device is Device.CUDA else 1
+    free = USABLE * attention_device.free_bytes(device)
+    if needed > free:
+        sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
+        is_spread = ranks.parallelism is not Parallelism.NONE
+        if not (is_from_disk or is_spread or why_not_from_disk(folder)):
+            sentence = f"{sentence} {INSTEAD}"
+        raise InputError("model", sentence)
 
 
 def _check_from_disk(
@@ -1230,33 +1254,19 @@ def _check_from_disk(
     return memory_from_disk(folder.numbers, sizes, dtype) // bytes_in_memory(1, dtype)
 
 
-def _placed_on_disk(transformers: Any, folder: ModelFolder) -> tuple[str, dict[str, Any]]:
-    """Return the path of the list of layers, and the settings that keep these on the disk."""
-    try:
-        config = transformers.AutoConfig.from_pretrained(
-            str(folder.path), local_files_only=True, trust_remote_code=False
-        )
-        kind = _class_of(transformers, folder)
-        make = getattr(kind, "from_config" if kind is transformers.AutoModel else "_from_config")
-        with torch.device("meta"):
-            model = make(config)
-    except Exception as error:  # as below
-        sentence = f"{folder.name} cannot be opened: {_reason(error)}"
-        raise InputError("model", sentence) from error
-    stack = stack_of_layers(model, folder.layer_sizes.layers)
-    if not stack:
-        raise refused(folder.name, SEVERAL_STACKS)
-    return stack, {"device_map": device_map_of(model, stack)}
+def _config_of(folder: ModelFolder) -> Any:
+    """Return the configuration of a model, of transformers."""
+    return _transformers().AutoConfig.from_pretrained(
+        str(folder.path), local_files_only=True, trust_remote_code=False
+    )
 
 
 def _ranks(folder: ModelFolder, parallelism: Parallelism, device: Device) -> ModelRanks:
     """Return the processes that a model is to be spread over."""
     if parallelism is Parallelism.NONE:
         return ONE
-    config: Any = _transformers().AutoConfig.from_pretrained(
-        str(folder.path), local_files_only=True, trust_remote_code=False
-    )
-    config = config.get_text_config()
+    with _errors_explained(folder):
+        config = _config_of(folder).get_text_config()
     heads = _positive(getattr(config, "num_attention_heads", 0)) or 1
     key_heads = _positive(getattr(config, "num_key_value_heads", 0)) or heads
     ranks = SeveralRanks(parallelism, heads, device)
@@ -1314,27 +1324,40 @@ def _quiet() -> Iterator[None]:
             told.enable_progress_bar()
 
 
-def _class_of(transformers: Any, folder: ModelFolder) -> Any:
+def _class_of(transformers: Any, folder: ModelFolder, config: Any) -> Any:
     """Return the model's class: one that its config names, if it is of that architecture."""
-    wanted = transformers.CONFIG_MAPPING[folder.kind]
     for name in folder.architectures:
         found: Any = getattr(transformers, name, None)
         is_model = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
-        if is_model and found.config_class is wanted:
+        if is_model and found.config_class is type(config):
             return found
-    return transformers.AutoModel
+    if type(config) not in transformers.MODEL_MAPPING:
+        sentence = f"{folder.name} is of the kind “{folder.kind}”, of which no model can be made."
+        raise InputError("model", sentence)
+    kinds = transformers.MODEL_MAPPING[type(config)]
+    return kinds[0] if isinstance(kinds, tuple | list) else kinds
+
+
+@contextmanager
+def _errors_explained(folder: ModelFolder) -> Iterator[None]:
+    """Raise errors of transformers as an `InputError` of ``model``."""
+    try:
+        yield
+    except (CancelledError, InputError):
+        raise
+    except Exception as error:  # the library raises errors of every kind on damaged folders
+        if is_out_of_memory(error):
+            raise InputError("model", f"The memory ran out opening {folder.name}.") from error
+        if "needed to be re-saved" in str(error):
+            raise refused(folder.name, OTHER_LAYOUT) from error
+        sentence = f"{folder.name} cannot be opened: {_reason(error)}"
+        raise InputError("model", sentence) from error
 
 
 def _loaded(
-    transformers: Any,
-    folder: ModelFolder,
-    dtype: torch.dtype,
-    device: Device,
-    read: LoadedWeights,
-    settings: Mapping[str, Any],
+    kind: Any, folder: ModelFolder, device: Device, read: LoadedWeights, settings: Mapping[str, Any]
 ) -> Any:
-    kind = _class_of(transformers, folder)
-    try:
+    with _errors_explained(folder):
         with read.reported():
             model, found = kind.from_pretrained(
                 str(folder.path),
@@ -1342,22 +1365,10 @@ def _loaded(
                 trust_remote_code=False,
                 use_safetensors=True,
                 attn_implementation=EAGER,
-                dtype=dtype,
                 output_loading_info=True,
                 **settings,
             )
         read.copy_to(model, device)
-    except CancelledError:
-        raise
-    except Exception as error:  # the library raises errors of every kind on damaged folders
-        if is_out_of_memory(error):
-            raise InputError("model", f"The memory ran out opening {folder.name}.") from error
-        if "needed to be re-saved" in str(error):
-            raise refused(folder.name, OTHER_LAYOUT) from error
-        if "ignore_mismatched_sizes" in str(error):
-            raise InputError("model", f"{folder.name}: {OTHER_SIZES}.") from error
-        sentence = f"{folder.name} cannot be opened: {_reason(error)}"
-        raise InputError("model", sentence) from error
     if missing := sorted(map(str, found.get("missing_keys") or ())):
         count = f"{len(missing):,} of its weights are missing"
         raise InputError("model", f"{folder.name}: {count}, such as {missing[0][:80]}.")

@@ -1,0 +1,139 @@
+"""Limits of the files and settings in a model's folder, checked before they are read. No torch.
+
+transformers reads these files whole and copies what it finds several times: a configuration of
+60 MB takes more than 2 GB of memory. Some settings are counts of objects that it makes one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from visualizer.attention.captured_attention import MOST_LAYERS
+from visualizer.errors import InputError, reason_of
+from visualizer.number_format import format_size
+from visualizer.storage.regular_file import check_regular_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+MAX_SETTINGS_BYTES = 2**20
+MAX_CONFIG_BYTES = 4 * 2**20
+"""Limit of files that may list each class or token: 22,000 labels take 2 MB."""
+MAX_INDEX_BYTES = 32 * 2**20
+"""Limit of the index of a model's files; that of a model with 140,000 tensors takes 15 MB."""
+MAX_VOCABULARY_BYTES = 64 * 2**20
+"""Limit of a file of a tokenizer; the largest in use take about 35 MB."""
+MAX_LABELS = 30_000
+"""Limit of the classes that a configuration counts; it makes a name for each of them."""
+TEMPLATES = "additional_chat_templates"
+VOCABULARIES = (
+    "tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt", "spiece.model",
+    "sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spm_char.model", "source.spm",
+    "target.spm", "bpe.codes", "dict.txt", "emoji.json", "entity_vocab.json", "normalizer.json",
+    "target_vocab.json", "vocab-src.json", "vocab-tgt.json", "prophetnet.tokenizer", "tekken.json",
+    "word_shape.json", "word_pronunciation.json", "byte_maps.json",
+)  # fmt: skip
+"""Names of the files that the tokenizers of transformers read."""
+_LIMITS = (
+    (re.compile(r"(config|tokenizer_config|added_tokens)\.json"), MAX_CONFIG_BYTES),
+    (re.compile(r".+\.index\.json"), MAX_INDEX_BYTES),
+    (re.compile(r"\w+_config\.json|special_tokens_map\.json|.+\.jinja|chat_template\.json"),
+     MAX_SETTINGS_BYTES),
+    (re.compile("|".join(map(re.escape, VOCABULARIES))), MAX_VOCABULARY_BYTES),
+)  # fmt: skip
+_LAYER_COUNT = re.compile(r"(num|n|encoder|decoder)_(\w+_)?(layers?|blocks?)|(num_)?depth")
+_LAYER_COUNTS = ("depths", "block_sizes", "attention_types", "stage_num_blocks")
+"""Names of settings that list the numbers of layers of parts of a model."""
+
+
+def size_limit(name: str) -> int | None:
+    """Return the limit, in bytes, of a file that transformers reads; None for any other file."""
+    return next((limit for names, limit in _LIMITS if names.fullmatch(name)), None)
+
+
+def check_file_sizes(folder: Path) -> None:
+    """Reject a folder with a file that transformers would read and that is too large or no file.
+
+    Raises
+    ------
+    InputError
+        Of ``model``, with the name of the file.
+    """
+    for path in _files_read(folder):
+        limit = size_limit(path.name)
+        if limit is None:
+            continue
+        try:
+            size = check_regular_file(path).st_size
+        except FileNotFoundError:
+            raise _rejected(missing_link_target(path)) from None
+        except OSError as error:
+            raise _rejected(f"“{path.name}” cannot be read: {reason_of(error)}.") from error
+        if size > limit:
+            sentence = f"“{path.name}” is {format_size(size)}; at most {format_size(limit)} is read"
+            raise _rejected(f"{sentence}. Check that it belongs to this model.")
+
+
+def missing_link_target(path: Path) -> str:
+    """Return the sentence for a file of a model that is a link to nothing."""
+    return (
+        f"“{path.name}” is a link to a file that no longer exists. Download the model again; files "
+        "that are complete are kept."
+    )
+
+
+def _files_read(folder: Path) -> Iterator[Path]:
+    try:
+        yield from sorted(folder.iterdir())
+        if (folder / TEMPLATES).is_dir():
+            yield from sorted((folder / TEMPLATES).iterdir())
+    except OSError as error:
+        sentence = f"The folder “{folder.name}” cannot be read: {reason_of(error)}."
+        raise _rejected(sentence) from error
+
+
+def check_counts(config: Mapping[str, Any]) -> None:
+    """Reject a configuration that counts more layers or classes than any model has.
+
+    Raises
+    ------
+    InputError
+        Of ``model``, with the name of the setting.
+    """
+    for settings in _parts(config):
+        for name, value in settings.items():
+            most = MAX_LABELS if name == "num_labels" else MOST_LAYERS
+            is_count = name == "num_labels" or _LAYER_COUNT.fullmatch(name)
+            if name in _LAYER_COUNTS or (is_count and isinstance(value, int)):
+                count = sum(_whole_numbers(value))
+                if count > most:
+                    raise _rejected(
+                        f"The config.json says {name} of {count:,}: more than {most:,}."
+                    )
+
+
+def _parts(config: object) -> Iterator[Mapping[str, Any]]:
+    """Yield a configuration and the configurations of its parts, at any depth."""
+    found = [config]
+    while found:
+        part = found.pop()
+        if isinstance(part, dict):
+            yield part
+            found += part.values()
+
+
+def _whole_numbers(value: object) -> Iterator[int]:
+    """Yield a number, or those in lists at any depth."""
+    found = [value]
+    while found:
+        each = found.pop()
+        if type(each) is int:
+            yield max(0, each)
+        elif isinstance(each, list):
+            found += each
+
+
+def _rejected(sentence: str) -> InputError:
+    return InputError("model", sentence)
