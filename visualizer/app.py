@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, without_waiting
+from visualizer.attention.spec import Device, Dtype
 from visualizer.console_messages_and_progress import say
 from visualizer.documents.document_file import SavedDocument
 from visualizer.errors import NO_MEMORY, InputError, is_out_of_memory
@@ -145,6 +146,10 @@ def open_or_export(options: argparse.Namespace) -> int:
     """
     from visualizer.cli.invalid_and_idle_options import complaint
 
+    if options.device in {Device.CUDA, Device.MPS}:  # others are always there
+        from visualizer.attention.device import check_available
+
+        check_available(Device(options.device), Dtype(options.dtype or Dtype.FLOAT32))
     is_left_to_window = _is_model(options.file) and not (options.export or options.weights)
     saved = _beside_model(options) if is_left_to_window else open_file(options)
     wrong = complaint(options, saved.document)
@@ -176,7 +181,7 @@ def _beside_model(options: argparse.Namespace) -> SavedDocument:
     return SavedDocument(document_of(options).set("model", source), ROOMY)
 
 
-OPENING = ("own_weights", "text", "layer")
+OPENING = ("own_weights", "text", "layer", "device")
 """Fields whose options take part in what is opened."""
 
 

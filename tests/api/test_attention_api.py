@@ -26,8 +26,8 @@ from visualizer.api.attention_api import Attention, attend, load
 from visualizer.api.keyword_argument_types import Look, Settings
 from visualizer.attention import device
 from visualizer.attention.modules import MultiHeadAttention
-from visualizer.attention.spec import Device, Mask
-from visualizer.documents.document_file import write_document
+from visualizer.attention.spec import Device, Dtype, Mask
+from visualizer.documents.document_file import document_bytes, write_document
 from visualizer.errors import InputError
 from visualizer.export import offscreen_qt_application, writers
 from visualizer.export.figure_settings import PRESETS, FigurePaper, FigureSettings
@@ -229,12 +229,43 @@ def test_what_is_torchs_stays_as_it_was() -> None:
     assert torch.is_grad_enabled()
 
 
-def test_what_should_be_known_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_is_not_available_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "available", lambda: (Device.CPU,))
+    for wanted in ("cuda", torch.device("cuda"), torch.device("mps:0")):
+        with pytest.raises(InputError, match=r"not available here.* float32: cpu") as caught:
+            attend("a b c", device=wanted)
+        assert caught.value.field == "device"
+    monkeypatch.setattr(device, "available", lambda: (Device.MPS, Device.CPU))
+    with pytest.raises(InputError, match=r"does not compute in float64.* float64: cpu"):
+        attend("a b c", device="mps", dtype="float64")
+
+
+def test_the_device_of_a_document_may_be_that_of_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "on-gpu.attention"
+    document = Document().set("device", Device.CUDA)
+    path.write_bytes(document_bytes(document, View()))
     monkeypatch.setattr(device, "available", lambda: (Device.CPU,))
     with pytest.warns(UserWarning, match="A CUDA GPU is not present; computed on the CPU") as said:
-        attention = attend("a b c", device="cuda")
+        attention = visualizer.load(path)
     assert attention.notices == ("A CUDA GPU is not present; computed on the CPU.",)
     assert said[0].filename == __file__
+
+
+@pytest.mark.parametrize("wanted", [torch.float64, np.float64, np.dtype("float64"), "float64"])
+def test_types_and_devices_of_torch_and_numpy_are_accepted(wanted: Any) -> None:
+    attention = attend("a b c", device=torch.device("cpu"), dtype=wanted)
+    assert attention.spec.dtype is Dtype.FLOAT64
+    assert attention.spec.device is Device.CPU
+
+
+@pytest.mark.parametrize("wanted", ["bfloat16", torch.bfloat16, np.float16])
+def test_types_of_16_bits_are_rejected_with_those_that_there_are(wanted: Any) -> None:
+    with pytest.raises(InputError, match=r"one of float32, float64, and not b?float16"):
+        attend("a b c", dtype=wanted)
+    with pytest.raises(InputError, match="one of auto, cpu, cuda, mps, and not 'cuda:1'"):
+        attend("a b c", device=torch.device("cuda:1"))
 
 
 # -------------------------------------------------------------------------------- explanations

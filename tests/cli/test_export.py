@@ -259,7 +259,7 @@ def test_two_texts_are_a_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["png", "npz"])
-def test_an_absent_device_is_said_and_it_works(
+def test_a_device_that_is_not_available_is_rejected(
     suffix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -267,14 +267,11 @@ def test_an_absent_device_is_said_and_it_works(
 ) -> None:
     monkeypatch.setattr(attention_device, "available", lambda: (Device.CPU,))
     path = tmp_path / f"a.{suffix}"
-    assert app.main(["--device", "cuda", "--export", str(path)]) == 0
+    assert app.main(["--device", "cuda", "--export", str(path)]) == 2
     captured = capsys.readouterr()
-    assert captured.err == (
-        "attention-visualizer: A CUDA GPU is not present; computed on the CPU.\n"
-        f"attention-visualizer: {path.name} written.\n"
-    )
+    assert "argument --device: A CUDA GPU is not available" in captured.err
     assert captured.out == ""
-    assert path.stat().st_size > 0
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("name", ["missing/a.png", "missing/a.npz"])

@@ -71,13 +71,14 @@ def test_progress_is_not_reported_where_that_is_asked_for(
     assert len(table_of(out)) == 16
 
 
-def test_a_device_that_is_not_there_is_said(
+def test_a_device_that_is_not_available_is_rejected(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attention_device, "available", lambda: (Device.CPU,))
-    out, err = model(capsys, folder, "--text", TEXT, "--device", "cuda")
-    assert err == "A CUDA GPU is not present; computed on the CPU."
-    assert len(table_of(out)) == 8
+    assert main(["model", str(folder), "--text", TEXT, "--device", "cuda"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "argument --device: A CUDA GPU is not available" in said.err
 
 
 def test_layers_are_read_from_the_disk(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,15 +83,14 @@ def test_a_run_is_trained_and_made_longer(
     assert RunFolder(folder).snapshots()[-1] == 20
 
 
-@pytest.mark.slow
-def test_a_device_that_is_not_there_is_said(
+def test_a_device_that_is_not_available_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attention_device, "available", lambda: (Device.CPU,))
     out = ["--out", str(tmp_path / "run"), "--device", "cuda"]
-    assert main(["train", "repeat", *out, "--steps", "2", "--quiet", *SMALL]) == 0
-    said = "attention-visualizer: A CUDA GPU is not present; computed on the CPU.\n"
-    assert capsys.readouterr().err == said
+    assert main(["train", "repeat", *out, "--steps", "2", "--quiet", *SMALL]) == 2
+    assert "argument --device: A CUDA GPU is not available" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow

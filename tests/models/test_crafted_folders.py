@@ -52,7 +52,7 @@ def opened(folders: Path, names: tuple[str, ...], *options: str) -> Results:
     return {name: (took, peak, said) for name, took, peak, said in lines}
 
 
-def check(results: Results, names: tuple[str, ...]) -> None:
+def assert_rejected(results: Results, names: tuple[str, ...]) -> None:
     assert results.keys() == {*names}
     assert [name for name, (_, _, said) in results.items() if not said] == []
     assert {name: peak for name, (_, peak, _) in results.items() if peak > MAX_PEAK_MB} == {}
@@ -61,7 +61,7 @@ def check(results: Results, names: tuple[str, ...]) -> None:
 
 def test_a_small_folder_takes_little_memory(tmp_path: Path) -> None:
     results = opened(tmp_path, QUICK)
-    check(results, QUICK)
+    assert_rejected(results, QUICK)
     first, shape = "“model.embed_tokens.weight”", "128,256 × 8,192"
     assert first in results["70B"][2]
     assert shape in results["70B"][2]
@@ -72,7 +72,7 @@ def test_a_small_folder_takes_little_memory(tmp_path: Path) -> None:
 def test_every_crafted_folder_is_rejected(tmp_path: Path) -> None:
     names = tuple(name for name in FOLDERS if name not in QUICK)
     results = opened(tmp_path, names)
-    check(results, names)
+    assert_rejected(results, names)
     for name in names:  # a file that is too large is named
         if size_limit(name):
             assert name in results[name][2]
@@ -81,7 +81,7 @@ def test_every_crafted_folder_is_rejected(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_small_folder_is_not_read_from_the_disk_either(tmp_path: Path) -> None:
     names = ("70B", "llava", "masks", "config.json")
-    check(opened(tmp_path, names, "--from-disk"), names)
+    assert_rejected(opened(tmp_path, names, "--from-disk"), names)
 
 
 @pytest.mark.slow

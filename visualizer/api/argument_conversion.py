@@ -12,6 +12,8 @@ from visualizer.api.argument_validation import (
     cells,
     check_names,
     choice,
+    device_of,
+    dtype_of,
     number,
     numbers,
     refused,
@@ -26,6 +28,8 @@ from visualizer.attention.spec import (
     NORMS,
     OWN_BIASES,
     BooleanMatrix,
+    Device,
+    Dtype,
     Mask,
     NumberMatrix,
     check,
@@ -144,6 +148,10 @@ def attention_document_of(
     document = made()
     _check_own_matrices(document, given)
     check(document.spec)
+    if given.get("device", Device.AUTO) is not Device.AUTO:
+        from visualizer.attention.device import check_available
+
+        check_available(document.spec.device, document.spec.dtype)
     is_given = {"text": text, "vectors": vectors}
     check_effects(
         document.spec,
@@ -174,6 +182,10 @@ def _setting(name: str, value: Any) -> object:
     if name in {"own_mask", "own_kept"}:
         return BooleanMatrix.of(cells(name, value))
     kind = type(Document().get(_NAMES.get(name, name)))
+    if kind is Device:
+        return device_of(value)
+    if kind is Dtype:
+        return dtype_of(value)
     if issubclass(kind, bool):
         return switch(name, value)
     if issubclass(kind, StrEnum):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ LONGEST_NUMBER = 2**63
 MOST_NUMBERS = 2**28
 """Numbers that a matrix may have: 2 GiB of them."""
 LONGEST_PATH = 4_096
+HALF_TYPES = ("bfloat16", "float16", "half")
 LONGEST_NAME = 60
 """Characters of an unknown name that are repeated in a message."""
 _BRIEF = reprlib.Repr()
@@ -74,6 +76,30 @@ def choice(name: str, kind: type[Choice], value: object) -> Choice:
     if isinstance(value, str) and value in list(kind):
         return kind(value)
     raise refused(name, f"one of {', '.join(kind)}", value)
+
+
+def device_of(value: object) -> Device:
+    """Return a device by its name, or of a ``torch.device``."""
+    name = value
+    if type(value).__module__ == "torch" and hasattr(value, "index") and hasattr(value, "type"):
+        name = value.type if value.index in {None, 0} else str(value)
+    return choice("device", Device, name)
+
+
+def dtype_of(value: object) -> Dtype:
+    """Return a floating-point type by its name, or of a ``torch.dtype`` or one of numpy."""
+    name = value
+    if type(value).__module__ == "torch" and str(value).startswith("torch."):
+        name = str(value).removeprefix("torch.")
+    elif isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        name = np.dtype(value).name
+    if name in HALF_TYPES:
+        sentence = (
+            f"dtype is one of {', '.join(Dtype)}, and not {name}. Weights that are stored as "
+            f"{name} are converted to float32 without loss."
+        )
+        raise InputError("dtype", sentence)
+    return choice("dtype", Dtype, name)
 
 
 def string(name: str, value: object, takes: str = "a text") -> str:

@@ -76,10 +76,11 @@ class Settings(TypedDict, total=False):
     route : str
         Where the mask acts: ``"before"`` normalising as −∞, or after it as zeros, with rows
         renormalised (``"after-renormalised"``) or not (``"after"``).
-    dtype : str
+    dtype : str, torch.dtype or numpy.dtype
         ``"float32"`` or ``"float64"``.
-    device : str
-        ``"auto"`` for the best there is, ``"cpu"``, ``"cuda"`` or ``"mps"``.
+    device : str or torch.device
+        ``"auto"`` for the best there is, ``"cpu"``, ``"cuda"`` or ``"mps"``. One that is not
+        available is rejected.
     tokenizer : str
         ``"words"`` or ``"characters"``.
     """
@@ -109,8 +110,8 @@ class Settings(TypedDict, total=False):
     own_mask: ArrayLike
     own_kept: ArrayLike
     route: str
-    dtype: str
-    device: str
+    dtype: object
+    device: object
     tokenizer: str
 
 

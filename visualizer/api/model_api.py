@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from visualizer.api.argument_validation import (
     choice,
+    device_of,
+    dtype_of,
     file_path,
     number,
     several,
@@ -54,8 +56,8 @@ if TYPE_CHECKING:
 def open_model(
     path: str | Path,
     *,
-    device: str = Device.AUTO,
-    dtype: str = Dtype.FLOAT32,
+    device: object = Device.AUTO,
+    dtype: object = Dtype.FLOAT32,
     from_disk: bool = False,
 ) -> Model:
     """Open a model of transformers from its folder: ``open_model("models/SmolLM2-135M")``.
@@ -68,10 +70,10 @@ def open_model(
     path : str or path
         A folder with ``config.json``, weights as ``.safetensors`` and a tokenizer; or the folder of
         a run of the language lab, one of its snapshots, or weights that the lab has saved.
-    device : str
-        ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
-    dtype : str
-        ``"float32"`` or ``"float64"``.
+    device : str or torch.device
+        ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``; one that is not available is rejected.
+    dtype : str or torch.dtype
+        ``"float32"`` or ``"float64"``. Weights of 16 bits are converted without loss.
     from_disk : bool
         Whether its layers stay on the disk and are read one at a time, on the CPU, each time that
         they are needed: for a model larger than the memory.
@@ -81,11 +83,12 @@ def open_model(
     InputError
         A `ValueError` that says why it cannot be opened, and what to do about it.
     """
+    from visualizer.attention.device import check_available
     from visualizer.models.opened_model import open_model as opened
 
-    place = file_path("path", path)
-    where = choice("device", Device, device), choice("dtype", Dtype, dtype)
-    return Model(opened(place, *where, is_from_disk=from_disk))
+    place, where = file_path("path", path), (device_of(device), dtype_of(dtype))
+    check_available(*where)
+    return Model(opened(place, *where, is_from_disk=switch("from_disk", from_disk)))
 
 
 # No struct: `help` would evaluate the types of its fields, which are imported for checking only.

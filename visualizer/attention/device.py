@@ -7,6 +7,7 @@ import torch
 
 from visualizer.attention.memory_limits import bytes_within_limits
 from visualizer.attention.spec import Device, Dtype
+from visualizer.errors import InputError
 
 NAMES = {Device.CPU: "the CPU", Device.CUDA: "a CUDA GPU", Device.MPS: "Apple's GPU (MPS)"}
 
@@ -41,6 +42,24 @@ def resolve(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
     if not _holds(wanted, dtype):
         return Device.CPU, "Apple's GPU has no float64; computed on the CPU."
     return wanted, None
+
+
+def check_available(wanted: Device, dtype: Dtype = Dtype.FLOAT32) -> None:
+    """Reject a device that was asked for and cannot be used; `resolve` falls back to the CPU.
+
+    Raises
+    ------
+    InputError
+        Of ``device``, with the devices that can be used.
+    """
+    used, _ = resolve(wanted, dtype)
+    if wanted not in {Device.AUTO, used}:
+        name = NAMES[wanted][0].upper() + NAMES[wanted][1:]
+        is_present = wanted in available()
+        problem = f"does not compute in {dtype}" if is_present else "is not available here"
+        usable = ", ".join(device for device in available() if _holds(device, dtype))
+        sentence = f"{name} {problem}. Available for {dtype}: {usable}. Use one of these, or auto."
+        raise InputError("device", sentence)
 
 
 def describe(device: Device) -> str:

@@ -162,6 +162,7 @@ def model(arguments: Sequence[str]) -> int:
             "stages",
             "heads_shown",
             "size",
+            "device",
         }
         option = f"argument --{refused.field.replace('_', '-')}: " if is_given else ""
         say(f"{option}{refused.sentence}")
@@ -198,17 +199,16 @@ def _complaint(options: argparse.Namespace) -> str:
 
 
 def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> int:
-    from visualizer.attention.device import resolve
+    from visualizer.attention.device import check_available
     from visualizer.models.layer_selection_and_head_measures import layer_numbers
     from visualizer.models.opened_model import open_model
 
     texts = _texts(options)
     device = Device(options.device or Device.AUTO)
+    check_available(device)
     if options.from_disk:
         say(_estimate_in_words(options.folder))
     opened = open_model(options.folder, device, is_from_disk=options.from_disk)
-    if elsewhere := resolve(device, Dtype.FLOAT32)[1]:
-        say(elsewhere)
     if len(texts) > 1:
         _read_each(options, opened, texts, progress)
         return 0

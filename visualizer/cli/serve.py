@@ -151,8 +151,6 @@ async def _serve(options: argparse.Namespace, token: str) -> int:
                 return 0
             facts = await starting
             progress.clear()
-            if notice := facts.pop("notice", ""):
-                say(notice)
             server.begin(facts)
             port = listener.sockets[0].getsockname()[1]
             write_out(f"{facts['name']} is served at {options.host}:{port}\nToken: {token}\n")

@@ -251,7 +251,8 @@ def _train_as_told(arguments: Sequence[str], group: DistributedProcessGroup | No
                 opened.close()
     except InputError as refused:
         progress.clear()
-        option = {"path": "SOURCE", "size": "--size", "block": "--block"}.get(refused.field)
+        named = {"path": "SOURCE", "size": "--size", "block": "--block", "device": "--device"}
+        option = named.get(refused.field)
         is_named = option and not options.resume
         say(f"argument {option}: {refused.sentence}" if is_named else refused.sentence)
         return 1 if refused.field in {"folder", "held", "export"} else 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from visualizer.attention.device import check_available
 from visualizer.errors import InputError
 from visualizer.language.checkpoints import read_checkpoint_weights, read_weights
 from visualizer.language.corpora.corpus import load
@@ -59,6 +60,8 @@ class OpenRun:
         sharing: BatchSharing = ALONE,
     ) -> None:
         self.folder, self.obstacle, self._sharing = folder, "", sharing
+        if settings:  # a run that exists may be of another machine
+            check_available(settings.device)
         corpus = self._loaded(settings) if settings else None
         if settings and corpus:
             folder.begin(new_run_metadata(settings, corpus))

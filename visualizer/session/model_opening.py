@@ -93,6 +93,24 @@ def open_model_source(
     return on_python_thread(partial(_open, path, device, dtype, text, progress, is_from_disk))
 
 
+def check_device(device: Device, dtype: Dtype) -> None:
+    """Reject a device that was chosen and cannot be used.
+
+    Raises
+    ------
+    InputError
+        Of ``device``.
+    """
+    on_python_thread(partial(_check_device, device, dtype))
+
+
+def _check_device(device: Device, dtype: Dtype) -> None:
+    load_torch_library()
+    from visualizer.attention.device import check_available
+
+    check_available(device, dtype)
+
+
 def estimate_from_disk(path: Path, device: Device, dtype: Dtype) -> DiskReadingEstimate | None:
     """Return what reading a model from the disk takes; None where it need not, or cannot be.
 

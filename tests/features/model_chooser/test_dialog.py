@@ -130,6 +130,20 @@ def test_a_model_of_the_cache_is_opened_by_keys(
     assert hand.window.workspace.document.has_module
 
 
+def test_a_device_that_is_not_available_is_rejected(
+    hand: Hand, cache: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache_folder(cache, "org/tiny", tiny_model_folder)
+    monkeypatch.setattr(attention_device, "available", lambda: (Device.CPU,))
+    dialog = opened(hand)
+    dialog.device.setCurrentIndex(dialog.device.findData(Device.CUDA))
+    dialog.device.activated.emit(dialog.device.currentIndex())
+    dialog.open_button.click()
+    idle(hand)
+    assert "A CUDA GPU is not available" in dialog.problem.text()
+    assert hand.window.workspace.document.model is None
+
+
 def test_a_model_larger_than_the_memory_is_read_from_the_disk(
     hand: Hand, cache: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -337,6 +337,7 @@ def _listing(cache: Path) -> _Listing:
 def _opened(
     path: Path, device: Device, dtype: Dtype, text: str, progress: Progress
 ) -> _Opened | _Larger | _Cancelled:
+    model_opening.check_device(device, dtype)
     try:
         opened = model_opening.open_model_source(path, device, dtype, text, progress)
     except CancelledError:  # as a value: the error holds what was loaded
@@ -355,6 +356,7 @@ def _opened(
 def _opened_from_disk(
     path: Path, device: Device, dtype: Dtype, text: str, progress: Progress
 ) -> _Opened | _Cancelled:
+    model_opening.check_device(device, dtype)
     try:
         opened = model_opening.open_model_source(
             path, device, dtype, text, progress, is_from_disk=True

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device
 from visualizer.errors import InputError, memory_error_in_words
 from visualizer.language.wire_format import PIECE, Message, MessageUnpacker
 from visualizer.models.model_protocol.answer_body import answer_body
@@ -174,10 +174,11 @@ def main() -> None:
             front.send(Message("loading", {"done": done, "of": of}))
 
     try:
-        from visualizer.attention.device import resolve
+        from visualizer.attention.device import check_available
         from visualizer.models.model_server.served_model import ServedModel
         from visualizer.models.text_reading import open_source
 
+        check_available(options.device)
         source, model = open_source(
             options.folder, options.device, progress=tell, parallelism=options.parallelism
         )
@@ -189,8 +190,7 @@ def main() -> None:
         sys.exit(1)
     served = ServedModel(source, model, options.device)
     served.warm_up()
-    elsewhere = resolve(options.device, Dtype.FLOAT32)[1]
-    front.send(Message("ready", {**served.facts, "notice": elsewhere or ""}))
+    front.send(Message("ready", served.facts))
     process.serve(served)
 
 
