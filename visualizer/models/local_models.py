@@ -42,6 +42,8 @@ class ListedModel(Struct, frozen=True):
         The bytes of its files.
     why_not : str
         Why it cannot be opened, as a sentence; empty where it can.
+    notice : str
+        What of it is not used, as sentences; empty where all is.
     """
 
     name: str
@@ -52,6 +54,7 @@ class ListedModel(Struct, frozen=True):
     numbers: int = 0
     bytes: int = 0
     why_not: str = ""
+    notice: str = ""
 
 
 def hub_cache(environment: Mapping[str, str] = os.environ) -> Path:
@@ -109,7 +112,14 @@ def _listed(path: Path) -> ListedModel:
     except OSError:  # it is changed or deleted meanwhile
         return ListedModel(name, path, why_not="Its files cannot be read.")
     return ListedModel(
-        name, path, found.kind, found.layers, found.heads, found.numbers, _bytes_in(path)
+        name,
+        path,
+        found.kind,
+        found.layers,
+        found.heads,
+        found.numbers,
+        _bytes_in(path),
+        notice=" ".join(found.notices),
     )
 
 

@@ -25,6 +25,7 @@ from visualizer.models.folder_limits import (
     missing_link_target,
     size_limit,
 )
+from visualizer.models.model_inputs import check_kind, notice_of_parts
 from visualizer.number_format import format_size
 from visualizer.storage.regular_file import open_regular_file
 
@@ -43,6 +44,7 @@ IMAGE_CONFIG = "preprocessor_config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+ADAPTER_CONFIG = "adapter_config.json"
 MAX_HEADER_BYTES = 16 * 2**20
 """Limit of the list of tensors at the beginning of a file of weights."""
 MAX_TENSORS = 500_000
@@ -52,6 +54,11 @@ _DISTRIBUTED = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
 """Files that transformers reads in place of all others."""
 LARGEST_IMAGE = 4_096
 """The largest side of an image that a folder has images prepared to."""
+MERGE = (
+    "python -c \"import peft; m=peft.AutoPeftModel.from_pretrained('FOLDER'); "
+    "m.merge_and_unload().save_pretrained('MERGED')\", and open MERGED."
+)
+"""How an adapter is merged into its model."""
 _PART = 2**20
 """Bytes at the beginning and the end of a file of weights that tell it from others."""
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
@@ -111,6 +118,8 @@ class ModelFolder(Struct, frozen=True):
         What its layers take in its files.
     is_quantised : bool
         Whether its weights are held as codes of fewer bits.
+    notices : tuple of str
+        What of the folder is not used, each as a sentence.
     """
 
     path: Path
@@ -127,6 +136,7 @@ class ModelFolder(Struct, frozen=True):
     layer_sizes: LayerSizes = LayerSizes()
     is_quantised: bool = False
     training_step: int | None = None
+    notices: tuple[str, ...] = ()
 
     @property
     def text_to_begin_with(self) -> str:
@@ -154,7 +164,8 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
     """
     if not path.is_dir():
         raise _refused(f"There is no folder “{path.name or path}”.")
-    config = _config(path)
+    config, name = _config(path), name_of(path)
+    check_kind(name, config)
     files = weight_files(path)
     weights = tensors_in_files(files)
     layers = _counted(config, _LAYERS)
@@ -163,7 +174,7 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
     named = [each for each in classes if isinstance(each, str)] if isinstance(classes, list) else []
     return ModelFolder(
         path,
-        name_of(path),
+        name,
         kind if isinstance(kind, str) else "",
         tuple(named),
         layers,
@@ -174,6 +185,7 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
         fingerprint_of(config, files) if has_fingerprint else "",
         layer_sizes=_sizes_of_layers(weights, layers),
         is_quantised="quantization_config" in config,
+        notices=tuple(filter(None, (notice_of_parts(name, config), _adapter_notice(path)))),
     )
 
 
@@ -225,8 +237,33 @@ def name_of(path: Path) -> str:
     return whole.name
 
 
+def _adapter_notice(path: Path) -> str:
+    """Return the sentence on an adapter next to a model's weights; empty if there is none."""
+    if not (path / ADAPTER_CONFIG).exists():
+        return ""
+    return (
+        f"The adapter in the folder ({ADAPTER_CONFIG}) is not applied: the numbers are those of "
+        f"the model without it. To see them with it, merge it first, by {MERGE}"
+    )
+
+
+def _adapter_without_model(path: Path) -> str:
+    """Return the sentence on a folder with an adapter only; empty if it holds none."""
+    if not (path / ADAPTER_CONFIG).exists():
+        return ""
+    settings = _json(path / ADAPTER_CONFIG, "")
+    base = settings.get("base_model_name_or_path") if isinstance(settings, dict) else None
+    of = f" for the model “{base[:200]}”" if isinstance(base, str) and base else ""
+    return (
+        f"“{path.name}” holds an adapter{of}, and no model. Open that model, or merge the adapter "
+        f"into it, by {MERGE}"
+    )
+
+
 def _config(path: Path) -> dict[str, Any]:
     check_file_sizes(path)
+    if not (path / CONFIG).exists() and (adapter := _adapter_without_model(path)):
+        raise _refused(adapter)
     config = _json(path / CONFIG, f"“{path.name}” has no config.json, so it is no model's folder.")
     if not isinstance(config, dict):
         raise _refused("The config.json holds no settings.")

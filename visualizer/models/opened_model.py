@@ -62,6 +62,7 @@ from visualizer.models.model_folder import (
     check_image_config,
     read_model_folder,
 )
+from visualizer.models.model_inputs import check_main_input
 from visualizer.models.model_ranks import ONE, ModelRanks, Parallelism, SeveralRanks
 from visualizer.models.model_source import heads_in_words
 from visualizer.models.model_tokenizer import MOST_TOKENS, TokenizerBeingRead
@@ -106,6 +107,8 @@ if TYPE_CHECKING:
     Edits = Mapping[LayerAndHead, ContextEdit]
     Cuts = Mapping[LayerAndHead, Sequence[tuple[int, int]]]
 
+NO_ADAPTER = "no adapter"
+"""A folder that a model's folder does not have, so that peft finds no adapter there."""
 NOTHING = "There is nothing to read yet. Type a word or a sentence."
 MOST_LAYER_BYTES = 2**29
 MOST_PLAIN_BYTES = 2**28
@@ -480,8 +483,14 @@ class OpenedModel:
                 found = found.with_notice(NOT_FROM_DISK)
             elif not is_small:
                 found = found.with_notice(LEFT_OUT.format(size=format_size(needed)))
-            runs.append(found)
+            runs.append(self._with_notices(found))
         return tuple(runs), result
+
+    def _with_notices(self, found: LayerRun) -> LayerRun:
+        """Add the sentences on what of its folder is not used."""
+        for notice in self.folder.notices:
+            found = found.with_notice(notice)
+        return found
 
     def _run_on(
         self, given: Mapping[str, Any], calls: list[AttentionCall], *, is_plain: bool
@@ -542,7 +551,8 @@ class OpenedModel:
         said = [ATTENTION_ALONE]
         if not (self._reads_in_chunks or self.why_no_next_token):
             said.append(ONE_PASS_FROM_DISK if self.on_disk else ONE_PASS)
-        return tuple(found.with_notice(" ".join(said)) for found in runs), result
+        found = (each.with_notice(" ".join(said)) for each in runs)
+        return tuple(map(self._with_notices, found)), result
 
     def _attend_whole(
         self,
@@ -1200,6 +1210,7 @@ def open_model(
         with ranks.agreed(), _errors_explained(folder):
             config = _config_of(folder)
             kind = _class_of(transformers, folder, config)
+            check_main_input(folder.name, kind.main_input_name)
             on_meta = meta_model(kind, config, folder, types, read.check)
             buffers = sum(each.nbytes for each in on_meta.buffers())
             needed = needed + buffers if is_from_disk else max(needed, bytes_of_model(on_meta))
@@ -1366,6 +1377,7 @@ def _loaded(
                 use_safetensors=True,
                 attn_implementation=EAGER,
                 output_loading_info=True,
+                adapter_kwargs={"subfolder": NO_ADAPTER},
                 **settings,
             )
         read.copy_to(model, device)

@@ -199,6 +199,7 @@ def _row(model: ListedModel, dtype: Dtype, place: ModelPlace | None) -> ModelRow
     if not note and place and needed > place.room:
         room = format_bytes(place.room)
         note = f"It needs {format_bytes(needed)} as {dtype}, and {room} can be used."
+    note = note or model.notice
     return ModelRow(model.path, cells, not model.why_not, note)
 
 
