@@ -23,7 +23,7 @@ from visualizer.memory_allocator_settings import (
     ask_for_large_pages,
     return_freed_memory,
 )
-from visualizer.models.model_folder import CONFIG
+from visualizer.models.model_folder import is_model_folder
 from visualizer.read_files_and_restore_runs import (
     ROOMY,
     open_as_document,
@@ -161,7 +161,7 @@ def open_or_export(options: argparse.Namespace) -> int:
 
 def _is_model(path: Path | None) -> bool:
     """Whether a path is the folder of a model."""
-    return path is not None and (path / CONFIG).is_file()
+    return path is not None and is_model_folder(path)
 
 
 def _beside_model(options: argparse.Namespace) -> SavedDocument:
@@ -177,7 +177,7 @@ def _beside_model(options: argparse.Namespace) -> SavedDocument:
     from visualizer.models.model_source import ModelSource
 
     folder = read_model_folder(options.file, has_fingerprint=False)
-    source = ModelSource(str(options.file.absolute()), folder.name, folder.fingerprint)
+    source = ModelSource(str(folder.path.absolute()), folder.name, folder.fingerprint)
     return SavedDocument(document_of(options).set("model", source), ROOMY)
 
 

@@ -16,7 +16,8 @@ from visualizer.documents.open_document import open_document
 from visualizer.documents.plain_text_file import text_in
 from visualizer.errors import InputError
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.models.model_folder import CONFIG
+from visualizer.models.model_folder import is_model_folder
+from visualizer.models.model_path import OF_GGUF
 from visualizer.python_thread_for_qt_thread import on_python_thread
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -50,9 +51,11 @@ def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
     InputError
         Of ``open``, with what is wrong with the file and what to do about it.
     """
-    if (path / CONFIG).is_file() or _is_lab_model(path):
+    if is_model_folder(path) or _is_lab_model(path):
         return _model(path, document)
     suffix = path.suffix.lower()
+    if suffix == ".gguf":
+        raise InputError("open", OF_GGUF.format(name=path.name))
     if suffix == ".txt" and document.model and document.reads_image:
         raise InputError("open", f"{document.model.name} reads images, and no texts.")
     if suffix == ".txt":

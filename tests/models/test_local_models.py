@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.hub_folders import COMMIT, cache_config, cache_folder, repository
-from visualizer.models import local_models
-from visualizer.models.local_models import ListedModel, hub_cache, list_models
+from visualizer.models import model_path
+from visualizer.models.local_models import ListedModel, list_models
+from visualizer.models.model_path import hub_cache
 
 LLAMA = {"model_type": "llama", "num_hidden_layers": 3, "num_attention_heads": 4}
 
@@ -87,7 +88,7 @@ def test_only_so_many_entries_are_looked_at(
 ) -> None:
     for number in range(4):
         cache_config(tmp_path, f"a/{number}", LLAMA)
-    monkeypatch.setattr(local_models, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(model_path, "MOST_ENTRIES", 3)
     assert len(list_models(tmp_path)) == 3
 
 

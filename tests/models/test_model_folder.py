@@ -65,7 +65,7 @@ def test_in_the_local_cache_a_model_is_called_by_its_repository(tmp_path: Path) 
 
 
 def test_what_is_no_folder_or_no_model(folder: Path, tmp_path: Path) -> None:
-    assert refusal(tmp_path / "nothing") == "There is no folder “nothing”."
+    assert refusal(tmp_path / "nothing") == f"There is no folder “{tmp_path / 'nothing'}”."
     (folder / CONFIG).unlink()
     assert refusal(folder) == "“small” has no config.json, so it is no model's folder."
 

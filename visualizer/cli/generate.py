@@ -14,7 +14,7 @@ from visualizer.language.first_probe_text import first_probe_of
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.sampling import Sampling, check
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.models.model_folder import CONFIG
+from visualizer.models.model_folder import is_model_folder
 
 if TYPE_CHECKING:
     import argparse
@@ -105,7 +105,7 @@ def generate(arguments: Sequence[str]) -> int:
     try:
         check(sampling)
         with stoppable(end_at_once):
-            if (options.folder / CONFIG).is_file():
+            if is_model_folder(options.folder):
                 _write_text_of_model(options, sampling)
             else:
                 _write_text(options, sampling)
@@ -125,7 +125,7 @@ def generate(arguments: Sequence[str]) -> int:
 def _folder(text: str) -> Path:
     """Convert an option to the folder of a real model, or else to that of a run."""
     found = option_types.path(text)
-    return found if (found / CONFIG).is_file() else option_types.run_folder(text)
+    return found if is_model_folder(found) else option_types.run_folder(text)
 
 
 def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.captured_attention import MOST_LAYERS
 from visualizer.errors import InputError, reason_of
+from visualizer.models.model_path import missing_link_target
 from visualizer.number_format import format_size
 from visualizer.storage.regular_file import check_regular_file
 
@@ -74,14 +75,6 @@ def check_file_sizes(folder: Path) -> None:
         if size > limit:
             sentence = f"“{path.name}” is {format_size(size)}; at most {format_size(limit)} is read"
             raise _rejected(f"{sentence}. Check that it belongs to this model.")
-
-
-def missing_link_target(path: Path) -> str:
-    """Return the sentence for a file of a model that is a link to nothing."""
-    return (
-        f"“{path.name}” is a link to a file that no longer exists. Download the model again; files "
-        "that are complete are kept."
-    )
 
 
 def _files_read(folder: Path) -> Iterator[Path]:

@@ -27,7 +27,6 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from visualizer.errors import InputError, reason_of
 from visualizer.models.folder_limits import size_limit
 from visualizer.models.hub_answer import CHUNK, HubAnswer
-from visualizer.models.local_models import COMMIT
 from visualizer.models.model_folder import (
     CONFIG,
     IMAGE_CONFIG,
@@ -36,6 +35,7 @@ from visualizer.models.model_folder import (
     WEIGHTS,
     refuse_code,
 )
+from visualizer.models.model_path import COMMIT, REPOSITORY
 from visualizer.models.repository_offer import RepositoryFile, RepositoryOffer
 from visualizer.number_format import format_size
 from visualizer.progress_callback import no_progress
@@ -60,7 +60,6 @@ TOKENIZER_FILES = (
     "sentencepiece.bpe.model", "source.spm", "target.spm",
 )  # fmt: skip
 SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
-REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 LARGEST_LIST = 16 * 2**20
 """Bytes of the largest list of files that is read."""
 LARGEST_WEIGHTS = 2**42

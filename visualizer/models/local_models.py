@@ -7,24 +7,17 @@ What lies there is not trusted: only so many entries are looked at, and files ar
 from __future__ import annotations
 
 import os
-import re
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from visualizer.errors import InputError
 from visualizer.models.model_folder import name_of, read_model_folder
-from visualizer.storage.regular_file import open_regular_file
+from visualizer.models.model_path import MOST_ENTRIES, OF_MODELS, folders_in, snapshot_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-MOST_ENTRIES = 2_000
-"""At most so many entries of a folder are looked at."""
-COMMIT = re.compile(r"[0-9a-f]{40}")
-_OF_MODELS = "models--"
+    from pathlib import Path
 
 
 class ListedModel(Struct, frozen=True):
@@ -57,50 +50,12 @@ class ListedModel(Struct, frozen=True):
     notice: str = ""
 
 
-def hub_cache(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder in which Hugging Face's libraries keep what they download."""
-    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
-        if given := environment.get(name):
-            return Path(given).expanduser()
-    if home := environment.get("HF_HOME"):
-        return Path(home).expanduser() / "hub"
-    cache = environment.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "huggingface" / "hub"
-
-
 def list_models(cache: Path) -> tuple[ListedModel, ...]:
     """List the models in a cache by name; none where there is no such folder."""
-    found = (_snapshot(folder) for folder in _folders(cache) if folder.name.startswith(_OF_MODELS))
+    repositories = (folder for folder in folders_in(cache) if folder.name.startswith(OF_MODELS))
+    found = map(snapshot_of, repositories)
     listed = (_listed(snapshot) for snapshot in found if snapshot)
     return tuple(sorted(listed, key=lambda model: model.name.casefold()))
-
-
-def _folders(parent: Path) -> list[Path]:
-    try:
-        with os.scandir(parent) as entries:
-            return [Path(entry) for entry in islice(entries, MOST_ENTRIES) if entry.is_dir()]
-    except OSError:
-        return []
-
-
-def _snapshot(repository: Path) -> Path | None:
-    """Return the folder of the version that is used: of the main branch, or else the newest."""
-    versions = {each.name: each for each in _folders(repository / "snapshots")}
-    try:
-        with open_regular_file(repository / "refs" / "main") as file:
-            main = file.read(40).decode("ascii", "replace")
-    except OSError:
-        main = ""
-    if COMMIT.fullmatch(main) and main in versions:
-        return versions[main]
-    return max(versions.values(), key=_time, default=None)
-
-
-def _time(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def _listed(path: Path) -> ListedModel:

@@ -22,10 +22,17 @@ from visualizer.models.folder_limits import (
     MAX_INDEX_BYTES,
     check_counts,
     check_file_sizes,
-    missing_link_target,
     size_limit,
 )
 from visualizer.models.model_inputs import check_kind, notice_of_parts
+from visualizer.models.model_path import (
+    OF_GGUF,
+    download_again,
+    is_cached_repository,
+    missing_link_target,
+    model_path,
+    repository_name,
+)
 from visualizer.number_format import format_size
 from visualizer.storage.regular_file import open_regular_file
 
@@ -149,11 +156,19 @@ def bytes_in_memory(numbers: int, dtype: Dtype) -> int:
     return numbers * (8 if dtype is Dtype.FLOAT64 else 4)
 
 
+def is_model_folder(path: Path) -> bool:
+    """Whether a path is that of a model's files, which may lack some, or of a cached repository."""
+    names = (CONFIG, ADAPTER_CONFIG)
+    return any((path / name).is_file() for name in names) or is_cached_repository(path)
+
+
 def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolder:
     """Read what is in a model's folder, without its numbers.
 
     Parameters
     ----------
+    path : Path
+        As `model_path` takes it.
     has_fingerprint : bool
         Whether to read as much of the weights as tells them from others.
 
@@ -162,8 +177,7 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
     InputError
         Of ``model``, when it cannot be opened, with what to do about it.
     """
-    if not path.is_dir():
-        raise _refused(f"There is no folder “{path.name or path}”.")
+    path = model_path(path)
     config, name = _config(path), name_of(path)
     check_kind(name, config)
     files = weight_files(path)
@@ -230,11 +244,7 @@ def fingerprint_of(config: Mapping[str, Any], files: Sequence[Path]) -> str:
 
 def name_of(path: Path) -> str:
     """Return what a model is called: in the local cache the name of its repository."""
-    whole = path.resolve()
-    repository = whole.parent.parent.name
-    if whole.parent.name == "snapshots" and repository.startswith("models--"):
-        return repository.removeprefix("models--").replace("--", "/")
-    return whole.name
+    return repository_name(path) or path.resolve().name
 
 
 def _adapter_notice(path: Path) -> str:
@@ -262,8 +272,11 @@ def _adapter_without_model(path: Path) -> str:
 
 def _config(path: Path) -> dict[str, Any]:
     check_file_sizes(path)
-    if not (path / CONFIG).exists() and (adapter := _adapter_without_model(path)):
-        raise _refused(adapter)
+    if not (path / CONFIG).exists():
+        if adapter := _adapter_without_model(path):
+            raise _refused(adapter)
+        if file := next(path.glob("*.gguf"), None):
+            raise _refused(OF_GGUF.format(name=file.name))
     config = _json(path / CONFIG, f"“{path.name}” has no config.json, so it is no model's folder.")
     if not isinstance(config, dict):
         raise _refused("The config.json holds no settings.")
@@ -337,7 +350,7 @@ def weight_files(path: Path) -> list[Path]:
         if missing := [name for name in names if not (path / name).is_file()]:
             count = f"{len(missing):,} of {len(names):,} files"
             sentence = f"{count} of the weights are missing, such as {missing[0]}."
-            raise _refused(f"{sentence} Download the model again; complete files are kept.")
+            raise _refused(f"{sentence} {download_again(path)}")
         return [path / name for name in names]
     raise _refused(_without_safetensors(path))
 

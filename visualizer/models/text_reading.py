@@ -92,7 +92,7 @@ def open_source(
     model = open_model(path, device, dtype, progress, parallelism, is_from_disk=is_from_disk)
     image = ImageFile() if model.reads_images else None
     folder = model.folder
-    source = ModelSource(str(path.absolute()), folder.name, folder.fingerprint, image=image)
+    source = ModelSource(str(folder.path.absolute()), folder.name, folder.fingerprint, image=image)
     _keep(source, device, dtype, model)
     if is_from_disk:
         _from_disk.add(source.folder)

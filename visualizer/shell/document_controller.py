@@ -490,9 +490,9 @@ class DocumentController(QObject):
 def _is_model_folder(path: Path) -> bool:
     """Whether it is a folder that holds a model, or could; one named like a file is refused."""
     from visualizer.models.lab_model_files import is_lab_model
-    from visualizer.models.model_folder import CONFIG
+    from visualizer.models.model_folder import is_model_folder
 
-    is_likely = not path.suffix or (path / CONFIG).is_file()
+    is_likely = not path.suffix or is_model_folder(path)
     return path.is_dir() and (is_likely or is_lab_model(path))
 
 

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from shiboken6 import isValid
 
 from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
-from visualizer.models.model_folder import CONFIG
+from visualizer.models.model_folder import is_model_folder
 from visualizer.session.document import Document, starting_document
 from visualizer.session.view import View
 from visualizer.session.workspace import Workspace
@@ -126,7 +126,7 @@ class WindowManager(QObject):
         return window
 
     def _open_requested(self, saved: SavedDocument, path: Path | None) -> MainWindow:
-        is_model = path is not None and (path / CONFIG).is_file()
+        is_model = path is not None and is_model_folder(path)
         window = self.open(saved.document.set("model", None) if is_model else saved.document)
         window.document_controller.is_requested = True
         if path and is_model:

@@ -24,8 +24,9 @@ from visualizer.features.model_chooser.presenter import (
     present_model_chooser,
 )
 from visualizer.models.disk_reading_estimate import INSTEAD
-from visualizer.models.local_models import ListedModel, hub_cache, list_models
+from visualizer.models.local_models import ListedModel, list_models
 from visualizer.models.model_folder import name_of
+from visualizer.models.model_path import hub_cache
 from visualizer.models.repository_offer import RepositoryOffer
 from visualizer.progress_callback import CancelledError
 from visualizer.session import model_opening
