@@ -160,12 +160,13 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
         "scale is one of none, d_head, d_model, and not 'd_k'.",
     ),
     (
-        lambda: attend("a", dtype=torch.float64),
-        "dtype is one of float32, float64, and not torch.float64.",
+        lambda: attend("a", dtype=torch.int64),
+        "dtype is one of float32, float64, and not 'int64'.",
     ),
     (
         lambda: attend("a", dtype="float16"),
-        "dtype is one of float32, float64, and not 'float16'.",
+        "dtype is one of float32, float64, and not float16. Weights that are stored as float16 are "
+        "converted to float32 without loss.",
     ),
     (
         lambda: attend("a", device=0),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
-LLAVA = {
+LLAVA: dict[str, Any] = {
     "text_config": {**SMALL, "model_type": "llama"},
     "vision_config": {
         **{"model_type": "clip_vision_model", "hidden_size": 32, "intermediate_size": 48},

@@ -93,7 +93,7 @@ def dtype_of(value: object) -> Dtype:
         name = str(value).removeprefix("torch.")
     elif isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         name = np.dtype(value).name
-    if name in HALF_TYPES:
+    if isinstance(name, str) and name in HALF_TYPES:
         sentence = (
             f"dtype is one of {', '.join(Dtype)}, and not {name}. Weights that are stored as "
             f"{name} are converted to float32 without loss."

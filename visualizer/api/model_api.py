@@ -68,8 +68,9 @@ def open_model(
     Parameters
     ----------
     path : str or path
-        A folder with ``config.json``, weights as ``.safetensors`` and a tokenizer; or the folder of
-        a run of the language lab, one of its snapshots, or weights that the lab has saved.
+        A folder with ``config.json``, weights as ``.safetensors`` and a tokenizer;
+        ``organisation/name`` of a model in the local Hugging Face cache; or the folder of a run of
+        the language lab, one of its snapshots, or weights that the lab has saved.
     device : str or torch.device
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``; one that is not available is rejected.
     dtype : str or torch.dtype

@@ -106,11 +106,11 @@ def meta_model(
 
 def bytes_of_model(model: Any) -> int:
     """Return the bytes that the tensors of a model take, on whichever device they are."""
-    return _parameter_bytes(model) + sum(each.nbytes for each in model.buffers())
+    return _parameter_bytes(model) + sum(int(each.nbytes) for each in model.buffers())
 
 
 def _parameter_bytes(model: Any) -> int:
-    return sum(each.nbytes for each in model.parameters())
+    return sum(int(each.nbytes) for each in model.parameters())
 
 
 def _without_init(kind: type[Any]) -> Any:
