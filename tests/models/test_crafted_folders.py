@@ -35,7 +35,7 @@ KINDS = (*DECODERS, *ENCODERS, *PAIRS, *VISION, *BY_THEMSELVES)
 MAX_PEAK_MB = 600
 MAX_SECONDS = 3
 Results = dict[str, tuple[float, float, str]]
-"""By the name of a folder: the seconds, the peak in MB, and the error message."""
+"""By the name of a folder: the seconds of the processor, the peak in MB, and the error message."""
 QUICK = ("70B", "llava", "masks", "one-shape", "generation_config.json")
 
 

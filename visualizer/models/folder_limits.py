@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 MAX_SETTINGS_BYTES = 2**20
 MAX_CONFIG_BYTES = 4 * 2**20
 """Limit of files that may list each class or token: 22,000 labels take 2 MB."""
-MAX_INDEX_BYTES = 32 * 2**20
+MAX_INDEX_BYTES = 24 * 2**20
 """Limit of the index of a model's files; that of a model with 140,000 tensors takes 15 MB."""
 MAX_VOCABULARY_BYTES = 64 * 2**20
 """Limit of a file of a tokenizer; the largest in use take about 35 MB."""
+MAX_VALUES = 100_000
+"""Limit of the values in a configuration: transformers copies each of them many times."""
 MAX_LABELS = 30_000
 """Limit of the classes that a configuration counts; it makes a name for each of them."""
 TEMPLATES = "additional_chat_templates"
@@ -88,13 +90,15 @@ def _files_read(folder: Path) -> Iterator[Path]:
 
 
 def check_counts(config: Mapping[str, Any]) -> None:
-    """Reject a configuration that counts more layers or classes than any model has.
+    """Reject a configuration of more values, layers or classes than any model has.
 
     Raises
     ------
     InputError
         Of ``model``, with the name of the setting.
     """
+    if _count_values(config) > MAX_VALUES:
+        raise _rejected(f"The config.json has more than {MAX_VALUES:,} values.")
     for settings in _parts(config):
         for name, value in settings.items():
             most = MAX_LABELS if name == "num_labels" else MOST_LAYERS
@@ -115,6 +119,17 @@ def _parts(config: object) -> Iterator[Mapping[str, Any]]:
         if isinstance(part, dict):
             yield part
             found += part.values()
+
+
+def _count_values(config: object) -> int:
+    """Count the values in a configuration, at any depth."""
+    count, found = 0, [config]
+    while found:
+        part = found.pop()
+        values = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+        count += len(values)
+        found += values
+    return count
 
 
 def _whole_numbers(value: object) -> Iterator[int]:

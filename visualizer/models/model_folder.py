@@ -54,8 +54,11 @@ INDEX = "model.safetensors.index.json"
 ADAPTER_CONFIG = "adapter_config.json"
 MAX_HEADER_BYTES = 16 * 2**20
 """Limit of the list of tensors at the beginning of a file of weights."""
-MAX_TENSORS = 500_000
-"""Limit of the tensors in all files of a model."""
+MAX_SMALL_HEADER_BYTES = 2 * 2**20
+"""The same for a small file; it grows by a byte with 16 bytes of tensors."""
+MAX_SMALL_TENSORS = 10_000
+BYTES_PER_TENSOR = 4_096
+"""Least average size of the tensors in a file that has more than `MAX_SMALL_TENSORS`."""
 MAX_DIMENSIONS = 16
 _DISTRIBUTED = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
 """Files that transformers reads in place of all others."""
@@ -394,14 +397,9 @@ def tensors_in_files(files: Sequence[Path]) -> list[TensorInFile]:
     Raises
     ------
     InputError
-        Of ``model``, when a file is damaged, or there are more tensors than any model has.
+        Of ``model``, when a file is damaged, or has far more tensors than a model of its size.
     """
-    found: list[TensorInFile] = []
-    for file in files:
-        found += _tensors_in(file)
-        if len(found) > MAX_TENSORS:
-            raise _refused(f"The weights are more than {MAX_TENSORS:,} tensors.")
-    return found
+    return [tensor for file in files for tensor in _tensors_in(file)]
 
 
 def _sizes_of_layers(weights: Sequence[TensorInFile], layers: int) -> LayerSizes:
@@ -427,9 +425,10 @@ def _tensors_in(path: Path) -> list[TensorInFile]:
             length = int.from_bytes(file.read(8), "little")
             if not 2 <= length <= size - 8:
                 raise _refused(damaged)
-            if length > MAX_HEADER_BYTES:
-                sizes = f"{format_size(length)}, more than {format_size(MAX_HEADER_BYTES)}"
-                raise _refused(f"The list of tensors in {path.name} takes {sizes}.")
+            held = size - 8 - length
+            if length > min(MAX_HEADER_BYTES, MAX_SMALL_HEADER_BYTES + held // 16):
+                sizes = f"{format_size(length)}, and the tensors {format_size(held)}"
+                raise _refused(f"The list of tensors in {path.name} takes {sizes}: it is too long.")
             header = json.loads(file.read(length))
     except OSError as error:
         raise _refused(f"{path.name} cannot be read: {reason_of(error)}.") from error
@@ -439,12 +438,17 @@ def _tensors_in(path: Path) -> list[TensorInFile]:
         raise _refused(damaged) from error
     try:
         header.pop("__metadata__", None)
+        if len(header) > MAX_SMALL_TENSORS + held // BYTES_PER_TENSOR:
+            sentence = f"{path.name} lists {len(header):,} tensors of only {format_size(held)}"
+            raise _refused(f"{sentence} in all. Check that it belongs to this model.")
         tensors = [_tensor(name, each) for name, each in header.items()]
         end = max((each["data_offsets"][1] for each in header.values()), default=0)
     except (AttributeError, TypeError, LookupError, ValueError, OverflowError) as error:
+        if isinstance(error, InputError):
+            raise
         raise _refused(damaged) from error
     # Each byte belongs to exactly one tensor.
-    if end != size - 8 - length or sum(each.bytes for each in tensors) != end:
+    if end != held or sum(each.bytes for each in tensors) != end:
         raise _refused(damaged)
     return tensors
 
