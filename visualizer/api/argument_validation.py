@@ -80,16 +80,16 @@ def choice(name: str, kind: type[Choice], value: object) -> Choice:
 
 def device_of(value: object) -> Device:
     """Return a device by its name, or of a ``torch.device``."""
-    name = value
-    if type(value).__module__ == "torch" and hasattr(value, "index") and hasattr(value, "type"):
-        name = value.type if value.index in {None, 0} else str(value)
+    name = str(value) if _is_of_torch("device", value) else value
+    if isinstance(name, str):  # without an index torch takes the first one
+        name = name.removesuffix(":0")
     return choice("device", Device, name)
 
 
 def dtype_of(value: object) -> Dtype:
     """Return a floating-point type by its name, or of a ``torch.dtype`` or one of numpy."""
     name = value
-    if type(value).__module__ == "torch" and str(value).startswith("torch."):
+    if _is_of_torch("dtype", value):
         name = str(value).removeprefix("torch.")
     elif isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         name = np.dtype(value).name
@@ -100,6 +100,11 @@ def dtype_of(value: object) -> Dtype:
         )
         raise InputError("dtype", sentence)
     return choice("dtype", Dtype, name)
+
+
+def _is_of_torch(kind: str, value: object) -> bool:
+    """Whether a value is of a type of torch, which need not be imported for it."""
+    return (type(value).__module__, type(value).__name__) == ("torch", kind)
 
 
 def string(name: str, value: object, takes: str = "a text") -> str:

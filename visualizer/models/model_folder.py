@@ -161,8 +161,8 @@ def bytes_in_memory(numbers: int, dtype: Dtype) -> int:
 
 def is_model_folder(path: Path) -> bool:
     """Whether a path is that of a model's files, which may lack some, or of a cached repository."""
-    names = (CONFIG, ADAPTER_CONFIG)
-    return any((path / name).is_file() for name in names) or is_cached_repository(path)
+    files = (path / CONFIG, path / ADAPTER_CONFIG)
+    return any(file.is_file() or file.is_symlink() for file in files) or is_cached_repository(path)
 
 
 def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolder:
