@@ -476,6 +476,12 @@ thread.join()
 first = figure.array()
 for _ in range(5):
     assert (figure.array() == first).all()
+short = visualizer.attend("a").figure("weights", width="320px")
+for suffix in (".gif", ".svg", ".html"):
+    paths = [os.path.join(os.environ["FOLDER"], str(each) + suffix) for each in range(2)]
+    for path in paths:
+        short.save(path)
+    assert os.path.getsize(paths[0]) == os.path.getsize(paths[1])
 
 from PySide6.QtCore import QCoreApplication
 assert QCoreApplication.instance() is None
@@ -497,12 +503,13 @@ print("there")
 
 
 @pytest.mark.slow
-def test_an_application_is_made_where_there_is_none_and_goes_again() -> None:
+def test_an_application_is_made_where_there_is_none_and_goes_again(tmp_path: Path) -> None:
     kept = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP")
     ended = subprocess.run(
         [sys.executable, "-c", FRESH],
         cwd=ROOT,
-        env={name: os.environ[name] for name in kept if name in os.environ},
+        env={name: os.environ[name] for name in kept if name in os.environ}
+        | {"FOLDER": str(tmp_path)},
         capture_output=True,
         encoding="utf-8",
         timeout=120,

@@ -93,7 +93,7 @@ SAFE = {"weights_only": True, "allow_pickle": False, "shell": False, "trust_remo
 FEATURES = "visualizer/features/"
 FLOORS = (
     ("version", "errors", "resources", "date_format", "number_format", "context_value"),
-    ("progress_callback",),
+    ("progress_callback", "optional_packages"),
     (
         "memory_allocator_settings",
         "interruption_of_windowless_work",

@@ -211,6 +211,7 @@ def test_all_heads_are_drawn(
 def test_a_run_of_the_language_lab_is_a_model(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    pytest.importorskip("transformers", reason="models need transformers")
     out, _ = model(capsys, FOLDER, "--text", REPEATED)
     rows = {(row["layer"], row["head"]): row for row in table_of(out)}
     assert len(rows) == 4

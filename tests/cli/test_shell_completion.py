@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.test_options import refusal
 from visualizer.app import main
-from visualizer.cli import shell_completion
 from visualizer.cli.options import parser
 
 if TYPE_CHECKING:
@@ -29,6 +27,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
+    pytest.importorskip("shtab")
     assert main(["--print-completion", shell]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
@@ -78,14 +77,3 @@ def test_zsh_gets_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert said.startswith("#compdef attention-visualizer\n")
     options = {option for action in parser()._actions for option in action.option_strings}
     assert all(option in said for option in options)
-
-
-def test_the_package_that_is_needed_is_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(shell_completion, "find_spec", lambda name: None)
-    assert refusal("--print-completion bash", capsys) == (
-        2,
-        "attention-visualizer: argument --print-completion: needs the package shtab: "
-        "pip install 'attention-visualizer[completion]'\n",
-    )

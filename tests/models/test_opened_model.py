@@ -218,7 +218,7 @@ def test_without_transformers_it_is_said_what_to_install(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    assert refusal("model", open_model, folder) == model_folder.MISSING
+    assert refusal("package", open_model, folder) == model_folder.MISSING
     assert "attention-visualizer[models]" in model_folder.MISSING
 
 

@@ -15,6 +15,7 @@ from visualizer.language.run_folder import RunFolder
 from visualizer.language.sampling import Sampling, check
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.models.model_folder import is_model_folder
+from visualizer.optional_packages import FIELD as MISSING_PACKAGE
 
 if TYPE_CHECKING:
     import argparse
@@ -33,7 +34,7 @@ EXAMPLES = """examples:
 The prompt and the text after it go to standard output, messages to standard error. The same
 options always give the same text. The exit status is 0 if all was written, or as much as was read;
 1 if the run cannot be read, its training diverged or the model cannot be opened; 2 if an option is
-at fault; 130 after Ctrl+C and 143 after SIGTERM.
+at fault or a package is missing; 130 after Ctrl+C and 143 after SIGTERM.
 """
 
 
@@ -114,7 +115,7 @@ def generate(arguments: Sequence[str]) -> int:
                  "top_p": "--top-p", "tokens": "--tokens", "chat": "--chat"}  # fmt: skip
         option = names.get(refused.field)
         say(f"argument {option}: {refused.sentence}" if option else refused.sentence)
-        return 2 if option else 1
+        return 2 if option or refused.field == MISSING_PACKAGE else 1
     except InterruptedRunError as stopped:
         return stopped.status
     except _ReadEnoughError:

@@ -18,6 +18,7 @@ from visualizer.export.formats import (
     format_of,
     is_readable,
     suffixes,
+    why_not_writable,
 )
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.setting_definitions import SETTINGS
@@ -101,6 +102,7 @@ def complaint_about_files(options: argparse.Namespace) -> str | None:
         or _overruled_by_layout(options)
         or _idle(options)
         or _not_for_standard_output(options)
+        or _not_writable_here(options)
     )
 
 
@@ -166,6 +168,15 @@ def _not_for_standard_output(options: argparse.Namespace) -> str | None:
             f"argument --export: {options.format.upper()} is no text to be shown on a terminal. "
             "Send standard output to a file or a program, or name a file."
         )
+    return None
+
+
+def _not_writable_here(options: argparse.Namespace) -> str | None:
+    """Return which package is missing for one of the formats, before anything is computed."""
+    for path in options.export or ():
+        found = format_of_export(path, options)
+        if found and (lacking := why_not_writable(found.suffix)):
+            return f"argument --export: {lacking}"
     return None
 
 

@@ -61,8 +61,8 @@ The folder is that of a model for transformers: config.json, weights as .safeten
 or that of a run of the language lab, or a file of weights of the lab. Nothing is fetched, and no
 code of the folder is run. Without --export the table of all heads goes to standard output; messages
 go to standard error. The exit status is 0 if all was written; 1 if the model cannot be opened or a
-file not be written; 2 if an option, the text or too little memory is at fault; 130 after Ctrl+C and
-143 after SIGTERM.
+file not be written; 2 if an option, the text or too little memory is at fault or a
+package is missing; 130 after Ctrl+C and 143 after SIGTERM.
 """
 _SHOWN = ("Files to write", "What files show", "Films")
 READING = "Tokens read"

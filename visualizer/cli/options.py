@@ -54,9 +54,9 @@ EXAMPLES = """examples:
 
 lab, train, generate, model and serve have a --help of their own. Files that exist are replaced.
 Messages go to standard error. The exit status is 0 if all files were written; 1 if one could not
-be; 2 if an option, the text or too little memory is at fault; 130 after Ctrl+C and 143 after
-SIGTERM, which leave no file half written. If one of several files fails, the others are still
-written.
+be; 2 if an option, the text or too little memory is at fault or a package is missing; 130 after
+Ctrl+C and 143 after SIGTERM, which leave no file half written. If one of several files fails, the
+others are still written.
 """
 
 

@@ -14,6 +14,8 @@ from visualizer.console_messages_and_progress import ConsoleProgress, say, write
 from visualizer.errors import InputError, reason_of
 from visualizer.models.model_folder import read_model_folder
 from visualizer.models.model_protocol.request_signature import new_token
+from visualizer.optional_packages import FIELD as MISSING_PACKAGE
+from visualizer.optional_packages import require_package
 
 if TYPE_CHECKING:
     import argparse
@@ -37,7 +39,7 @@ time, unless ATTENTION_VISUALIZER_TOKEN is set. The server listens on this machi
 another one it is reached through SSH:
   ssh -L 8763:127.0.0.1:8763 user@machine
 The exit status is 0 after Ctrl+C, 1 if the model cannot be served or a process of it has ended, and
-2 if an option is at fault.
+2 if an option is at fault or a package is missing.
 """
 
 
@@ -92,10 +94,14 @@ def serve(arguments: Sequence[str]) -> int:
         return 2
     try:
         read_model_folder(options.folder, has_fingerprint=False)
+        for package in ("h11", "transformers"):
+            require_package(package, "Serving a model")
+        if options.tensor_parallel or options.pipeline_parallel:
+            require_package("accelerate", "Spreading a model over processes")
         return asyncio.run(_serve(options, token))
     except InputError as refused:
         say(refused.sentence)
-        return 1
+        return 2 if refused.field == MISSING_PACKAGE else 1
 
 
 def _signals() -> list[signal.Signals]:
@@ -117,12 +123,7 @@ def _refused(sentence: str) -> Iterator[None]:
 
 
 async def _serve(options: argparse.Namespace, token: str) -> int:
-    try:
-        from visualizer.models.model_server.http_server import ModelServer, ServerAddress
-    except ImportError:
-        raise InputError(
-            "model", "What serves models is not installed: pip install attention-visualizer[models]"
-        ) from None
+    from visualizer.models.model_server.http_server import ModelServer, ServerAddress
     from visualizer.models.model_server.rank_processes import RankProcesses, StartError
     from visualizer.models.model_server.served_jobs import ServedJobs
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from importlib.util import find_spec
 from typing import Any
 
 from visualizer.cli.generate import GENERATE, generate_parser
@@ -13,11 +12,9 @@ from visualizer.cli.options import parser
 from visualizer.cli.serve import SERVE, serve_parser
 from visualizer.cli.train import TRAIN, train_parser
 from visualizer.console_messages_and_progress import say, write_out
+from visualizer.errors import InputError
+from visualizer.optional_packages import require_package
 
-NEEDS = (
-    "argument --print-completion: needs the package shtab: "
-    "pip install 'attention-visualizer[completion]'"
-)
 COMMANDS = {
     LAB: lab_parser,
     TRAIN: train_parser,
@@ -30,8 +27,10 @@ COMMANDS = {
 
 def print_completion(shell: str) -> int:
     """Write the script of a shell to standard output; return the exit status."""
-    if find_spec("shtab") is None:
-        say(NEEDS)
+    try:
+        require_package("shtab", "A completion script")
+    except InputError as refused:
+        say(f"argument --print-completion: {refused.sentence}")
         return 2
     write_out(completion_script(shell))
     return 0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from importlib.util import find_spec
 from pathlib import Path
 
 from msgspec import Struct
+
+from visualizer.optional_packages import is_installed, missing_package_message
 
 
 class FormatKind(StrEnum):
@@ -106,10 +107,9 @@ def is_readable(format_: ExportFormat) -> bool:
 def why_not_writable(suffix: str) -> str:
     """Say why a format cannot be written here; empty where it can."""
     needs = next(each.needs for each in FORMATS if each.suffix == suffix)
-    if not needs or find_spec(needs):
+    if not needs or is_installed(needs):
         return ""
-    name = suffix[1:].upper()
-    return f"{name} needs the package {needs}: pip install 'attention-visualizer[film]'"
+    return missing_package_message(needs, suffix[1:].upper())
 
 
 def with_suffix(name: str, chosen: str) -> Path:

@@ -25,6 +25,7 @@ from visualizer.export.figures.svg_pdf_writer import write_pdf, write_svg
 from visualizer.export.figures.webpage_writer import room_for, write_webpage
 from visualizer.export.films.film_writer import write_film
 from visualizer.export.formats import format_of, suffixes, why_not_writable
+from visualizer.optional_packages import FIELD as MISSING_PACKAGE
 from visualizer.progress_callback import Progress, no_progress, part_of_progress
 from visualizer.storage import atomic_file
 from visualizer.version import __version__
@@ -197,5 +198,5 @@ def _readable(
 
 def _writer_of(suffix: str) -> Write:
     if lacking := why_not_writable(suffix):
-        raise InputError("export", lacking)
+        raise InputError(MISSING_PACKAGE, lacking)
     return WRITERS[suffix]

@@ -27,6 +27,7 @@ from torch.overrides import TorchFunctionMode
 
 from visualizer.errors import InputError
 from visualizer.models.model_ranks import ONE
+from visualizer.optional_packages import require_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -261,7 +262,8 @@ def record_attention(
     Raises
     ------
     InputError
-        Of ``model``, when it is not one of transformers.
+        Of ``model``, when it is not one of transformers; of ``package``, when transformers is not
+        installed.
     """
     last = LastPass()
     keeper = last if keeps else None
@@ -280,6 +282,7 @@ def record_calls(
     ranks: ModelRanks = ONE,
 ) -> Iterator[None]:
     """Hand every call of attention of a model to a keeper; otherwise as `record_attention`."""
+    require_package("transformers", "Recording a model")
     from transformers import PreTrainedModel
 
     if not isinstance(model, PreTrainedModel):

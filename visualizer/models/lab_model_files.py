@@ -7,7 +7,6 @@ saved. Each of these files says in its header how the model is made, and which t
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -21,6 +20,7 @@ from visualizer.language.run_folder import (
     about_of,
 )
 from visualizer.language.training_settings import LAYERED, TITLES
+from visualizer.optional_packages import is_installed
 from visualizer.storage.json_coding import DamagedError
 from visualizer.storage.link_safe_folder import ContainedFile
 
@@ -70,7 +70,7 @@ class LabModelFiles(Struct, frozen=True):
 
 def can_open_models() -> bool:
     """Whether the library is installed that models are opened with."""
-    return find_spec("transformers") is not None
+    return is_installed("transformers")
 
 
 def is_lab_model(path: Path) -> bool:

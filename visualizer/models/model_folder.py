@@ -34,6 +34,7 @@ from visualizer.models.model_path import (
     repository_name,
 )
 from visualizer.number_format import format_size
+from visualizer.optional_packages import missing_package_message
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
@@ -42,10 +43,7 @@ if TYPE_CHECKING:
 
     from visualizer.language.run_folder import RunMetadata
 
-MISSING = (
-    "Opening models needs transformers, which is not installed: "
-    'pip install "attention-visualizer[models]"'
-)
+MISSING = missing_package_message("transformers", "Opening models")
 CONFIG = "config.json"
 IMAGE_CONFIG = "preprocessor_config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"

@@ -6,7 +6,6 @@ import importlib
 import logging
 from contextlib import contextmanager, nullcontext, suppress
 from hashlib import sha256
-from importlib.util import find_spec
 from inspect import signature
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -56,7 +55,6 @@ from visualizer.models.long_text_vectors import file_for_vectors, held_in
 from visualizer.models.meta_model import bytes_of_model, meta_model
 from visualizer.models.model_folder import (
     IMAGE_CONFIG,
-    MISSING,
     ModelFolder,
     bytes_in_memory,
     check_image_config,
@@ -81,6 +79,7 @@ from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.models.unfinished_reading_on_disk import UnfinishedReading, going_on, key_of
 from visualizer.models.weight_loading_progress import LoadedWeights
 from visualizer.number_format import format_size
+from visualizer.optional_packages import require_package
 from visualizer.progress_callback import CancelledError, no_progress, progress_of_part
 
 if TYPE_CHECKING:
@@ -137,10 +136,6 @@ NOT_GATHERED = (
 LEFT_OUT = "Only attention is shown: the stages around it, of all layers, would take {size}."
 SPREAD = "a model is spread over processes, or read from the disk"
 ON_CPU_ALONE = "from there it computes on the CPU alone"
-WITHOUT_ACCELERATE = (
-    "Reading a model from the disk needs accelerate, which is not installed: "
-    'pip install "attention-visualizer[models]"'
-)
 NOT_FROM_DISK = (
     "Only attention is shown: the stages around it need the weights of all layers, which are read "
     "from the disk one layer at a time."
@@ -1259,8 +1254,7 @@ def _check_from_disk(
         raise refused(folder.name, ON_CPU_ALONE)
     if why := why_not_from_disk(folder):
         raise refused(folder.name, why)
-    if find_spec("accelerate") is None:
-        raise InputError("model", WITHOUT_ACCELERATE)
+    require_package("accelerate", "Reading a model from the disk")
     sizes = folder.layer_sizes
     return memory_from_disk(folder.numbers, sizes, dtype) // bytes_in_memory(1, dtype)
 
@@ -1276,6 +1270,7 @@ def _ranks(folder: ModelFolder, parallelism: Parallelism, device: Device) -> Mod
     """Return the processes that a model is to be spread over."""
     if parallelism is Parallelism.NONE:
         return ONE
+    require_package("accelerate", "Spreading a model over processes")
     with _errors_explained(folder):
         config = _config_of(folder).get_text_config()
     heads = _positive(getattr(config, "num_attention_heads", 0)) or 1
@@ -1306,10 +1301,8 @@ def _opened_of_lab(path: Path, device: Device, dtype: Dtype) -> OpenedModel:
 
 
 def _transformers() -> Any:
-    try:
-        return importlib.import_module("transformers")
-    except ImportError as error:
-        raise InputError("model", MISSING) from error
+    require_package("transformers", "Opening models")
+    return importlib.import_module("transformers")
 
 
 @contextmanager

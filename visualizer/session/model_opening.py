@@ -9,7 +9,6 @@ import sys
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from itertools import product
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from msgspec import Struct
 from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.torch_library_loading import load_torch_library
 from visualizer.garbage_collection import collect_garbage, left_out_of_collections
+from visualizer.optional_packages import is_installed
 from visualizer.progress_callback import no_progress
 from visualizer.python_thread_for_qt_thread import on_python_thread
 
@@ -215,7 +215,7 @@ def forget_closed_models() -> None:
 
 def has_library() -> bool:
     """Whether what opens models is installed."""
-    return find_spec(LIBRARY) is not None
+    return is_installed(LIBRARY)
 
 
 def prepare_to_open() -> None:

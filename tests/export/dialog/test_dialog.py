@@ -415,7 +415,7 @@ def test_a_film_that_is_too_long_is_said_once_and_not_saved(hand: Hand) -> None:
 def test_what_cannot_be_written_here_stands_there_with_the_reason(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(formats, "find_spec", lambda _: None)
+    monkeypatch.setattr(formats, "is_installed", lambda _: False)
     hand.window.export_controller.settings = ExportSettings(
         ".mp4", FigureSettings(film=SHORT)
     )  # as it was, elsewhere

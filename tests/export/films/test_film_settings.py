@@ -20,6 +20,7 @@ from visualizer.export.film_plan import (
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.formats import FORMATS, FormatKind, why_not_writable
 from visualizer.heatmap.step_motion_paths import MOTION_MS
+from visualizer.optional_packages import missing_package_message
 from visualizer.session.timeline import SPEEDS, STEPS_PER_SECOND, Grain, Place, Timeline
 
 RUN = a_run()
@@ -146,15 +147,13 @@ def test_too_long_a_film_is_refused_with_a_way_out(grain: Grain, way: str) -> No
 
 
 def test_what_a_format_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visualizer.export.formats.find_spec", lambda name: None)
-    assert why_not_writable(".mp4") == (
-        "MP4 needs the package av: pip install 'attention-visualizer[film]'"
-    )
+    monkeypatch.setattr("visualizer.export.formats.is_installed", lambda name: False)
+    assert why_not_writable(".mp4") == missing_package_message("av", "MP4")
     others = [each.suffix for each in FORMATS if each.suffix != ".mp4"]
     assert [why_not_writable(suffix) for suffix in others] == len(others) * [""]
     assert {each.suffix for each in FORMATS if each.kind is FormatKind.FILM} > {".mp4", ".gif"}
 
 
 def test_what_is_there_lacks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visualizer.export.formats.find_spec", lambda name: object())
+    monkeypatch.setattr("visualizer.export.formats.is_installed", lambda name: True)
     assert why_not_writable(".mp4") == ""

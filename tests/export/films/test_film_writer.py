@@ -452,7 +452,7 @@ def test_the_size_is_told_beforehand(suffix: str, panels: FilmPanels, tmp_path: 
 def test_without_its_package_a_video_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("visualizer.export.formats.find_spec", lambda name: None)
+    monkeypatch.setattr("visualizer.export.formats.is_installed", lambda name: False)
     with pytest.raises(InputError, match="pip install"):
         export(tmp_path / "a.mp4", shot(), LOOK)
     assert [*tmp_path.iterdir()] == []

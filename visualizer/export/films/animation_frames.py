@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QTextDocument
+from shiboken6 import Shiboken
 
 from visualizer.export.figures.figure_page import (
     cells_in_motion,
@@ -193,13 +194,13 @@ _OF_THREAD = threading.local()
 
 
 def _document() -> QTextDocument:
-    """Return the text document of this thread, made once.
+    """Return the text document of this thread, made once for each application of Qt.
 
     To make one connects signals, for which Qt takes locks while this thread has the interpreter's.
     A thread that ends a connection takes the two the other way around: both would wait for ever.
     """
     document: QTextDocument | None = getattr(_OF_THREAD, "document", None)
-    if document is None:
+    if document is None or not Shiboken.isValid(document):  # an application deletes it at its end
         _OF_THREAD.document = document = QTextDocument()
         document.setDocumentMargin(0)
         document.setUndoRedoEnabled(False)

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from visualizer.export.films.film_layout import lay_out_film
 from visualizer.number_format import format_count
+from visualizer.optional_packages import require_package
 from visualizer.progress_callback import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def _opened(
 
         return WebpEncoder(file, frames.size, loops)
     if suffix == ".mp4":
+        require_package("av", "MP4")
         from visualizer.export.films.mp4_encoder import Mp4Encoder
 
         return Mp4Encoder(file, frames.size)

@@ -7,6 +7,7 @@ import re
 from msgspec import Struct
 
 from visualizer.errors import Problem
+from visualizer.optional_packages import missing_package_message
 from visualizer.session.model_opening import ServerChoice
 
 HOST, PORT = "127.0.0.1", 8763
@@ -19,7 +20,7 @@ CONNECTING, STARTING, CANCELLING = (
     "Connecting…", "Starting the server through SSH…", "Cancelling…",
 )  # fmt: skip
 FROM_SSH = "The token is read from what the server writes."
-NO_STORE = "Install keyring to keep the token: pip install attention-visualizer[remote]"
+NO_STORE = missing_package_message("keyring", "Keeping the token")
 _HOST = r"[A-Za-z0-9.-]{1,253}"
 
 

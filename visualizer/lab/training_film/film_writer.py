@@ -8,6 +8,7 @@ from visualizer.errors import InputError
 from visualizer.export.films.film_writer import write_frames
 from visualizer.export.formats import FORMATS, FormatKind, format_of, suffixes, why_not_writable
 from visualizer.lab.training_film.film_layout import lay_out_training_film
+from visualizer.optional_packages import FIELD as MISSING_PACKAGE
 from visualizer.progress_callback import Progress, no_progress
 from visualizer.storage import atomic_file
 
@@ -53,5 +54,5 @@ def film_format(path: Path) -> ExportFormat:
     if known not in films:
         raise InputError("export", f"“{path.suffix}” is no film. Use {suffixes(films)}.")
     if lacking := why_not_writable(known.suffix):
-        raise InputError("export", lacking)
+        raise InputError(MISSING_PACKAGE, lacking)
     return known

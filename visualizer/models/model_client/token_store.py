@@ -9,10 +9,10 @@ import importlib
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from importlib.util import find_spec
 from threading import Lock
 from typing import Any
 
+from visualizer.optional_packages import is_installed
 from visualizer.python_thread_for_qt_thread import on_python_thread
 
 LIBRARY = "keyring"
@@ -24,7 +24,7 @@ _looking: dict[str, Future[str]] = {}
 
 def has_store() -> bool:
     """Whether the library is installed that finds the system's store."""
-    return find_spec(LIBRARY) is not None
+    return is_installed(LIBRARY)
 
 
 def stored_token(server: str) -> str:

@@ -1,0 +1,44 @@
+"""Without the optional packages, the Python API raises an error that names what to install."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+import visualizer
+from visualizer.errors import InputError
+from visualizer.language.trained_example import FOLDER as TRAINED_RUN
+from visualizer.optional_packages import FIELD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def hint_of(call: Callable[[], object]) -> str:
+    with pytest.raises(InputError) as refused:
+        call()
+    assert refused.value.field == FIELD
+    return refused.value.sentence.rpartition(": ")[2]
+
+
+def test_a_video(tmp_path: Path) -> None:
+    figure = visualizer.attend("a b").figure("weights")
+    hint = hint_of(lambda: figure.save(tmp_path / "film.mp4"))
+    assert hint == 'pip install "attention-visualizer[film]"'
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_model() -> None:
+    hint = hint_of(lambda: visualizer.open_model(TRAINED_RUN))
+    assert hint == 'pip install "attention-visualizer[models]"'
+
+
+def test_a_model_in_memory() -> None:
+    def capture() -> None:
+        with visualizer.capture(torch.nn.Linear(2, 2)):
+            pytest.fail("nothing is recorded")
+
+    assert hint_of(capture) == 'pip install "attention-visualizer[models]"'

@@ -1,0 +1,39 @@
+"""Packages that only some features need, and how to install them; imports none of them."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from visualizer.errors import InputError
+
+EXTRAS = {
+    "av": "film",
+    "transformers": "models",
+    "accelerate": "models",
+    "h11": "models",
+    "keyring": "remote",
+    "shtab": "completion",
+}
+"""The extra of this program that installs each package."""
+FIELD = "package"
+"""The field of an error about a package that is not installed."""
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported."""
+    return find_spec(package) is not None
+
+
+def missing_package_message(package: str, feature: str) -> str:
+    """Return the message that a feature requires a package, with the command that installs it.
+
+    The quotation marks are those that every shell understands, including Windows' own.
+    """
+    command = f'pip install "attention-visualizer[{EXTRAS[package]}]"'
+    return f"{feature} requires {package}, which is not installed: {command}"
+
+
+def require_package(package: str, feature: str) -> None:
+    """Raise an `InputError` of ``package`` unless a package can be imported."""
+    if not is_installed(package):
+        raise InputError(FIELD, missing_package_message(package, feature))
