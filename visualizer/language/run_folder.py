@@ -7,7 +7,9 @@ of unknown origin: no file is reached through a link, and each has a size limit.
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -25,7 +27,7 @@ from visualizer.language.training_settings import (
     check,
 )
 from visualizer.storage.atomic_file import write
-from visualizer.storage.json_coding import DamagedError, JsonCoding
+from visualizer.storage.json_coding import DamagedError, JsonCoding, shown
 from visualizer.storage.link_safe_folder import (
     LINK,
     ContainedFile,
@@ -35,6 +37,7 @@ from visualizer.storage.link_safe_folder import (
 from visualizer.storage.regular_file import version_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from visualizer.storage.regular_file import FileVersion
@@ -45,6 +48,8 @@ MOST_BYTES = 64 * 2**20
 MOST_HEADER_BYTES = 2 * MOST_BYTES
 """Most bytes of the header of a checkpoint: the escaped metadata and the trainer's state."""
 MOST_CHECKPOINT_BYTES = 2**40
+MOST_SHOWN = 10_000
+"""Most characters of the beginning of the text, and of the notices, which a window shows whole."""
 RESTED = b"rested"
 """What is in the file that has asked a process to stop which was not training."""
 MOST_STOP_BYTES = 1_000
@@ -113,7 +118,25 @@ def about_of(values: object) -> RunMetadata:
         check(about.settings)
     except InputError as refused:
         raise DamagedError(f"has settings that cannot be trained: {refused.sentence}") from refused
+    for holds, what in _claims(about):
+        if not holds:
+            raise DamagedError(f"has {what}.")
     return about
+
+
+def _claims(about: RunMetadata) -> Iterator[tuple[bool, str]]:
+    """Yield what must hold of the metadata of any run, with what is wrong if it does not."""
+    tokens = about.tokens
+    yield len(tokens) > 0, "no tokens"
+    if repeated := next((token for token, count in Counter(tokens).items() if count > 1), None):
+        yield False, f"the token “{shown(repeated)}” more than once in its vocabulary"
+    yield all(tokens), "an empty token in its vocabulary"
+    for name in ("frequency", "bigram"):
+        loss = getattr(about, name)
+        yield 0 <= loss < math.inf, f"a loss by {name} of {loss:g}"
+    for name, texts in (("sample", (about.sample,)), ("notices", about.notices)):
+        count = sum(map(len, texts))
+        yield count <= MOST_SHOWN, f"{count:,} characters of {name}: more than {MOST_SHOWN:,}"
 
 
 def plain_settings(settings: TrainingSettings) -> object:

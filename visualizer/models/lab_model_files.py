@@ -92,7 +92,7 @@ def find_lab_model(path: Path) -> LabModelFiles:
         found = _in_folder(path) if path.is_dir() else _in_file(path)
     except InputError as refused:
         raise InputError("model", refused.sentence) from refused
-    settings, tokens = found.about.settings, found.about.tokens
+    settings = found.about.settings
     if settings.model not in LAYERED:
         *others, last = (f"“{TITLES[kind]}”" for kind in LAYERED)
         kinds = f"{', '.join(others)} or {last}"
@@ -101,8 +101,6 @@ def find_lab_model(path: Path) -> LabModelFiles:
             f"that were learned. Open a model of the lab of the kind {kinds}."
         )
         raise InputError("model", sentence)
-    if not tokens or len({*tokens}) < len(tokens):
-        raise InputError("model", f"{found.name} is damaged: its tokens are not distinct.")
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,6 @@ from visualizer.attention.spec import (
     Projection,
     Route,
     Scale,
-    problems,
 )
 
 if TYPE_CHECKING:
@@ -185,15 +185,16 @@ SETTINGS: tuple[Setting, ...] = (
 
 
 def unsettable(spec: AttentionSpec) -> Setting | None:
-    """Return the first setting whose value nobody can have given, by a control or otherwise.
+    """Return the first setting whose value cannot be shown by its control, used or not.
 
-    Beyond the bounds of its control, a value can be given by an option if it can be computed.
+    A number that can be computed may be larger than its control accepts: options can give it.
     """
-    invalid = {problem.field for problem in problems(spec)}
     for setting in SETTINGS:
-        if setting.kind in BOUNDS and setting.name in invalid:
+        if setting.kind in BOUNDS:
             low, high = BOUNDS[setting.kind]
-            if not low <= getattr(spec, setting.name) <= high:
+            value = getattr(spec, setting.name)
+            is_computable = setting.kind is SettingKind.NUMBER and 0 < value < math.inf
+            if not (low <= value <= high or is_computable):
                 return setting
     return None
 

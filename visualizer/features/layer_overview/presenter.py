@@ -202,7 +202,7 @@ def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
     edits = {
         (numbers.index(at), head): words
         for (at, head), words in _edits(run, resolved.model_of_run).items()
-        if at in numbers
+        if at in numbers and head < heads
     }
     layer = trace.at("layer", resolved.leading)
     return LayerOverviewPanel(
