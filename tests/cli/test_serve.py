@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.tiny_models import save_tiny_model
 from visualizer.app import main
+from visualizer.cli.serve import TOKEN
 
 FULL = Path("/dev/full")
 ENDED_S = 120
@@ -50,3 +51,18 @@ def test_a_port_that_is_taken_is_said_before_the_model_is_loaded(
         port = str(taken.getsockname()[1])
         assert main(["serve", str(folder), "--port", port, "--quiet"]) == 1
     assert f"Port {port} cannot be used: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("token", ["a" * 16, "1234567890123456", "short"])
+def test_a_token_that_is_easy_to_guess_is_rejected(
+    token: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(TOKEN, token)
+    assert main(["serve", "models"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"{TOKEN}: " in told.err
+    assert token not in told.err
+    assert "secrets.token_urlsafe" in told.err

@@ -14,6 +14,7 @@ from visualizer.console_messages_and_progress import ConsoleProgress, say, write
 from visualizer.errors import InputError, reason_of
 from visualizer.models.model_folder import read_model_folder
 from visualizer.models.model_protocol.request_signature import new_token
+from visualizer.models.model_protocol.token_strength import weakness_of
 from visualizer.optional_packages import FIELD as MISSING_PACKAGE
 from visualizer.optional_packages import require_package
 
@@ -26,7 +27,10 @@ TOKEN = "ATTENTION_VISUALIZER_TOKEN"
 """The variable of the environment that gives the token, in place of a new one."""
 PORT = 8763
 MOST_PROCESSES = 1024
-SHORTEST_TOKEN = 16
+HOW_TO_CHOOSE = (
+    "Leave the variable unset to have a token generated, or generate one: "
+    'python -c "import secrets; print(secrets.token_urlsafe(32))"'
+)
 SAID_S = 2.0
 """So long it is still said to who asks that a process has ended."""
 EXAMPLES = """examples:
@@ -89,8 +93,8 @@ def serve(arguments: Sequence[str]) -> int:
     if options.folder is None:
         say("argument FOLDER: is missing. Name the folder of a model.")
         return 2
-    if len(token) < SHORTEST_TOKEN:
-        say(f"{TOKEN}: is too short to be safe. Use at least {SHORTEST_TOKEN} characters.")
+    if weakness := weakness_of(token):
+        say(f"{TOKEN}: the token is too easy to guess: {weakness}. {HOW_TO_CHOOSE}")
         return 2
     try:
         read_model_folder(options.folder, has_fingerprint=False)

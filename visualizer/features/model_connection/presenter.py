@@ -7,11 +7,12 @@ import re
 from msgspec import Struct
 
 from visualizer.errors import Problem
+from visualizer.models.model_protocol.token_strength import SHORTEST_TOKEN
 from visualizer.optional_packages import missing_package_message
 from visualizer.session.model_opening import ServerChoice
 
 HOST, PORT = "127.0.0.1", 8763
-SHORTEST_TOKEN = 16
+
 NO_HOST = "Name the machine: 127.0.0.1 where a tunnel of SSH leads to it, else its name or address."
 NO_TOKEN = (
     "Paste the token that “attention-visualizer serve” has written, of 16 characters or more."

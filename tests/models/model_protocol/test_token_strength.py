@@ -1,0 +1,37 @@
+"""A token that somebody chose is rejected if it is easy to guess, and never one that was drawn."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+
+import pytest
+
+from visualizer.models.model_protocol.request_signature import new_token
+from visualizer.models.model_protocol.token_strength import weakness_of
+
+POOR = (
+    *("", "short", "a" * 15, "a" * 16, "a" * 200, "ab" * 8, "passwordpassword", "abcdefghijklmnop"),
+    *("1234567890123456", "0987654321098765", "qwertyuiopasdfgh", "asdfghjklqwertyuiop"),
+    *("letmeinletmeinletmein", "AAAAbbbbCCCCddddEEEEffff", "ponmlkjihgfedcba", "1111222233334444"),
+    *(" " * 20, "猫" * 16, "zyxwvutsrqponmlk", "aAaAaAaAaAaAaAaA", "qwertzuiopyxcvbnm"),
+)
+
+
+@pytest.mark.parametrize("token", POOR)
+def test_a_poor_token_has_a_weakness(token: str) -> None:
+    assert weakness_of(token)
+
+
+def test_generated_tokens_have_none() -> None:
+    for draw in (new_token, lambda: secrets.token_hex(32), lambda: str(uuid.uuid4())):
+        assert [weakness_of(draw()) for _ in range(200)] == [""] * 200
+    assert weakness_of("seven green foxes swim to Oslo") == ""
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [("abc", "3 characters"), ("a" * 16, "1 different character,"), ("ab" * 8, "2 different char")],
+)
+def test_the_weakness_has_the_number(token: str, said: str) -> None:
+    assert said in weakness_of(token)
