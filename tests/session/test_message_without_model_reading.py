@@ -1,14 +1,15 @@
-"""What a model's panes say before it has read: whether the numbers are saved ones, or it reads."""
+"""Panes of a model say why there is no reading: it is being read, was saved, or was refused."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING
+
 import pytest
 from msgspec.structs import replace
 
-from visualizer.attention.captured_attention import CapturedAttention
-from visualizer.models.model_source import ImageFile, ModelSource
-from visualizer.session.document import Document
+from tests.support.golden_documents import READ, SEEN
+from visualizer.errors import InputError
+from visualizer.models.model_source import ImageFile
 from visualizer.session.message_without_model_reading import (
     NO_IMAGE,
     READING,
@@ -17,22 +18,22 @@ from visualizer.session.message_without_model_reading import (
     why_unread,
 )
 
-MODEL = ModelSource("folder", "tiny", "1")
-NUMBERS = CapturedAttention.of("tiny", np.full((1, 1, 2, 2), 0.5, np.float32), (), ())
+if TYPE_CHECKING:
+    from visualizer.session.document import Document
+
+REFUSED = InputError("text", "The text is too long.")
+UNREAD = replace(READ, captured=None)
+WITHOUT_IMAGE = SEEN.set("model", replace(SEEN.model, image=ImageFile())) if SEEN.model else SEEN
 
 
 @pytest.mark.parametrize(
-    ("captured", "image", "said"),
-    [
-        (None, None, READING),
-        (NUMBERS, None, SAVED),
-        (None, ImageFile(), NO_IMAGE),
-        (None, ImageFile("cat.png"), READING_IMAGE),
-    ],
-    ids=["opened", "saved", "no image", "an image"],
+    ("document", "message"),
+    [(UNREAD, READING), (READ, SAVED), (SEEN, READING_IMAGE), (WITHOUT_IMAGE, NO_IMAGE)],
 )
-def test_it_is_said_why_there_is_no_reading(
-    captured: CapturedAttention | None, image: ImageFile | None, said: str
+def test_a_refusal_is_the_reason_unless_an_image_is_missing(
+    document: Document, message: str
 ) -> None:
-    document = replace(Document(), captured=captured, model=replace(MODEL, image=image))
-    assert why_unread(document) == said
+    assert why_unread(document) == message
+    said = why_unread(document, REFUSED)
+    assert (said == message) == (message == NO_IMAGE)
+    assert said == message or REFUSED.sentence in said

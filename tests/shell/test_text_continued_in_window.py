@@ -438,3 +438,22 @@ def test_the_text_is_given_as_a_message(hand: Hand, chat_folder: Path) -> None:
     hand.settle()
     assert hand.window.workspace.run
     assert hand.window.workspace.run.texts == (("<s>", *TEXT.split()),)
+
+
+def test_a_refused_patch_is_the_reason_that_there_is_nothing_to_continue(
+    hand: Hand, folder: Path
+) -> None:
+    continuing = Continuing(hand, folder)
+    model = hand.window.workspace.document.model
+    assert model
+    patch = HeadEdit(0, 1, HeadEditKind.PATCHED, text=f"{TEXT} and more")
+    hand.window.workspace.set("model", replace(model, edits=(patch,)))
+    hand.until(lambda: hand.window.workspace.complaint is not None)
+    refused = hand.window.workspace.complaint
+    assert refused
+    assert "tokens" in refused.sentence
+    hand.until(lambda: refused.sentence in continuing.controller.panel.message)
+    hand.window.workspace.undo()
+    continuing.rest()
+    assert continuing.controller.panel.message == ""
+    assert continuing.controller.panel.bars.bars

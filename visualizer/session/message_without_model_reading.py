@@ -5,16 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from visualizer.errors import InputError
     from visualizer.session.document import Document
 
 SAVED = "The numbers are those that were saved. Change the text, and the model reads it again."
+UNREAD = "The model has not read this: {reason}"
 READING = "The model reads the text."
 NO_IMAGE = "The model reads when an image is chosen: in Setup, or by dropping its file."
 READING_IMAGE = "The model reads the image."
 
 
-def why_unread(document: Document) -> str:
-    """Return why there is no reading of a document with a model."""
+def why_unread(document: Document, refused: InputError | None = None) -> str:
+    """Return why there is no reading of a document with a model.
+
+    Parameters
+    ----------
+    refused : InputError, optional
+        Why the document as it is now could not be read.
+    """
+    if refused and not document.lacks_image:
+        return UNREAD.format(reason=refused.sentence)
     if document.reads_image:
         return NO_IMAGE if document.lacks_image else READING_IMAGE
     return SAVED if document.captured else READING

@@ -576,8 +576,8 @@ class Workspace(QObject):
         self._draw_on()
 
     @property
-    def _complaint(self) -> InputError | None:
-        """What is wrong with what was given last."""
+    def complaint(self) -> InputError | None:
+        """What is wrong with what was given last; None if nothing is."""
         is_own = self.document.spec.mask is Mask.OWN  # otherwise the own mask has no effect
         said = (name for name in self._complaints if name != "own_mask" or is_own)
         return next((self._complaints[name] for name in said), self._refused)
@@ -599,5 +599,5 @@ class Workspace(QObject):
     def _moment(self, document: Document, view: View, resolved: Resolved | None) -> Moment:
         is_working = self.is_working
         progress = self._progress if is_working else None
-        wanted, refused = self._wanted, self._complaint
+        wanted, refused = self._wanted, self.complaint
         return Moment(document, view, resolved, wanted, refused, is_working, progress)

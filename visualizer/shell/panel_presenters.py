@@ -215,13 +215,13 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
     ),
     PanelPresenter(
         LENS,
-        lambda resolved, moment, previous: present_lens(resolved, previous),
+        lambda resolved, moment, previous: present_lens(resolved, previous, moment.refused),
         LensPanel(),
         "Lens",
     ),
     PanelPresenter(
         ATTRIBUTION,
-        lambda resolved, moment, previous: present_attribution(resolved, previous),
+        lambda resolved, moment, previous: present_attribution(resolved, previous, moment.refused),
         AttributionPanel(),
         "Attribution",
     ),

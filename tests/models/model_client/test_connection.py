@@ -231,3 +231,14 @@ def test_a_job_that_the_server_has_given_up_is_asked_for_again(
     with pytest.raises(InputError, match="has given up") as caught:
         connection.job("/read", {})
     assert caught.value.field == "server"
+
+
+def test_a_request_that_is_too_large_is_not_sent() -> None:
+    with scripted((GREETING, 999), (FACTS, 999), (FACTS, 999)) as server:
+        made = ModelConnection("127.0.0.1", server.server_port, "a")
+        assert made.ask("/model", {})[0] == {"name": "tiny"}
+        with pytest.raises(InputError, match=r"has 9\.0 MiB, and at most 8\.0 MiB") as refused:
+            made.ask("/read", {"text": "x" * (9 * 2**20)})
+        assert refused.value.field == "text"
+        assert made.ask("/model", {})[0] == {"name": "tiny"}, "the connection is as it was"
+        assert server.script == []

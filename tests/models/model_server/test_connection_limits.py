@@ -5,18 +5,28 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from contextlib import contextmanager
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
 from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.architecture.project_graph import ROOT
 from tests.support.hostile_peer import HostilePeer
 from tests.support.served_models import TOKEN
+from visualizer.models.model_client.connection import ModelConnection
 from visualizer.models.model_protocol.answer_body import answer_body, deflated
 from visualizer.models.model_server import http_server, served_jobs
-from visualizer.models.model_server.http_server import FAILED, LOADING, ModelServer, ServerAddress
+from visualizer.models.model_server.http_server import (
+    FAILED,
+    LOADING,
+    MOST_UNKNOWN,
+    ModelServer,
+    ServerAddress,
+)
 from visualizer.models.model_server.rank_processes import (
     JobAnswer,
     JobCancelledError,
@@ -33,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SHORT_S, LONG_S = 0.2, 60.0
+CLIENTS, FLOODS, FLOOD_S = 20, 3, "8"
+MANY = 200
 BLOCKS = {"run": 1, "stage": "weights", "place": [0], "rows": [0], "columns": [0, 1]}
 
 
@@ -104,6 +116,65 @@ def until_asked(held: HeldProcesses, port: int, count: int = 1) -> None:
     with HostilePeer(port) as other:
         while len(held.asked) < count:
             assert other.ask("/model", {}).status == 200
+
+
+def test_many_connections_displace_no_client_that_is_about_to_sign(port: int) -> None:
+    with ExitStack() as stack, HostilePeer(port) as client, HostilePeer(port) as other:
+        client.greet()
+        for _ in range(MANY):
+            stack.enter_context(HostilePeer(port))
+        assert other.ask("/model", {}).status == 200, "which came last"
+        assert client.ask("/model", {}).status == 200
+
+
+def test_of_connections_without_a_token_the_oldest_are_closed(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "MOST_UNKNOWN", 4)
+    with ExitStack() as stack, HostilePeer(port) as known:
+        assert known.ask("/model", {}).status == 200
+        silent = [stack.enter_context(HostilePeer(port)) for _ in range(10)]
+        assert [each.answer().status for each in silent[:6]] == [0] * 6
+        assert silent[-1].ask("/model", {}).status == 200
+        assert known.ask("/model", {}).status == 200
+
+
+@pytest.mark.slow
+def test_a_flood_of_connections_without_a_token_keeps_no_client_out(port: int) -> None:
+    """Each flood is a process of its own, as fast as it can be; its time is bounded."""
+    command = [sys.executable, "-m", "tests.support.connection_flood", str(port), FLOOD_S]
+    floods = [
+        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8")
+        for _ in range(FLOODS)
+    ]
+    try:
+        with HostilePeer(port) as known:
+            for _ in range(CLIENTS):
+                connection = ModelConnection("127.0.0.1", port, TOKEN)
+                assert connection.ask("/model", {})[0] == {"name": "a"}
+                assert known.ask("/model", {}).status == 200
+    finally:
+        made = [int(flood.communicate(timeout=LONG_S)[0]) for flood in floods]
+    assert sum(made) > MOST_UNKNOWN
+    with HostilePeer(port) as other:  # while the server closes what the floods have left
+        assert all(other.ask("/model", {}).status == 200 for _ in range(MANY))
+
+
+def test_who_has_greeted_once_has_to_sign(port: int) -> None:
+    with HostilePeer(port) as peer:
+        peer.greet()
+        peer.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert peer.answer().status == 0
+
+
+def test_greeting_does_not_prolong_the_time_to_sign(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "HEAD_S", SHORT_S)
+    with HostilePeer(port) as peer:
+        peer.greet()
+        assert peer.answer().status == 0
+        assert peer.signer
 
 
 def send_until_closed(peer: HostilePeer, other: HostilePeer) -> None:

@@ -109,14 +109,16 @@ def ablation_question(run: Run | None, token: str) -> ModelQuestion | None:
 
 
 def present_attribution(
-    resolved: Resolved, previous: AttributionPanel | None = None
+    resolved: Resolved,
+    previous: AttributionPanel | None = None,
+    refused: InputError | None = None,
 ) -> AttributionPanel:
     """Present the parts of a logit, and what is lost without each head as far as it is known."""
     reading, token = resolved.run.reading, resolved.view.attribution.token
     if resolved.document.model is None:
         return AttributionPanel(token=token)
     if reading is None:
-        return AttributionPanel(message=why_unread(resolved.document), token=token)
+        return AttributionPanel(message=why_unread(resolved.document, refused), token=token)
     if reading.no_next_token:
         return AttributionPanel(message=reading.no_next_token, token=token)
     questions = [

@@ -66,13 +66,15 @@ class LensPanel(Struct, frozen=True, eq=False):
 LENS: PanelId[LensPanel] = PanelId(PANE)
 
 
-def present_lens(resolved: Resolved, previous: LensPanel | None = None) -> LensPanel:
-    """Present what each layer would say."""
+def present_lens(
+    resolved: Resolved, previous: LensPanel | None = None, refused: InputError | None = None
+) -> LensPanel:
+    """Present what each layer would say, or why the document could not be read."""
     reading = resolved.run.reading
     if resolved.document.model is None:
         return LensPanel()
     if reading is None:
-        return LensPanel(message=why_unread(resolved.document))
+        return LensPanel(message=why_unread(resolved.document, refused))
     if reading.no_next_token:
         return LensPanel(message=reading.no_next_token)
     answers = reading.answers

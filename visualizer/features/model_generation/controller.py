@@ -135,7 +135,7 @@ class ModelGenerationController(QObject):
             return NO_MODEL
         if reading is not None:
             return reading.no_next_token or (OF_THE_TEXT if _are_of_the_text(model) else "")
-        return why_unread(self._workspace.document)
+        return why_unread(self._workspace.document, self._workspace.complaint)
 
     @property
     def _head(self) -> LayerAndHead | None:

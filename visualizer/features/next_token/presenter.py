@@ -157,7 +157,7 @@ def present_next_token(resolved: Resolved, refused: InputError | None = None) ->
         return NextTokenPanel()
     cuts = _cuts(model, resolved.run.texts[0])
     if reading is None:
-        message = why_unread(resolved.document)
+        message = why_unread(resolved.document, refused)
         return NextTokenPanel(message=message, edits=model.becomes, cuts=cuts)
     rows = sorted(reading.next_tokens, key=lambda row: -row.probability)
     heads = _heads(resolved, reading.layers) if reading.are_heads_switchable else ()

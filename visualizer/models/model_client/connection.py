@@ -19,6 +19,7 @@ from visualizer.errors import InputError, reason_of
 from visualizer.models.model_protocol.answer_body import DEFLATE, BodyError, inflated, read_body
 from visualizer.models.model_protocol.answer_values import JobProgress, values_as
 from visualizer.models.model_protocol.request_signature import HEADER, RequestSigner
+from visualizer.models.model_protocol.requests import MOST_BODY, too_large_message
 from visualizer.progress_callback import CancelledError, check_stopped, no_progress
 from visualizer.python_thread_for_qt_thread import LOOK_S, on_python_thread
 
@@ -199,11 +200,14 @@ class ModelConnection:
         Raises
         ------
         InputError
-            Of ``server``, when it cannot be reached or refuses; else as the server says.
+            Of ``text``, when the request is too large; of ``server``, when it cannot be reached or
+            refuses; else as the server says.
         CancelledError
             When the work on this thread is to stop, or nobody wants the answer any more.
         """
         body, end = json.dumps(asked).encode(), time.monotonic() + TRIED_S
+        if len(body) > MOST_BODY:  # the server would close the connection before it is sent
+            raise InputError("text", too_large_message(len(body)))
         while True:
             try:
                 status, found = on_python_thread(partial(self._asked, path, body), may_be_left=True)

@@ -8,7 +8,10 @@ from msgspec import Meta, Struct
 
 from visualizer.attention.model_answers import ModelQuestion  # noqa: TC001 - decoded
 from visualizer.models.model_source import LARGEST_FACTOR, ModelSource
+from visualizer.number_format import format_size
 
+MOST_BODY = 2**23
+"""Most bytes of the body of a request."""
 MOST_ROWS = 4096
 MOST_STAGES = 60
 MOST_NEXT = 10_000
@@ -18,6 +21,15 @@ Count = Annotated[int, Meta(ge=0, le=2**53)]
 Name = Annotated[str, Meta(max_length=60)]
 Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
 Factor = Annotated[float, Meta(ge=-LARGEST_FACTOR, le=LARGEST_FACTOR)]
+
+
+def too_large_message(size: int) -> str:
+    """Return the message that a request has too many bytes."""
+    limit = format_size(MOST_BODY)
+    return (
+        f"The request to the model's server has {format_size(size)}, and at most {limit} are "
+        "accepted. Use a shorter text or fewer edits."
+    )
 
 
 class TokensRequest(Struct, frozen=True, forbid_unknown_fields=True):

@@ -20,7 +20,14 @@ from msgspec import Struct
 
 from visualizer.models.model_protocol.answer_body import DEFLATE, answer_body, deflated
 from visualizer.models.model_protocol.request_signature import HEADER, RequestGuard
-from visualizer.models.model_protocol.requests import AT_ONCE, JOBS, CancelRequest, ResultRequest
+from visualizer.models.model_protocol.requests import (
+    AT_ONCE,
+    JOBS,
+    MOST_BODY,
+    CancelRequest,
+    ResultRequest,
+    too_large_message,
+)
 from visualizer.models.model_server.rank_processes import JobCancelledError, JobFailedError
 from visualizer.version import __version__
 
@@ -29,8 +36,6 @@ if TYPE_CHECKING:
 
 MOST_HEAD = 2**14
 """Bytes of the head of a request."""
-MOST_BODY = 2**23
-"""Bytes of the body of a request."""
 PIECE = 2**16
 HEAD_S, BODY_S, IDLE_S = 10.0, 30.0, 900.0
 """How long a head and a body may take, and a connection that has proved itself may be silent."""
@@ -38,11 +43,16 @@ SEND_S = 60.0
 """How long each piece of an answer may take to be taken."""
 SENT_PIECE = 2**20
 """Bytes of such a piece."""
-MOST_UNKNOWN = 32
-"""Connections that have not proved themselves; of more the oldest are closed."""
+MOST_UNKNOWN = 512
+"""Connections without a signed request; of more the oldest are closed.
+
+As many may be made while one signs its first request, without keeping it out.
+"""
 MOST_KNOWN = 32
+"""Connections with a signed request, which those without one cannot displace."""
+FILES = 2 * (MOST_UNKNOWN + MOST_KNOWN)
+"""Files that a process should be able to have open for as many connections."""
 UNKNOWN = "The token is another one, or the request was sent before."
-TOO_LARGE = "The request is larger than 8 MiB."
 NO_LENGTH = "The request does not state its length."
 FAILED = "The server has failed at this. Its console says where."
 MALFORMED = "The request is malformed: {why}."
@@ -67,12 +77,20 @@ class _Connection:
         self.reader, self.writer = reader, writer
         self.guard = RequestGuard(token)
         self.http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_HEAD)
-        self.is_known = False
+        self.is_known = self.is_greeted = False
+        self.ends_at = asyncio.get_running_loop().time() + HEAD_S
+        """When it is closed unless it has sent a signed request."""
 
     async def next_event(self) -> Any:
         while (event := self.http.next_event()) is h11.NEED_DATA:
             self.http.receive_data(await self.reader.read(PIECE))
         return event
+
+    @property
+    def head_s(self) -> float:
+        """How long the head of the next request may take."""
+        left = self.ends_at - asyncio.get_running_loop().time()
+        return HEAD_S if self.is_known else max(0.0, left)
 
     async def wait_for_data(self) -> None:
         """Wait until the next request begins, unless it has."""
@@ -89,8 +107,8 @@ class _Connection:
         """
         if b"transfer-encoding" in headers:
             raise _Refusal(411, "server", NO_LENGTH, ends=True)
-        if int(headers.get(b"content-length", b"0")) > most:
-            raise _Refusal(413, "server", TOO_LARGE, ends=True)
+        if (size := int(headers.get(b"content-length", b"0"))) > most:
+            raise _Refusal(413, "server", too_large_message(size), ends=True)
         whole = bytearray()
         while not isinstance(event := await self.next_event(), h11.EndOfMessage):
             if not isinstance(event, h11.Data):
@@ -138,7 +156,8 @@ class ModelServer:
     def __init__(self, jobs: ServedJobs, token: str) -> None:
         self._jobs, self._token = jobs, token
         self._facts: dict[str, Any] = {}
-        self._open: dict[_Connection, None] = {}
+        self._open: dict[bool, dict[_Connection, None]] = {False: {}, True: {}}
+        """The connections, the oldest first, by whether one has sent a signed request."""
 
     async def listen(self, address: ServerAddress) -> asyncio.Server:
         """Begin to listen; until the model is loaded, whoever asks is told so.
@@ -148,7 +167,11 @@ class ModelServer:
         OSError
             When the address cannot be used.
         """
-        return await asyncio.start_server(self._connected, address.host, address.port)
+        _allow_open_files()
+        # A small limit, as whoever connects without a token may fill the buffers.
+        return await asyncio.start_server(
+            self._connected, address.host, address.port, limit=MOST_HEAD
+        )
 
     def begin(self, facts: dict[str, Any]) -> None:
         """Begin to answer, as the model is loaded.
@@ -162,8 +185,7 @@ class ModelServer:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = _Connection(reader, writer, self._token)
-        self._open[connection] = None
-        self._make_way()
+        self._admit(connection)
         try:
             while await self._answer_one(connection):
                 pass
@@ -174,22 +196,30 @@ class ModelServer:
         except asyncio.CancelledError:
             pass  # the server ends; Python before 3.12 would show this on the console
         finally:
-            self._open.pop(connection, None)
+            self._open[connection.is_known].pop(connection, None)
             writer.transport.abort()  # what is not taken would be kept until it is
 
-    def _make_way(self) -> None:
-        """Close the connections that are too many, those first that came first."""
-        for is_known, most in ((False, MOST_UNKNOWN), (True, MOST_KNOWN)):
-            alike = [one for one in self._open if one.is_known is is_known]
-            for one in alike[: max(0, len(alike) - most)]:
-                self._open.pop(one)
-                one.writer.transport.abort()
+    def _admit(self, connection: _Connection) -> None:
+        """Count a connection among those of its kind, and close the oldest of too many."""
+        alike = self._open[connection.is_known]
+        alike[connection] = None
+        while len(alike) > (MOST_KNOWN if connection.is_known else MOST_UNKNOWN):
+            oldest = next(iter(alike))
+            del alike[oldest]
+            oldest.writer.transport.abort()
+
+    def _recognize(self, connection: _Connection) -> None:
+        """Count a connection among those with a signed request, from its first one on."""
+        if not connection.is_known:
+            self._open[False].pop(connection, None)
+            connection.is_known = True
+            self._admit(connection)
 
     async def _answer_one(self, connection: _Connection) -> bool:
         """Answer one request; return whether another one may follow."""
         if connection.is_known:
             await asyncio.wait_for(connection.wait_for_data(), IDLE_S)
-        event = await asyncio.wait_for(connection.next_event(), HEAD_S)
+        event = await asyncio.wait_for(connection.next_event(), connection.head_s)
         if not isinstance(event, h11.Request):
             return False
         ends = False
@@ -197,6 +227,9 @@ class ModelServer:
             status, kind, body = 200, "application/octet-stream", b""
             path = event.target.decode("ascii", "replace")
             if event.method == b"GET" and path == "/":
+                if connection.is_greeted:  # what has no token cannot keep the server at work
+                    return False
+                connection.is_greeted = True
                 await asyncio.wait_for(connection.body(dict(event.headers), 0), BODY_S)
                 kind, body = "application/json", self._greeting(connection)
             else:
@@ -223,8 +256,7 @@ class ModelServer:
         digest = connection.guard.digest_of(signature, path)
         if event.method != b"POST" or digest is None:
             raise _Refusal(401, "token", UNKNOWN, ends=True)
-        connection.is_known = True
-        self._make_way()
+        self._recognize(connection)
         body = await asyncio.wait_for(connection.body(headers, MOST_BODY), BODY_S)
         if sha256(body).hexdigest() != digest:
             raise _Refusal(401, "token", UNKNOWN, ends=True)
@@ -256,6 +288,18 @@ class ModelServer:
             self._jobs.cancel(_read(body, CancelRequest)["job"])
             return answer_body({})
         raise _Refusal(404, "server", NO_PATH)
+
+
+def _allow_open_files() -> None:
+    """Raise the limit of open files as far as the connections need it and the system allows."""
+    try:
+        import resource  # Windows has no such limit
+    except ImportError:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _read(body: bytes, kind: type[Struct]) -> Any:
