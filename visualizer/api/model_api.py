@@ -20,6 +20,7 @@ from visualizer.api.argument_validation import (
 )
 from visualizer.api.attention_api import Attention
 from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.token_labels import readable_tokens
 from visualizer.errors import InputError
 from visualizer.export.offscreen_qt_application import qt_for_drawing
 from visualizer.models.layer_selection_and_head_measures import (
@@ -436,7 +437,8 @@ def capture(
         module of your own, or a compiled model, which runs uncompiled meanwhile.
     tokens : iterable of str, or iterable of those, optional
         The labels of the tokens of the whole text, instead of their numbers; of a batch, a list
-        for each text.
+        for each text. Also as a vocabulary writes them:
+        ``tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])``.
 
     Raises
     ------
@@ -464,8 +466,9 @@ def _token_lists(tokens: object) -> tuple[tuple[str, ...], ...]:
     given = several("tokens", "a list of texts", tokens)
     if given and not any(isinstance(each, str) for each in given):
         lists = [several("tokens", "a list of texts", each) for each in given]
-        return tuple(tuple(string("tokens", word) for word in words) for words in lists)
-    return (tuple(string("tokens", word) for word in given),)
+    else:
+        lists = [given]
+    return tuple(readable_tokens([string("tokens", word) for word in words]) for words in lists)
 
 
 def _attention_of(layers: LayerRun) -> Attention:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.attention.token_labels import join_split_characters
 from visualizer.generation.generation_tree import ROOT
-from visualizer.language.tokenizers import visible
+from visualizer.language.tokenizers import all_visible
 from visualizer.number_format import format_count, format_share
 
 if TYPE_CHECKING:
@@ -107,11 +108,18 @@ def present_generation(
         Whether there is a process that holds the model.
     """
     places, path, ahead = _branches(tree), tree.path, tree.ahead
-    before = [GeneratedToken(visible(token), ROOT) for token in tree.prompt]
-    before += [_chip(tree, node, places) for node in path]
+    nodes = (*path, *ahead)
+    words = join_split_characters((*tree.prompt, *(tree.nodes[node].text for node in nodes)))
+    labels = all_visible(words)
+    given = len(tree.prompt)
+    before = [GeneratedToken(label, ROOT) for label in labels[:given]]
+    chips = [
+        _chip(tree, node, label, places) for node, label in zip(nodes, labels[given:], strict=True)
+    ]
+    before += chips[: len(path)]
     if before:
         before[-1] = replace(before[-1], is_here=True)
-    after = [replace(_chip(tree, node, places), is_ahead=True) for node in ahead]
+    after = [replace(chip, is_ahead=True) for chip in chips[len(path) :]]
     cut = 0 if block is None else max(0, len(before) - block)
     return GenerationPanel(
         (*before[cut:], *after[:MOST_AHEAD]),
@@ -128,11 +136,11 @@ def present_generation(
     )
 
 
-def _chip(tree: GenerationTree, node: int, places: dict[int, tuple[int, int]]) -> GeneratedToken:
+def _chip(
+    tree: GenerationTree, node: int, label: str, places: dict[int, tuple[int, int]]
+) -> GeneratedToken:
     one = tree.nodes[node]
-    return GeneratedToken(
-        visible(one.text), node, one.probability, places.get(node), is_drawn=one.is_drawn
-    )
+    return GeneratedToken(label, node, one.probability, places.get(node), is_drawn=one.is_drawn)
 
 
 def _branches(tree: GenerationTree) -> dict[int, tuple[int, int]]:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     import regex
 
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*"
-_VISIBLE = {" ": "␣", "\n": "⏎", "\r\n": "⏎", "\r": "⏎", "\t": "⇥", "\u00a0": "⍽", "\x7f": "␡"}
+SPACE = "␣"
+"""What a space is written as in labels."""
+_VISIBLE = {" ": SPACE, "\n": "⏎", "\r\n": "⏎", "\r": "⏎", "\t": "⇥", "\u00a0": "⍽", "\x7f": "␡"}
 # Controls, formats, lone surrogates, separators.
 _UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"}
 
@@ -59,11 +61,13 @@ def all_visible(tokens: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def visible(token: str) -> str:
-    """Return a token's visible form: white space and controls as symbols or code points."""
+    """Return a token's label: spaces before it, white space and controls as symbols."""
     if token in _VISIBLE:
         return _VISIBLE[token]
-    if any(category(letter) not in _UNSEEN for letter in token):
-        return token
+    rest = token.lstrip(" ")
+    if any(category(letter) not in _UNSEEN for letter in rest):
+        before = SPACE * (len(token) - len(rest))
+        return before + rest.replace("\n", _VISIBLE["\n"])
     return " ".join(_symbol(letter) for letter in token)
 
 

@@ -19,6 +19,7 @@ from visualizer.attention.captured_attention import position_labels
 from visualizer.attention.model_reading import SecondText
 from visualizer.attention.run import HELD_WHOLE, USABLE, gib
 from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.token_labels import join_split_characters
 from visualizer.errors import InputError, is_out_of_memory
 from visualizer.models.attention_recorder import (
     EAGER,
@@ -75,6 +76,7 @@ from visualizer.models.run_from_attention_calls import (
 )
 from visualizer.models.run_with_layer_stages import with_layers
 from visualizer.models.runs_of_long_text import runs_of_long_text
+from visualizer.models.special_token_names import NAMES
 from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.models.unfinished_reading_on_disk import UnfinishedReading, going_on, key_of
 from visualizer.models.weight_loading_progress import LoadedWeights
@@ -129,6 +131,10 @@ COMPUTES_ITSELF = "The model computes its attention itself, so it is not compute
 LOOKS_INTO_MASK = "The model looks into its mask, so its attention is not computed again by blocks."
 NO_CUTS = "Edges are not cut in a text this long."
 WHOLE_ONLY = "Its weights would have to be held whole:"
+BEGINS_TWICE = (
+    "The text begins with {token} twice. If the tokenizer adds it, as to a chat template that was "
+    "rendered before, remove it from the text."
+)
 NOT_GATHERED = (
     "Only attention is shown: the stages around it are not gathered from the processes that the "
     "model is spread over."
@@ -465,6 +471,7 @@ class OpenedModel:
             sentence = f"{self.folder.name} computes no attention that could be read."
             raise InputError("model", sentence)
         where = attention_device.describe(self.device)
+        begins_twice = self._begins_twice(given)
         name, runs = self.folder.name, []
         for group in groups:
             labels = _labels(group, tokens, key_tokens)
@@ -478,6 +485,8 @@ class OpenedModel:
                 found = found.with_notice(NOT_FROM_DISK)
             elif not is_small:
                 found = found.with_notice(LEFT_OUT.format(size=format_size(needed)))
+            if begins_twice:
+                found = found.with_notice(begins_twice)
             runs.append(self._with_notices(found))
         return tuple(runs), result
 
@@ -543,7 +552,7 @@ class OpenedModel:
             return self._attend_whole(inputs, edits, cuts, refused)
         where = attention_device.describe(self.device)
         runs = runs_of_long_text(calls, self.folder.name, tokens, where)
-        said = [ATTENTION_ALONE]
+        said = [*filter(None, [self._begins_twice(given)]), ATTENTION_ALONE]
         if not (self._reads_in_chunks or self.why_no_next_token):
             said.append(ONE_PASS_FROM_DISK if self.on_disk else ONE_PASS)
         found = (each.with_notice(" ".join(said)) for each in runs)
@@ -995,12 +1004,22 @@ class OpenedModel:
         self.check_length(coded.count)
         device = self.model.device
         given = {name: torch.tensor([each], device=device) for name, each in coded.numbers.items()}
-        words = tuple(coded.words)
+        words = join_split_characters(coded.words)
         if not self.has_decoder:
             return given, words, ()
         start = self._decoder_ids(second)
         given["decoder_input_ids"] = torch.tensor([start], device=device)
-        return given, self.tokens(start), words
+        return given, join_split_characters(self.tokens(start)), words
+
+    def _begins_twice(self, given: Mapping[str, Any]) -> str:
+        """Return a notice that a text begins with two BOS tokens; empty if it does not."""
+        ids = given.get("input_ids")
+        if ids is None or self.tokenizer is None or not self.tokenizer.bos_token:
+            return ""
+        names = [self.tokenizer.special_names.get(number) for number in ids[0, :2].tolist()]
+        if names != [NAMES["bos_token"]] * 2:
+            return ""
+        return BEGINS_TWICE.format(token=self.tokenizer.bos_token)
 
     @property
     def tokenizer_for_text(self) -> ModelTokenizer:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from visualizer.attention.token_labels import BYTE, METASPACE, bytes_of_byte_level, write_bytes
 from visualizer.errors import InputError
 from visualizer.language.wire_format import Message
 from visualizer.memory_allocator_settings import trim_freed_memory
@@ -114,7 +115,12 @@ def _words(tokenizer: Any, numbers: Iterable[int]) -> list[str]:
 
 def _word(tokenizer: Any, number: int) -> str:
     word = _decoded(tokenizer, [number])
-    if not word or "�" in word:  # part of a letter
-        known = tokenizer.convert_ids_to_tokens(number)
-        return known if isinstance(known, str) else f"#{number}"
+    known = tokenizer.convert_ids_to_tokens(number)
+    if not word or "�" in word:  # part of a character
+        if not isinstance(known, str):
+            return f"#{number}"
+        content = None if BYTE.fullmatch(known) else bytes_of_byte_level(known)
+        return known if content is None else write_bytes(content)
+    if isinstance(known, str) and known.startswith(METASPACE) and not word.startswith(" "):
+        return f" {word}"  # which is left out at the beginning of a text
     return word

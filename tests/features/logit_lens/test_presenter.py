@@ -14,7 +14,6 @@ from visualizer.features.logit_lens.presenter import (
     QUESTION,
     LensPanel,
     present_lens,
-    visible_blanks,
 )
 from visualizer.models.model_source import ModelSource
 from visualizer.session.cell_address import Cell
@@ -62,7 +61,7 @@ def test_a_row_is_a_layer_and_the_last_is_the_model() -> None:
     assert (cells.rows, panel.layers) == (("3", "model"), (2, 3))
     assert cells.marked_row == 1  # the run's only layer is the model's fourth
     assert cells.marked == {(1, 2)}
-    assert cells.words[0][1] == "·01"
+    assert cells.words[0][1] == "␣01"
     np.testing.assert_array_equal(cells.values, SHARES[..., 0])
     token = RUN.texts[0][1]
     assert cells.describe(0, 1) == (
@@ -87,13 +86,3 @@ def test_a_refusal_is_said_and_not_asked_again() -> None:
     read.answers.known[QUESTION] = InputError("model", "It is not known.")
     panel = panel_of(read)
     assert (panel.message, panel.questions, panel.cells) == ("It is not known.", (), None)
-
-
-def test_blanks_can_be_seen() -> None:
-    assert [visible_blanks(one) for one in (" a", "  ", "", "\n", "a b")] == [
-        "·a",
-        "··",
-        "·",
-        "⏎",
-        "a b",
-    ]

@@ -65,7 +65,7 @@ def test_rows_of_text_and_tokens_make_one_matrix() -> None:
     assert (rows.first, rows.given) == (0, 3)
     assert rows.title == "Layer 5, head 2: weights from 0 to 1"
     assert rows.cell_in_words(0, 1) == ""
-    assert rows.cell_in_words(4, 0).startswith("“ the” reads ")
+    assert rows.cell_in_words(4, 0).startswith("“␣the” reads ")
     assert rows.cell_in_words(4, 0).endswith(" from “the”")
 
 

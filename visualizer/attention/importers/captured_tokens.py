@@ -13,6 +13,7 @@ from visualizer.attention.importers.reader_checks_and_errors import (
     as_input_errors,
     unreadable_file_error,
 )
+from visualizer.attention.token_labels import readable_tokens
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _first(found: Texts, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the first list of one of these names; of dotted names the last part counts."""
     by_last = {name.rpartition(".")[2].lower(): words for name, words in found.items()}
     words = next((by_last[name] for name in names if name in by_last), ())
-    return tuple(word[:LONGEST] for word in words)
+    return readable_tokens([word[:LONGEST] for word in words])
 
 
 def _beside(path: Path) -> Texts:

@@ -15,6 +15,7 @@ from visualizer.attention.model_answers import (
 )
 from visualizer.errors import InputError
 from visualizer.heatmap.labelled_cells import LabelledCells
+from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_share
 from visualizer.session.message_without_model_reading import why_unread
 from visualizer.session.screen import PanelId
@@ -98,12 +99,12 @@ def present_lens(
     cells = LabelledCells(
         answer.probabilities[..., 0],
         tuple(_title(answer, row) for row in range(len(answer.layers))),
-        tuple(visible_blanks(token) for token in tokens),
+        tuple(map(visible, tokens)),
         0.0,
         1.0,
         map_name,
         "probability of the likeliest next token",
-        tuple(tuple(visible_blanks(rank[0]) for rank in layer) for layer in answer.words),
+        tuple(tuple(visible(rank[0]) for rank in layer) for layer in answer.words),
         frozenset([place] if place else []),
         shown,
         describe=partial(describe, answer, tokens),
@@ -135,12 +136,3 @@ def describe(answer: LensAnswer, tokens: tuple[str, ...], row: int, column: int)
     if row == len(answer.layers) - 1:
         return f"The model says {after}: {said}."
     return f"Layer {answer.layers[row] + 1:,} would say {after}: {said}."
-
-
-def visible_blanks(token: str) -> str:
-    """Return a token for a narrow place: a blank at its edge and line breaks can be seen."""
-    inner = token.strip(" ")
-    if not inner:
-        return "·" * max(1, len(token))
-    before = len(token) - len(token.lstrip(" "))
-    return ("·" * before + token.lstrip(" ")).replace("\n", "⏎")

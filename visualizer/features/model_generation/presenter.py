@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from visualizer.attention.token_labels import join_split_characters
 from visualizer.generation.generated_tokens_presenter import (
     GenerationPanel,
     present_generation,
@@ -186,7 +187,8 @@ def _rows(state: GenerationState) -> HeadRows | None:
     rows = [each[head] for each in found if each is not None and head < len(each)]
     if len(rows) < len(nodes):
         return None
-    labels = tuple(shorten(visible(token)) for token in state.tree.tokens)
+    words = join_split_characters(state.tree.tokens)
+    labels = tuple(shorten(visible(word)) for word in words)
     given = len(state.tree.prompt)
     return HeadRows(state.head, *_last_rows(rows, len(labels)), given, labels)
 

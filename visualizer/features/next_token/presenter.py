@@ -206,7 +206,7 @@ def _tokens(tokens: tuple[str, ...], places: list[int]) -> str:
 
 
 def _token(tokens: tuple[str, ...], at: int) -> str:
-    return f"“{shorten(visible(tokens[at].strip()))}” ({at + 1})"
+    return f"“{shorten(visible(tokens[at]))}” ({at + 1})"
 
 
 def _edit(model: ModelSource, heads: tuple[LayerAndHead, ...]) -> tuple[HeadEdit | None, bool]:

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.features.next_token.presenter import NEXT_TOKEN, NextTokenPanel
+from visualizer.language.tokenizers import visible
 from visualizer.models.model_source import LARGEST_FACTOR, LONGEST_SOURCE, HeadEditKind
 from visualizer.number_format import format_share
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
@@ -39,7 +40,6 @@ LINE = 22
 KEY = "Bars: now. Thin lines and grey numbers: without edits."
 WIDEST = (0.9999, 0.0001, 0.996, 1.0)
 """Shares whose percentages are the widest."""
-BLANK = "·"
 """Stands for a blank at the edge of a token."""
 
 
@@ -234,14 +234,8 @@ class TokenBars(QWidget):
     def _paint_name(
         self, painter: QPainter, metrics: QFontMetricsF, token: str, place: QRectF
     ) -> None:
-        inner = token.strip(" ")
-        if not inner:
-            words = BLANK * max(1, len(token))
-        else:
-            words = BLANK * (len(token) - len(token.lstrip(" "))) + token.lstrip(" ")
-        words = words.replace("\n", "⏎")
         painter.setPen(QColor(self._theme.ink))
-        short = metrics.elidedText(words, Qt.TextElideMode.ElideRight, place.width())
+        short = metrics.elidedText(visible(token), Qt.TextElideMode.ElideRight, place.width())
         flags = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
         painter.drawText(place, flags, short)
 

@@ -10,6 +10,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPen
 
 from visualizer.heatmap import value_to_colour_mapping
+from visualizer.language.tokenizers import SPACE
 from visualizer.number_format import format_short
 from visualizer.widgets.chip_scroll_area import CENTRE, NUMBER_SIZE, ROUND, chip_height
 from visualizer.widgets.fonts import font, metrics, text_scale
@@ -125,7 +126,7 @@ def paint_words(
             mode = Qt.TextElideMode.ElideRight
             label = metrics(12).elidedText(label, mode, box.width() - text_scale())
         painter.setPen(QColor(ink))
-        painter.drawText(box, CENTRE, label)
+        painter.drawText(box, CENTRE, _in_running_text(label))
     painter.setBrush(Qt.BrushStyle.NoBrush)
     for token, box in words:
         inner = box.adjusted(0.75, 0.75, -0.75, -0.75)
@@ -190,6 +191,12 @@ def _colour(weights: TokenWeights, token: int, theme: Theme) -> tuple[str, str]:
     fill = QColor(int(value_to_colour_mapping.table(weights.map, theme)[entry])).name()
     is_light = value_to_colour_mapping.light_entries(weights.map, theme)[entry]
     return fill, "#000000" if is_light else "#FFFFFF"
+
+
+def _in_running_text(label: str) -> str:
+    """Return a label for running text, in which the spaces before a word can be seen."""
+    word = label.lstrip(SPACE)
+    return f"{' ' * (len(label) - len(word))}{word}" if word else label
 
 
 def _write(
