@@ -35,8 +35,8 @@ from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
 from visualizer.heatmap.step_highlight_paint import paint_highlights
 from visualizer.heatmap.step_motion_controller import StepMotionController
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
-from visualizer.widgets.fonts import font
 from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.painted_message import paint_message
 from visualizer.widgets.wheel_notches import NOTCH, WheelNotches
 
 if TYPE_CHECKING:
@@ -300,8 +300,7 @@ class BoardCanvas(CellScrollArea):
 
     def _paint_message(self, painter: QPainter) -> None:
         painter.setPen(QColor(self._theme.quiet))
-        painter.setFont(font(14))
-        painter.drawText(self.viewport().rect(), Qt.AlignmentFlag.AlignCenter, self._message)
+        paint_message(painter, self.viewport().rect(), self._message)
 
     def _paint_titles(self, painter: QPainter) -> None:
         if self._layout.column_heads:

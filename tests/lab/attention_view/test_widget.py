@@ -13,7 +13,11 @@ from tests.support.probe_results import a_reading
 from visualizer.heatmap import panel_paint
 from visualizer.lab.attention_view import widget as attention_view_widget
 from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import LabCellPointer
-from visualizer.lab.attention_view.presenter import LabAttentionPanel, present_attention
+from visualizer.lab.attention_view.presenter import (
+    NO_ATTENTION,
+    LabAttentionPanel,
+    present_attention,
+)
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.cell_address import Cell
@@ -170,3 +174,18 @@ def test_labels_are_written_once_while_numbers_change(
         view.show_attention(panel, LIGHT)
         view.grab()
     assert sorted(written) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+@pytest.mark.parametrize("size", [(600, 500), (420, 260)])
+def test_a_message_is_not_cut_at_the_edges(size: tuple[int, int], show: Show) -> None:
+    view = LabAttentionView()
+    show(view, size)
+    view.show_attention(LabAttentionPanel(message=NO_ATTENTION), LIGHT)
+    picture = view.board.viewport().grab().toImage()
+    paper = picture.pixel(0, 0)
+    columns = [
+        column
+        for column in range(picture.width())
+        if any(picture.pixel(column, row) != paper for row in range(picture.height()))
+    ]
+    assert 5 < columns[0] < columns[-1] < picture.width() - 5

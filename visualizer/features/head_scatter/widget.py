@@ -20,6 +20,7 @@ from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.long_work_widget import LongWorkWidget
+from visualizer.widgets.painted_message import paint_message
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.theme import LIGHT, Theme
 
@@ -189,8 +190,7 @@ class HeadScatterPlot(QWidget):
         painter.setFont(font(10))
         painter.setPen(QColor(self._theme.quiet))
         if panel.message or panel.across is None:
-            flags = Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
-            painter.drawText(QRectF(self.rect()), flags, panel.message)
+            paint_message(painter, self.rect(), panel.message, 10, is_on_top=True)
         else:
             self._paint_axes(painter)
             self._paint_points(painter)

@@ -24,6 +24,7 @@ from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.painted_message import paint_message
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.theme import LIGHT, Theme
 
@@ -273,8 +274,8 @@ class HeadGrid(QAbstractScrollArea):
         quiet = QColor(self._theme.quiet)
         if self._panel.weights is None:
             painter.setPen(quiet)
-            flags = Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
-            painter.drawText(self.viewport().rect(), flags, self._panel.message or EMPTY)
+            message = self._panel.message or EMPTY
+            paint_message(painter, self.viewport().rect(), message, 10, is_on_top=True)
             return
         labels = self._labels
         painter.save()

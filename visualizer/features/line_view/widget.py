@@ -29,10 +29,11 @@ from visualizer.session.line_options import (
     LineSide,
     LineToken,
 )
-from visualizer.widgets.fonts import font, text_scale
+from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.painted_message import paint_message
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import DecimalSpinBox, show_number
 
@@ -233,11 +234,7 @@ class LineView(CellScrollArea):
 
     def _paint_message(self, painter: QPainter) -> None:
         painter.setPen(QColor(self._theme.quiet))
-        painter.setFont(font(12))
-        inner = round(max(24.0, self._rows.left))
-        area = self.viewport().rect().adjusted(inner, 0, -inner, 0)
-        flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
-        painter.drawText(area, flags, self._panel.message)
+        paint_message(painter, self.viewport().rect(), self._panel.message, 12)
 
     def _paint_picture(self, painter: QPainter) -> None:
         """Paint the picture of all lines, dimmed under highlights, as far as it is complete."""
