@@ -531,7 +531,9 @@ def test_the_package_offers_what_it_lists() -> None:
     for name in visualizer.__all__:
         assert getattr(visualizer, name).__doc__
     assert isinstance(attend("a"), Attention)
-    assert repr(attend("a")).startswith("<Attention: Multi-head attention · 1 token")
+    shown = repr(attend("a"))
+    assert shown.startswith("<Attention: Multi-head attention · untrained")
+    assert " · 1 token · " in shown
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         visualizer.nothing  # noqa: B018
 
