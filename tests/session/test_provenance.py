@@ -71,6 +71,15 @@ def test_a_module_says_what_its_weights_are(fields: dict[str, Any], said: str) -
     assert provenance(a_run(**fields)).startswith(said)
 
 
+def test_vectors_of_a_layer_without_weights_are_those_of_the_training() -> None:
+    vectors = NumberMatrix.of(np.ones((6, 3)))
+    document = Document(spec=AttentionSpec(**BARE, own_input=vectors))
+    trained = replace(document, weights_source=lab_provenance(1500, "poems"))
+    assert provenance(run_of(trained, None)) == "no weights: vectors trained, step 1,500 (poems)"
+    edited = trained.set("own_input", NumberMatrix.of(np.zeros((6, 3))))
+    assert provenance(run_of(edited, None)) == "no weights: vectors given by you"
+
+
 def test_words_that_the_book_has_no_vectors_for_have_random_ones() -> None:
     assert "random vectors" in provenance(a_run("the cat", **BARE))
 

@@ -44,8 +44,8 @@ class Document(Struct, frozen=True):
     labels : str
         The text typed as its token labels, edited in place of the text meanwhile.
     weights_source : str
-        Where the own weights of the module are from, as a phrase that is shown with them; empty if
-        they were typed or passed as arrays.
+        Where the own weights of the module are from, of one without weights its own vectors, as a
+        phrase that is shown with them; empty if they were typed or passed as arrays.
     """
 
     text: str = BOOK_SENTENCE
@@ -150,7 +150,8 @@ class Document(Struct, frozen=True):
             return replace(self, text=value, captured=None)
         if name in _OWN:
             return replace(self, **{name: value})
-        source = "" if name == "own_weights" else self.weights_source
+        given = "own_weights" if self.spec.weight_names else "own_input"
+        source = "" if name == given else self.weights_source
         spec = _with_setting(self.spec, name, value)
         return replace(self, spec=spec, weights_source=source)
 

@@ -39,7 +39,17 @@ def provenance(run: Run, layer: int | None = None) -> str:
 
 
 def lab_provenance(step: int | None, run_name: str, shown: str = "") -> str:
-    """Describe weights of the language lab after a number of steps; None if it is unknown."""
+    """Describe weights of the language lab after a number of steps.
+
+    Parameters
+    ----------
+    step : int or None
+        None if the file does not say it.
+    run_name : str
+        The name of the run, or of its snapshot.
+    shown : str
+        The layer that is shown, in words.
+    """
     when = "" if step is None else f"step {step:,}"
     state = "untrained: random weights" if step == 0 else "trained"
     name = run_name.removesuffix(f", {when}")  # a snapshot is named by its step
@@ -68,12 +78,14 @@ def _of_module(run: Run) -> str:
     if not drawn:
         return given_by
     named = ", ".join(drawn) if len(drawn) <= MAX_NAMED else f"{len(drawn)} of {len(names)}"
-    return f"partly untrained: {named} random, seed {spec.seed}; other {given_by}"
+    return f"partly untrained: {named} random, seed {spec.seed}; others: {given_by}"
 
 
 def _without_weights(run: Run) -> str:
     """Describe what attention without weights depends on."""
     spec = run.trace.spec
+    if spec.own_input and run.weights_source:  # a layer of the lab that learns none itself
+        return f"vectors {run.weights_source}"
     if spec.normalisation is Normalisation.UNIFORM:
         return "every allowed key counts equally"
     if spec.own_input:
