@@ -282,7 +282,7 @@ def test_a_number_is_explained_in_words() -> None:
     assert names == tuple(BOOK["tokens"])
     shares = [float(value) for value in values]
     assert shares[0] / sum(shares) == pytest.approx(explained.value, abs=1e-4)
-    lines = repr(explained).splitlines()
+    lines = str(explained).splitlines()
     assert lines[0] == "Weights · head 1, query 2, key 1"
     assert lines[1] == explained.sentence
     assert lines[-1].endswith("= 0.1385")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.architecture.project_graph import ROOT
-from tests.support.small_runs import elsewhere
+from tests.support.small_runs import KEYS, elsewhere
 from visualizer.api.attention_api import Attention, attend, load
 from visualizer.errors import InputError
 
@@ -81,7 +81,7 @@ def test_a_copy_has_the_same_numbers(attention: Attention, way: Callable[[Any], 
 def test_a_copy_of_captured_attention_has_the_same_numbers(
     tmp_path: Path, way: Callable[[Any], Any]
 ) -> None:
-    np.savez(tmp_path / "a.npz", attention=elsewhere().array())
+    np.savez(tmp_path / "a.npz", attention=elsewhere().array(), key_tokens=np.array(KEYS))
     loaded = load(tmp_path / "a.npz")
     assert_same(way(loaded), loaded)
 

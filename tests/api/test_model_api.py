@@ -78,7 +78,8 @@ def test_several_texts_are_read_as_each_alone(
 
 def test_a_model_says_what_it_is(model: Model, seen: ModelAttention) -> None:
     assert repr(model).startswith("<Model: tiny · llama · ")
-    assert repr(seen) == "<ModelAttention: model.layers.*.self_attn × 2>"
+    sizes = "2 layers × 4 heads, 10 tokens"
+    assert repr(seen) == f"<ModelAttention: tiny · model.layers.*.self_attn: {sizes}>"
     assert seen.parts == ("model.layers.*.self_attn",)
     assert seen.layers == (0, 1)
     assert seen.notices == ()

@@ -92,7 +92,15 @@ SAFE = {"weights_only": True, "allow_pickle": False, "shell": False, "trust_remo
 """The only values that these arguments have, written where they are given."""
 FEATURES = "visualizer/features/"
 FLOORS = (
-    ("version", "errors", "resources", "date_format", "number_format", "context_value"),
+    (
+        "version",
+        "errors",
+        "resources",
+        "brief_repr",
+        "date_format",
+        "number_format",
+        "context_value",
+    ),
     ("progress_callback", "optional_packages"),
     (
         "memory_allocator_settings",

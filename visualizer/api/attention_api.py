@@ -33,6 +33,7 @@ from visualizer.api.keyword_argument_types import Look, Settings
 from visualizer.api.trained_model import TrainedModel, trained_model
 from visualizer.attention.run_parameters_as_spec_weights import biases_of, weights_of
 from visualizer.attention.spec import NORMS, OWN_BIASES
+from visualizer.brief_repr import shortened
 from visualizer.errors import InputError
 from visualizer.features.cell.presenter import head_cell_panel
 from visualizer.read_files_and_restore_runs import ROOMY, open_as_document, restore_document
@@ -176,7 +177,7 @@ class Attention:
     run: Run
 
     def __repr__(self) -> str:
-        return f"<Attention: {caption(self.run)}>"
+        return shortened(f"<Attention: {caption(self.run)}>")
 
     def __getitem__(self, stage: str | tuple[str | int | slice, ...]) -> np.ndarray:
         name, *index = stage if isinstance(stage, tuple) else (stage,)

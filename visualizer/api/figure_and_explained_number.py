@@ -10,6 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from visualizer.api.argument_validation import file_path, several
+from visualizer.brief_repr import shortened
 from visualizer.export.figure_settings import PIXELS_AN_INCH
 from visualizer.export.missing_font_characters import missing_fonts
 from visualizer.export.offscreen_qt_application import qt_for_drawing
@@ -43,7 +44,7 @@ class Figure:
     look: FigureSettings
 
     def __repr__(self) -> str:
-        return f"<Figure of {caption(self.shot.run)}>"
+        return shortened(f"<Figure of {caption(self.shot.run)}>")
 
     def save(self, *paths: str | Path) -> None:
         """Write files, each in the format of its suffix, replacing existing ones.
@@ -124,8 +125,13 @@ class Explained:
         """The terms: source, product and value of each."""
         return tuple((term.name, term.written, term.value) for term in self.readout.terms)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return "\n".join([self.readout.heading, self.sentence, self.formula, *self._lines()])
+
+    def __repr__(self) -> str:
+        return shortened(
+            f"<Explained: {self.readout.heading} = {self.value:.6g} · {self.sentence}>"
+        )
 
     def _repr_html_(self) -> str:
         rows = "".join(

@@ -21,6 +21,7 @@ from visualizer.api.argument_validation import (
 from visualizer.api.attention_api import Attention
 from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.token_labels import readable_tokens
+from visualizer.brief_repr import shortened
 from visualizer.errors import InputError
 from visualizer.export.offscreen_qt_application import qt_for_drawing
 from visualizer.models.layer_selection_and_head_measures import (
@@ -102,7 +103,7 @@ class Model:
 
     def __repr__(self) -> str:
         folder = self.opened.folder
-        return f"<Model: {folder.name} · {folder.kind} · {folder.numbers:,} numbers>"
+        return shortened(f"<Model: {folder.name} · {folder.kind} · {folder.numbers:,} numbers>")
 
     @overload
     def attend(
@@ -490,7 +491,12 @@ class ModelAttention:
     batch: RecordedBatch | None = None
 
     def __repr__(self) -> str:
-        return f"<ModelAttention: {', '.join(map(_described, self.runs)) or 'not run yet'}>"
+        if not self.runs:
+            return "<ModelAttention: not run yet>"
+        name = self.runs[0].run.source_file.rpartition(" of ")[2]
+        parts = [*((name,) if name else ()), *map(_described, self.runs)]
+        count = (f"{len(self.batch):,} texts",) if self.batch else ()
+        return shortened(f"<ModelAttention: {' · '.join((*parts, *count))}>")
 
     def __getitem__(self, stage: str) -> np.ndarray:
         import numpy as np
@@ -607,7 +613,7 @@ class ModelAttention:
         with qt_for_drawing():
             from visualizer.export.figures.overview_writer import overview_png
 
-            return Overview(overview_png(runs, chosen))
+            return Overview(overview_png(runs, chosen), repr(self)[1:-1])
 
     def heads(self) -> list[dict[str, float]]:
         """Return a table of all heads: a row each, with its measures.
@@ -642,6 +648,10 @@ class Overview:
     """A picture of all heads; a notebook shows it."""
 
     png: bytes
+    about: str = ""
+
+    def __repr__(self) -> str:
+        return shortened(f"<Overview: PNG of {len(self.png):,} bytes · {self.about}>")
 
     def save(self, path: str | Path) -> None:
         """Write it as PNG, replacing an existing file.
@@ -661,5 +671,12 @@ class Overview:
 
 
 def _described(layers: LayerRun) -> str:
-    count = len(layers.group.layers)
-    return f"{layers.group.name} × {count:,}"
+    """Describe the layers of a run: where they are, and the sizes of their attention."""
+    trace, count = layers.run.trace, len(layers.group.layers)
+    queries, keys = trace.sides
+    tokens = f"{queries:,}" if queries == keys else f"{queries:,} × {keys:,}"
+    heads = trace.spec.heads
+    return (
+        f"{layers.group.name}: {count:,} layer{'s' * (count != 1)} × {heads:,} "
+        f"head{'s' * (heads != 1)}, {tokens} token{'s' * (keys != 1)}"
+    )

@@ -23,6 +23,7 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.stages import TABLE, Operation, Stage, stages
+from visualizer.brief_repr import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -103,6 +104,8 @@ class CapturedVectors(Struct, frozen=True):
     not_understood: tuple[str, ...] = ()
     cut: tuple[tuple[int, int, int, int], ...] = ()
 
+    __repr__ = brief_repr
+
     @property
     def common_mask(self) -> LayerMask:
         """The mask of all layers, where they have the same."""
@@ -148,6 +151,8 @@ class ImagePatches(Struct, frozen=True):
     width: int
     pixels: bytes
 
+    __repr__ = brief_repr
+
     @property
     def labels(self) -> tuple[str, ...]:
         """Short labels of the patches: row and column, from 1."""
@@ -191,6 +196,8 @@ class CapturedAttention(Struct, frozen=True):
     key_tokens: tuple[str, ...] = ()
     vectors: CapturedVectors | None = None
     patches: ImagePatches | None = None
+
+    __repr__ = brief_repr
 
     @classmethod
     def of(

@@ -86,6 +86,11 @@ class LogitParts(Struct, frozen=True, eq=False):
     bias: float
     layers: tuple[int, ...] = ()
 
+    def __repr__(self) -> str:
+        layers, heads = self.heads.shape
+        sizes = f"{layers:,} layers × {heads:,} heads"
+        return f"<LogitParts: logit {self.logit:.6g} of token number {self.number:,} · {sizes}>"
+
     @property
     def sum(self) -> float:
         """The sum of all parts."""

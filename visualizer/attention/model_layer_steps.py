@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from visualizer.brief_repr import brief_repr
+
 
 class EmbeddedTokens(Struct, frozen=True, tag=True):
     """What the residual stream of the first layer is: rows of tables, added up.
@@ -25,6 +27,8 @@ class EmbeddedTokens(Struct, frozen=True, tag=True):
     factor: float = 1.0
     norm: NormLayer | None = None
 
+    __repr__ = brief_repr
+
 
 class ResidualStream(Struct, frozen=True, tag=True):
     """What enters a layer: the stream that leaves the one before.
@@ -40,6 +44,8 @@ class ResidualStream(Struct, frozen=True, tag=True):
 
     before: tuple[int | None, ...]
     embedded: EmbeddedTokens | None = None
+
+    __repr__ = brief_repr
 
 
 class NormLayer(Struct, frozen=True, tag=True):

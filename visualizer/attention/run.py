@@ -31,6 +31,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.stages import bytes_needed, matrix_bytes
 from visualizer.attention.token_and_position_vectors import PADDING, embed
+from visualizer.brief_repr import brief_repr
 from visualizer.errors import FIRST_TOKENS, InputError, is_out_of_memory
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class Run(Struct, frozen=True, eq=False):
     key_tokens: tuple[str, ...] = ()
     reading: ModelReading | None = None
     weights_source: str = ""
+
+    __repr__ = brief_repr
 
     def words(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
         """Return the tokens along an axis of the stages, at a place on the leading axes."""

@@ -13,6 +13,7 @@ from enum import StrEnum
 import numpy as np
 from msgspec import Struct
 
+from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError, Problem, Remedy
 
 Texts = tuple[tuple[str, ...], ...]
@@ -149,6 +150,8 @@ class BooleanMatrix(Struct, frozen=True):
     columns: int
     bits: bytes
 
+    __repr__ = brief_repr
+
     @classmethod
     def of(cls, array: np.ndarray) -> BooleanMatrix:
         """Pack a boolean array [rows, columns]."""
@@ -172,6 +175,8 @@ class NumberMatrix(Struct, frozen=True):
     rows: int
     columns: int
     numbers: bytes
+
+    __repr__ = brief_repr
 
     @classmethod
     def of(cls, array: np.ndarray) -> NumberMatrix:
@@ -280,6 +285,8 @@ class AttentionSpec(Struct, frozen=True):
     d_ff: int = 0
     activation: Activation = Activation.RELU
     lengths: tuple[int, ...] = ()
+
+    __repr__ = brief_repr
 
     @property
     def d_head(self) -> int:

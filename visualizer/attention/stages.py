@@ -42,6 +42,7 @@ from visualizer.attention.spec import (
     Route,
     Scale,
 )
+from visualizer.brief_repr import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,6 +129,8 @@ class Stage(Struct, frozen=True):
     supersedes: bool = False
     step: LayerStep | None = None
     by_layer: tuple[Stage, ...] = ()
+
+    __repr__ = brief_repr
 
     def step_as(self, kind: type[Step]) -> Step:
         """Return how a layer computes it, where that is known to be of a kind."""

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from visualizer.brief_repr import brief_repr
 from visualizer.export.film_settings import FilmSettings
 
 MM_AN_INCH = 25.4
@@ -74,6 +75,8 @@ class FigureSettings(Struct, frozen=True):
     has_marks: bool = True
     film: FilmSettings = field(default_factory=FilmSettings)
     carries_document: bool = True
+
+    __repr__ = brief_repr
 
     @property
     def width(self) -> float:

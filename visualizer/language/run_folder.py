@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.attention.spec import Device
+from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError, reason_of
 from visualizer.language.tokenizers import Tokenizer, Vocabulary
 from visualizer.language.training_settings import (
@@ -90,6 +91,8 @@ class RunMetadata(Struct, frozen=True):
     sample: str
     fingerprint: str
     notices: tuple[str, ...] = ()
+
+    __repr__ = brief_repr
 
     @property
     def vocabulary(self) -> Vocabulary:

@@ -13,6 +13,7 @@ import torch
 from msgspec import Struct
 
 from visualizer.attention.tensor_with_cached_reductions import readable
+from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
 from visualizer.language.checkpoints import read_checkpoint_weights, read_weights
 from visualizer.language.language_models import MixingLayer, build
@@ -47,6 +48,8 @@ class SavedModel(Struct, frozen=True, eq=False):
     step: int
     losses: dict[str, np.ndarray]
     model: LanguageModel
+
+    __repr__ = brief_repr
 
     @property
     def attention_states(self) -> tuple[AttentionState, ...]:

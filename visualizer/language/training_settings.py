@@ -16,6 +16,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from visualizer.attention.spec import Device
+from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError, Problem
 from visualizer.language.tokenizers import Tokenizer
 
@@ -121,6 +122,8 @@ class TrainingSettings(Struct, frozen=True):
     seed: int = 1337
     device: Device = Device.AUTO
     threads: int = 0
+
+    __repr__ = brief_repr
 
     @property
     def is_layered(self) -> bool:

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
 from visualizer.models.model_ranks import ONE
 from visualizer.optional_packages import require_package
@@ -115,6 +116,8 @@ class AttentionCall(Struct, frozen=True, eq=False):
     context: Tensor | None = None
     cuts: Mapping[int, HeadCut] = {}
     is_continuation: bool = False
+
+    __repr__ = brief_repr
 
     def of_text(self, text: int) -> AttentionCall:
         """Return the part of one text of the batch."""

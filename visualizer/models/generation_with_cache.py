@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from visualizer.models.opened_model import Edits, OpenedModel
 
 MOST_STEPS = 10_000
+MOST_SHOWN = 160
+"""Maximum number of letters of the generated text in its representation."""
 NO_CACHE = "keeps no keys and values that could be read, so its text is not continued here."
 
 
@@ -53,6 +55,12 @@ class GeneratedText(Struct, frozen=True, eq=False):
     weights: tuple[np.ndarray, ...]
     layers: tuple[int, ...]
     cache_bytes: int
+
+    def __repr__(self) -> str:
+        made = len(self.tokens) - self.start
+        heads = max((len(each) for each in self.weights), default=0)
+        sizes = f"{self.start:,} + {made:,} tokens · {len(self.layers):,} layers × {heads:,} heads"
+        return f"<GeneratedText: {self.text[:MOST_SHOWN]!r} · {sizes}>"
 
 
 def generate(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from visualizer.attention.spec import Dtype
+from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError, reason_of
 from visualizer.language.first_probe_text import first_probe_of
 from visualizer.models.folder_limits import (
@@ -145,6 +146,8 @@ class ModelFolder(Struct, frozen=True):
     is_quantised: bool = False
     training_step: int | None = None
     notices: tuple[str, ...] = ()
+
+    __repr__ = brief_repr
 
     @property
     def text_to_begin_with(self) -> str:

@@ -18,6 +18,7 @@ from visualizer.attention.captured_attention import CapturedAttention, CapturedV
 from visualizer.attention.run import USABLE, Run, gib
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import BooleanMatrix, Device, Mask
+from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod
 
@@ -89,6 +90,8 @@ class LayerGroup(Struct, frozen=True, eq=False):
     calls: tuple[AttentionCall, ...]
     added: tuple[AddedToScores, ...]
 
+    __repr__ = brief_repr
+
     @property
     def is_cross(self) -> bool:
         """Whether its queries read other tokens than their own."""
@@ -109,6 +112,8 @@ class LayerRun(Struct, frozen=True, eq=False):
     group: LayerGroup
     run: Run
     captured: CapturedAttention | None
+
+    __repr__ = brief_repr
 
     @property
     def in_words(self) -> str:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of, with_block_size
 from visualizer.attention.spec import AttentionSpec, Mask, problems
+from visualizer.brief_repr import brief_repr
 from visualizer.language.tokenizers import Tokenizer, tokenize
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Document(Struct, frozen=True):
     labels: str = ""
     model: ModelSource | None = None
     weights_source: str = ""
+
+    __repr__ = brief_repr
 
     def tokens(self) -> tuple[tuple[str, ...], ...]:
         """Split into texts and tokens; lines without tokens are left out of a batch."""

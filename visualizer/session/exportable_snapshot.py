@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.brief_repr import brief_repr
+
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.session.document import Document
@@ -25,6 +27,8 @@ class Snapshot(Struct, frozen=True, eq=False):
     document: Document
     view: View
     run: Run
+
+    __repr__ = brief_repr
 
     def with_own_pictures(self) -> Snapshot:
         """Return the same, of which more can be drawn without a change of what a window shows.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.brief_repr import brief_repr
 from visualizer.session.colour_options import ColourOptions
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.line_options import LineOptions
@@ -147,3 +148,5 @@ class View(ViewShownAtOnce, frozen=True):
     future: tuple[Cell, ...] = ()
     lines: LineOptions = field(default_factory=LineOptions)
     head_order: HeadOrder = HeadOrder.LAYER
+
+    __repr__ = brief_repr

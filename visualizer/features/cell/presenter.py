@@ -18,6 +18,7 @@ from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.model_layer_steps import ExpertMixture
 from visualizer.attention.stages import Operation, axis_word
 from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.brief_repr import brief_repr
 from visualizer.explanations.cell_facts import CellFacts
 from visualizer.explanations.cell_terms import (
     CombineRule,
@@ -138,6 +139,8 @@ class TermLine(Struct, frozen=True):
     value: str
     chosen: bool
 
+    __repr__ = brief_repr
+
     @property
     def written(self) -> str:
         """The product, as text."""
@@ -168,6 +171,8 @@ class CellPanel(Struct, frozen=True):
     closing: str
     is_pinned: bool
     also: tuple[str, ...] = ()
+
+    __repr__ = brief_repr
 
     @property
     def plain(self) -> str:
