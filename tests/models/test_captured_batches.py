@@ -103,6 +103,23 @@ def test_a_text_that_ends_before_others_of_its_batch_has_no_rows_of_what_follows
     assert_same(second, alone)
 
 
+def test_a_text_of_nothing_but_padding_is_read_as_it_is() -> None:
+    model = tiny_model("llama")
+    ids = torch.tensor([[5, 9, 5], [0, 0, 0]])
+    seen = captured(model, input_ids=ids, attention_mask=(ids != 0).long())
+    assert [each["weights"].shape[-1] for each in seen.texts] == [3, 3]
+
+
+def test_a_padding_token_within_a_chunk_is_a_token() -> None:
+    model = tiny_model("llama", sliding_window=None)
+    ids = torch.tensor([[5, 9, 0, 7, 0]])
+    with visualizer.capture(model) as seen, torch.no_grad():
+        cache = model(ids[:, :2], use_cache=True).past_key_values
+        cache = model(ids[:, 2:4], past_key_values=cache).past_key_values
+        model(ids[:, 4:], past_key_values=cache)
+    assert seen["weights"].shape[-2:] == (5, 5)
+
+
 def test_a_step_of_a_padded_batch_counts_real_positions_only() -> None:
     model = tiny_model("mistral")
     given = padded("left")

@@ -276,10 +276,11 @@ class RecordedTexts:
         )
         past = _cached_positions(cache)
         ids = arguments.get("decoder_input_ids" if self._is_pair else "input_ids")
-        # generate() goes on with the padding token, and does not mark it in the mask.
         is_ended = None
         if past and isinstance(ids, torch.Tensor) and isinstance(self._padding_token, int):
-            is_ended = ids.eq(self._padding_token)
+            # generate() continues ended texts of a batch with padding that the mask does not mark.
+            is_step_of_batch = ids.ndim == 2 and ids.shape[0] > 1 == ids.shape[1]
+            is_ended = ids.eq(self._padding_token) if is_step_of_batch else None
         self._pass = _Pass(
             past,
             cache is not None,
@@ -322,10 +323,13 @@ class RecordedTexts:
         call = chain.joined(at * len(chain.rows[-1].call.weights) // size)
         side, first, stop = self._side(call.module), chain.rows[0].first, chain.stop
         before = _real_places(real.get(side), stop)
+        if not before or before[-1] < first:  # all of it is padding: there is nothing to leave out
+            before = [*range(stop)]
         queries = [place for place in before if place >= first]
         keys = before
         if chain.is_cross:
-            keys = _real_places(real.get(_TEXT), call.weights.shape[-1], is_whole=True)
+            count = call.weights.shape[-1]
+            keys = _real_places(real.get(_TEXT), count, is_whole=True) or [*range(count)]
         is_continuation = not chain.is_cross and len(queries) < len(keys)
         call = _with_places(call, [place - first for place in queries], keys)
         return RecordedCall(

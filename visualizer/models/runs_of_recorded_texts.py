@@ -19,7 +19,6 @@ MISSING = (
     "Rows recorded: {recorded:,} of {count:,}. The earlier positions were in the cache before the "
     "recording began. To record their rows, run the model on the whole text within it."
 )
-
 ABSENT = "The keys and values of the first {count:,} positions are 0: the cache has them no longer."
 
 
@@ -46,7 +45,7 @@ def runs_of_text(text: RecordedText, name: str, words: Tokens | None) -> tuple[L
         raise InputError("model", sentence)
     each_first = [by_call[id(group.calls[0])] for group in groups]
     lengths = {one.length for one in each_first}
-    named = {} if words is None else _named(words, text, max(lengths))
+    named = {} if words is None else _named(words, text)
     if words is not None and not lengths & named.keys():
         sentence = f"There are {len(words):,} tokens, and the model read {max(lengths):,}."
         raise InputError("tokens", sentence)
@@ -55,7 +54,7 @@ def runs_of_text(text: RecordedText, name: str, words: Tokens | None) -> tuple[L
     )
 
 
-def _named(words: Tokens, text: RecordedText, longest: int) -> dict[int, Tokens]:
+def _named(words: Tokens, text: RecordedText) -> dict[int, Tokens]:
     """Return the tokens by the length of the text that they are of, without padding."""
     found = {len(words): words}
     for real in text.real.values():
