@@ -247,8 +247,10 @@ def test_edges_are_cut_beside_masks_by_layer_caps_and_sinks(tmp_path: Path, kind
             value = trace.read("weights", (0, each, query, key))
             np.testing.assert_allclose(result_of(found), value, atol=1e-6)
     assert run.reading
-    assert run.reading.captured
-    again = captured_run(run.reading.captured).trace
+    assert run.reading.fetch_captured
+    captured = run.reading.fetch_captured()
+    assert captured
+    again = captured_run(captured).trace
     np.testing.assert_array_equal(again.read("masked"), masked)
 
 
@@ -264,8 +266,7 @@ def test_the_cells_of_a_cut_row_are_explained(source: ModelSource) -> None:
 
 def test_what_edited_heads_hand_on_is_explained(source: ModelSource) -> None:
     run = read_text(replace(source, edits=EDITS), TEXT, Device.CPU)
-    captured = run.reading.captured if run.reading else None
-    shown = Attention(Document().set("captured", captured), ROOMY, run)
+    shown = Attention(Document().set("captured", run.captured), ROOMY, run)
     for layer, query, column in np.ndindex(2, TOKENS, 4 * SIZE):
         found = explain(run.trace, "concat", (layer, query, column))
         value = run.trace.read("concat", (layer, query, column))
@@ -294,8 +295,10 @@ def test_what_edited_heads_hand_on_is_explained(source: ModelSource) -> None:
 def test_cut_edges_come_back_with_the_numbers_of_a_document(source: ModelSource) -> None:
     run = read_text(replace(source, cuts=cuts_of(CUTS)), TEXT, Device.CPU)
     assert run.reading
-    assert run.reading.captured
-    again = captured_run(run.reading.captured)
+    assert run.reading.fetch_captured
+    captured = run.reading.fetch_captured()
+    assert captured
+    again = captured_run(captured)
     np.testing.assert_array_equal(again.trace.read("masked"), run.trace.read("masked"))
     assert again.trace.cut == run.trace.cut
     assert len(run.trace.cut) == 4

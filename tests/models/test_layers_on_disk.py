@@ -86,7 +86,8 @@ def assert_same_runs(plain: Any, streamed: Any) -> None:
     for one, other in zip(plain, streamed, strict=True):
         assert one.group.layers == other.group.layers
         for left, right in zip(one.group.calls, other.group.calls, strict=True):
-            for name in ("weights", "queries", "keys", "values", "context"):
+            assert (left.read_weights() - right.read_weights()).abs().max() == 0.0
+            for name in ("queries", "keys", "values", "context"):
                 first, second = getattr(left, name), getattr(right, name)
                 assert first is second is None or (first - second).abs().max() == 0.0, name
 

@@ -28,7 +28,7 @@ def main(folder: str, text: str, file: str, group: str = "") -> None:
     seen = model.read(text)
     calls = [call for each in seen.runs for call in each.group.calls]
     assert seen.next_token is not None
-    numbers: dict[str, Any] = {call.module: call.weights.numpy() for call in calls}
+    numbers: dict[str, Any] = {call.module: call.read_weights().numpy() for call in calls}
     np.savez(file, next_token=seen.next_token.numpy(), **numbers)
 
 

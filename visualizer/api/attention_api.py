@@ -317,7 +317,7 @@ class Attention:
             text=_index("text", text, trace.count("text")),
             layer=_index("layer", layer, trace.count("layer")),
         )
-        names = None if stages is None else _stages_of(stages)
+        names = None if stages is None else stages_of(stages)
         rows = None if heads is None else _heads_of(heads, trace.spec.heads)
         view = with_parsed_stages_and_heads(self.run, view, names, rows)
         if names or rows or text or layer or look.get("layout") is not None:
@@ -349,7 +349,8 @@ def _index(name: str, at: object, size: int) -> int:
     return index
 
 
-def _stages_of(stages: Iterable[str]) -> frozenset[str]:
+def stages_of(stages: str | Iterable[str]) -> frozenset[str]:
+    """Check the name of a stage, or names of several."""
     takes = "the name of a stage or a list of names"
     found = [stages] if isinstance(stages, str) else several("stages", takes, stages)
     names = (string("stages", name, "a list of names") for name in found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, overload
 
 from visualizer.api.argument_validation import (
@@ -18,7 +19,8 @@ from visualizer.api.argument_validation import (
     switch,
     whole_number,
 )
-from visualizer.api.attention_api import Attention
+from visualizer.api.attention_api import Attention, stages_of
+from visualizer.attention.captured_numbers import captured_header
 from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.token_labels import readable_tokens
 from visualizer.brief_repr import shortened
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from visualizer.api.keyword_argument_types import Look
     from visualizer.attention.model_answers import LogitParts
     from visualizer.models.generation_with_cache import GeneratedText
+    from visualizer.models.kept_parts import KeptParts
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import OpenedModel
     from visualizer.models.run_from_attention_calls import LayerRun
@@ -113,6 +116,8 @@ class Model:
         *,
         chat: bool = False,
         image: str | Path | None = None,
+        layers: int | Iterable[int] | None = None,
+        stages: str | Iterable[str] | None = None,
     ) -> ModelAttention: ...
 
     @overload
@@ -123,6 +128,8 @@ class Model:
         *,
         chat: bool = False,
         image: None = None,
+        layers: int | Iterable[int] | None = None,
+        stages: str | Iterable[str] | None = None,
     ) -> tuple[ModelAttention, ...]: ...
 
     def attend(
@@ -132,6 +139,8 @@ class Model:
         *,
         chat: bool = False,
         image: str | Path | None = None,
+        layers: int | Iterable[int] | None = None,
+        stages: str | Iterable[str] | None = None,
     ) -> ModelAttention | tuple[ModelAttention, ...]:
         """Run the model on a text, or on an image, and return the attention of all its layers.
 
@@ -147,35 +156,43 @@ class Model:
         image : str or path, optional
             The file of an image, instead of a text. Its tokens are patches, named by their places
             from the top left: ``row 3, column 5``.
+        layers : int or iterable of int, optional
+            The numbers of the layers to keep, from 0; all by default.
+        stages : str or iterable of str, optional
+            The stages to keep, besides the weights; all by default. A number that is computed from
+            a stage that is not kept is not explained.
 
         Raises
         ------
         InputError
-            When there is nothing to read, or it is too long for the model or the memory.
+            When there is nothing to read, or it is too long for the model or the memory; when there
+            is no such layer or stage.
         """
+        kept = _kept(layers, stages)
         if image is not None:
             if text is not None or second is not None:
                 raise InputError("image", "A model reads an image or a text: give one of them.")
             if switch("chat", chat):
                 raise InputError("chat", "An image is no message: give a text with it.")
-            return ModelAttention(self.opened.attend_image(file_path("image", image)))
+            return ModelAttention(self.opened.attend_image(file_path("image", image), kept))
         if text is None:
             raise InputError("text", "There is nothing to read: give a text or an image.")
         if not isinstance(text, str):
-            return self._attend_each(text, second, is_chat=switch("chat", chat))
-        given = None if second is None else string("second", second)
-        runs = self.opened.attend(string("text", text), given, is_chat=switch("chat", chat))
+            return self._attend_each(text, second, kept, is_chat=switch("chat", chat))
+        given, is_chat = None if second is None else string("second", second), switch("chat", chat)
+        runs = self.opened.attend(string("text", text), given, is_chat=is_chat, kept=kept)
         return ModelAttention(runs)
 
     def _attend_each(
-        self, given: object, second: object, *, is_chat: bool
+        self, given: object, second: object, kept: KeptParts, *, is_chat: bool
     ) -> tuple[ModelAttention, ...]:
         from visualizer.models.several_texts import attend_each
 
         texts = [string("text", text) for text in several("text", "a text or a list", given)]
         if second is not None:
             raise InputError("second", "A second text belongs to one text: read the pairs apart.")
-        return tuple(map(ModelAttention, attend_each(self.opened, texts, is_chat=is_chat)))
+        runs = attend_each(self.opened, texts, is_chat=is_chat, kept=kept)
+        return tuple(map(ModelAttention, runs))
 
     def next_tokens(self, text: str, most: int = 10) -> list[tuple[str, float]]:
         """Return the likeliest tokens that follow a text, each with its probability.
@@ -391,6 +408,18 @@ class Model:
         return ablation_changes(self.opened, string("text", text)).changes
 
 
+def _kept(layers: int | Iterable[int] | None, stages: str | Iterable[str] | None) -> KeptParts:
+    from visualizer.models.kept_parts import KeptParts
+
+    if layers is None:
+        numbers = None
+    else:
+        is_one = isinstance(layers, Integral)
+        several_layers = [layers] if is_one else several("layers", "a list of layers", layers)
+        numbers = frozenset(whole_number("layers", layer) for layer in several_layers)
+    return KeptParts(numbers, None if stages is None else stages_of(stages))
+
+
 def _heads(heads: Iterable[tuple[int, int]]) -> list[LayerAndHead]:
     takes = "a list of (layer, head), such as [(5, 1)]"
     return [(layer, head) for layer, head in _numbers("heads", takes, ("layer", "head"), heads)]
@@ -473,7 +502,7 @@ def _token_lists(tokens: object) -> tuple[tuple[str, ...], ...]:
 
 
 def _attention_of(layers: LayerRun) -> Attention:
-    return Attention(Document().set("captured", layers.captured), ROOMY, layers.run)
+    return Attention(Document().set("captured", captured_header(layers.run)), ROOMY, layers.run)
 
 
 # No struct: see above.
@@ -501,15 +530,21 @@ class ModelAttention:
     def __getitem__(self, stage: str) -> np.ndarray:
         import numpy as np
 
-        rows: dict[int, np.ndarray] = {}
-        for each in self._of_one_part():
-            whole = _attention_of(each)[stage]
-            rows |= dict(
-                zip(each.group.layers, whole if each.run.trace.axes else whole[None], strict=True)
-            )
-        if len({row.shape for row in rows.values()}) > 1:
-            raise InputError("stage", "The layers differ in their sizes: use attention(layer).")
-        made = np.stack([rows[layer] for layer in sorted(rows)])
+        places = {
+            layer: (_attention_of(each), at if each.run.trace.axes else None)
+            for each in self._of_one_part()
+            for at, layer in enumerate(each.group.layers)
+        }
+        made = np.empty(0)
+        for row, layer in enumerate(sorted(places)):
+            attention, at = places[layer]
+            own = attention[stage] if at is None else attention[stage, at]
+            if not row:
+                made = np.empty((len(places), *own.shape), own.dtype)
+            elif own.shape != made.shape[1:]:
+                sentence = "The layers differ in their sizes: use attention(layer)."
+                raise InputError("stage", sentence)
+            made[row] = own
         made.flags.writeable = False
         return made
 

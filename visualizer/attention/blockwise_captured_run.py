@@ -14,6 +14,7 @@ from msgspec import Struct
 from visualizer.attention.blockwise_stages import MatrixBlocks
 from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor
 from visualizer.attention.captured_attention import (
+    SINKS,
     CapturedAttention,
     CapturedVectors,
     LayerMask,
@@ -22,7 +23,7 @@ from visualizer.attention.captured_attention import (
 )
 from visualizer.attention.model_layer_steps import ScoreCap, SinkSoftmax
 from visualizer.attention.run import Run
-from visualizer.attention.run_from_captured_attention import SINKS, WITH_SINKS
+from visualizer.attention.run_from_captured_attention import WITH_SINKS
 from visualizer.attention.spec import Dtype
 from visualizer.attention.stages import stages
 from visualizer.attention.tensors_in_file import is_in_file

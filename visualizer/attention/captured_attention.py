@@ -39,6 +39,8 @@ LONGEST_NAME = 28
 HALF = 13
 TO_WEIGHTS = ("scores", "scaled", "capped", "biased", "masked", "weights")
 """The stages from scores to weights, each of which reads the one before that is there."""
+SINKS = "sinks"
+"""The name of the logits of sinks among a trace's numbers."""
 _OF_OTHER_KEYS = {
     "queries": ("head", "query", "d_head"),
     "keys": ("head", "key", "d_head"),

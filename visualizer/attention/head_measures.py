@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.blockwise_tensor import BlockwiseTensor
     from visualizer.attention.spec import Texts
+    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
     from visualizer.progress_callback import Progress
 
 # Rows of a matrix per step, and cells of the heads that are measured together: they bound the
@@ -147,6 +148,27 @@ def first_query(sides: tuple[int, int], texts: Texts | None) -> int | None:
     if texts is None:
         return 0 if queries == keys else None
     return keys - queries if texts and queries <= keys else None
+
+
+def measure_each(
+    held: CachedTensor, values: CachedTensor | None, lengths: tuple[int, ...], texts: Texts
+) -> HeadMeasures:
+    """Measure every head as `measure`, of a tensor of which layers may be computed when read."""
+    if not (held.is_computed and len(held.shape) > 3):
+        vectors = None if values is None else values.tensor.detach()
+        return measure(held.tensor.detach(), lengths, texts, vectors)
+    layers = held.by_layer()
+    vectors_by_layer = [None] * len(layers) if values is None else values.by_layer()
+    each = [
+        measure_each(own, vectors, lengths, texts)
+        for own, vectors in zip(layers, vectors_by_layer, strict=True)
+    ]
+    found = HeadMeasures(
+        *(np.stack([getattr(one, name) for one in each]) for name in HeadMeasures.__struct_fields__)
+    )
+    for name in HeadMeasures.__struct_fields__:
+        getattr(found, name).flags.writeable = False
+    return found
 
 
 def measure_by_bands(

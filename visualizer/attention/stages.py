@@ -163,6 +163,21 @@ class Stage(Struct, frozen=True):
         return any(name in MASKED_SCORES for name in self.reads)
 
 
+def given_row(row: Stage) -> Stage:
+    """Return the row of a stage whose numbers are known, and not how they are computed."""
+    return replace(
+        row,
+        symbol="given",
+        operation=Operation.CAPTURED,
+        reads=(),
+        fields=(),
+        parameters=(),
+        when=lambda _: True,
+        step=None,
+        by_layer=(),
+    )
+
+
 def _positioned(spec: AttentionSpec) -> bool:
     return spec.position is not Position.NONE
 

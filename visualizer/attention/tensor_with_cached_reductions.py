@@ -48,6 +48,8 @@ class CachedTensor:
 
     is_held = True
     """Whether `tensor` has its numbers."""
+    is_computed = False
+    """Whether `tensor` is computed each time it is read, so that it takes no memory of its own."""
     is_blockwise = False
     """Whether it is computed where it is read, and what is drawn may be known in part."""
     version = 0
@@ -166,12 +168,12 @@ class CachedTensor:
 
     def limits(self) -> tuple[float, float]:
         """Return the smallest and largest finite number; zeros where none is finite."""
-        limits: tuple[float, float] = self.keep("limits", lambda _: self._limits())
+        limits: tuple[float, float] = self.keep_result("limits", self._limits)
         return limits
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
         """Read the largest finite absolute value of each row, [..., row]."""
-        return readable(self.keep("row ends", lambda _: _row_ends(self._row_limits()))[index])
+        return readable(self.keep_result("row ends", lambda: _row_ends(self.row_limits()))[index])
 
     def row_lengths(self) -> Tensor:
         """Return the length of each row as a vector, [..., row]."""
@@ -179,12 +181,17 @@ class CachedTensor:
         return lengths
 
     def _limits(self) -> tuple[float, float]:
-        *_, low, high = self._row_limits()
+        *_, low, high = self.row_limits()
         return (low, high) if low <= high else (0.0, 0.0)
 
-    def _row_limits(self) -> RowLimits:
-        limits: RowLimits = self.keep("row limits", _row_limits)
+    def row_limits(self) -> RowLimits:
+        """Return the finite limits of each row and of all; ∞ and −∞ where none is finite."""
+        limits: RowLimits = self.keep("row limits", row_limits)
         return limits
+
+    def by_layer(self) -> tuple[CachedTensor, ...]:
+        """Return each layer of a tensor [layer, …, row, column] by itself."""
+        return tuple(map(CachedTensor, self.tensor))
 
     def farthest(self, index: Index = ()) -> tuple[int, ...]:
         """Return the index of the finite number farthest from 0 within a part of the tensor."""
@@ -327,7 +334,7 @@ def _farthest_at(tensor: Tensor) -> tuple[int, ...]:
     return tuple(reversed(place))
 
 
-def _row_limits(tensor: Tensor) -> RowLimits:
+def row_limits(tensor: Tensor) -> RowLimits:
     """Return the finite limits; ∞ and −∞ where none is finite."""
     lows, highs = tensor.amin(-1), tensor.amax(-1)
     low, high = float(lows.amin()), float(highs.amax())

@@ -6,7 +6,7 @@ tensors.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import product
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,13 +18,14 @@ from visualizer.attention.head_measures import (
     HeadMeasures,
     first_query,
     keys_read,
-    measure,
     measure_by_bands,
+    measure_each,
     measure_uniform,
     measure_uniform_in_ranges,
 )
 from visualizer.attention.masks import FORBIDDING, Masking, allowed_cells, key_ranges
-from visualizer.attention.stages import Operation, Stage, is_hatched, shape, stages
+from visualizer.attention.model_layer_steps import ResidualStream
+from visualizer.attention.stages import Operation, Stage, given_row, is_hatched, shape, stages
 from visualizer.attention.tensor_with_cached_reductions import (
     CachedTensor,
     Index,
@@ -36,7 +37,7 @@ from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.progress_callback import no_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 
     from torch import Tensor
 
@@ -156,6 +157,21 @@ class Trace:
         return Trace(
             *self._parts({name: one.with_own_pictures() for name, one in self._held.items()})
         )
+
+    def of_stages(self, names: Collection[str]) -> Trace:
+        """Return a trace of some stages, and of the attention.
+
+        A stage that reads one that is left out is given: how it is computed cannot be shown.
+        """
+        kept = {*names, self.attention}
+        rows = tuple(
+            row if {*row.reads, *_reads_of_layer_before(row)} <= kept else given_row(row)
+            for row in self.stages
+            if row.name in kept
+        )
+        held = {row.name: self._held[row.name] for row in rows}
+        spec, _, parameters, _, recomputed, *others = self._parts(self._held)
+        return Trace(spec, rows, parameters, held, recomputed & held.keys(), *others)
 
     def __contains__(self, stage: str) -> bool:
         return stage in self._held
@@ -278,11 +294,12 @@ class Trace:
     @property
     def bytes(self) -> int:
         """Bytes of all stages, each storage counted once."""
+        apart = [one for one in self._held.values() if one.is_blockwise or one.is_computed]
         # What is on another machine has no storage here, unless it is a matrix that blocks make.
-        whole = [held for held in self._held.values() if not held.is_blockwise and held.is_held]
+        whole = [one for one in self._held.values() if one not in apart and one.is_held]
         storages = [held.tensor.untyped_storage() for held in whole]
         held = sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
-        return held + sum(each.bytes for each in self._held.values() if each.is_blockwise)
+        return held + sum(each.bytes for each in apart)
 
     @property
     def bytes_in_file(self) -> int:
@@ -428,8 +445,7 @@ class Trace:
                 blocks = cast("BlockwiseTensor", held)
                 norms = None if values is None else values.row_lengths()
                 return measure_by_bands(blocks, lengths, texts, norms, progress)
-            vectors = None if values is None else values.tensor.detach()
-            return measure(held.tensor.detach(), lengths, texts, vectors)
+            return measure_each(held, values, lengths, texts)
 
         measures: HeadMeasures = kept_with(values, held, self._measures_key(texts), made)
         return measures
@@ -474,8 +490,9 @@ class Trace:
         def made() -> HeadMeasures:
             norms = self._lengths_of_values(text)
             if masking is None:
-                whole = held.tensor.detach()
-                return measure_uniform(keys_read(whole), self.tokens, words, norms, first)
+                layers = held.by_layer() if self.axes == ("layer",) else (held,)
+                read = reduce(np.logical_or, (keys_read(one.tensor.detach()) for one in layers))
+                return measure_uniform(read, self.tokens, words, norms, first)
             real = masking.lengths[text] if masking.lengths else self.tokens
             is_square = self.sides[0] == self.sides[1]
             ranges = key_ranges(masking, self.tokens, text)
@@ -502,6 +519,10 @@ class Trace:
             actual = self.shape(stage.name)
             if actual != expected:
                 raise AssertionError(f"{stage.name} has shape {actual} and not {expected}")
+
+
+def _reads_of_layer_before(row: Stage) -> tuple[str, ...]:
+    return ("result",) if isinstance(row.step, ResidualStream) else ()
 
 
 def _trace_by_blocks(spec: AttentionSpec, rows: tuple[Stage, ...] | None, *parts: Any) -> Trace:

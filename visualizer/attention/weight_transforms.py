@@ -39,5 +39,9 @@ def without_first(weights: Tensor) -> Tensor:
 
 def times_value(weights: Tensor, values: Tensor) -> Tensor:
     """Multiply each weight by the norm of its key's value vector, [..., query, key]."""
-    lengths: Tensor = values.norm(dim=-1)  # head key
+    return times_lengths(weights, values.norm(dim=-1))
+
+
+def times_lengths(weights: Tensor, lengths: Tensor) -> Tensor:
+    """Multiply each weight by the norm of its key's value vector, given as [..., key]."""
     return weights * lengths.unsqueeze(-2)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from visualizer.attention.captured_numbers import captured_header
 from visualizer.attention.spec import Device, Dtype
 from visualizer.cli import option_types
 from visualizer.cli.document_and_figure_settings_from_options import (
@@ -301,7 +302,7 @@ def _jobs(
     view = replace(ROOMY, layer=at)
     view = with_parsed_stages_and_heads(each.run, view, options.stages, options.heads_shown)
     view = replace(view, colouring=colours_of(options, view.colouring))
-    document = Document().set("captured", each.captured)
+    document = Document().set("captured", captured_header(each.run))
     snapshot = Snapshot(document, view, each.run)
     jobs = []
     for path in options.export:

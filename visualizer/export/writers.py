@@ -88,7 +88,7 @@ def _markdown(
 def _json(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
-    document = document_bytes(snapshot.document, snapshot.view)
+    document = document_bytes(snapshot.whole_document, snapshot.view)
     json_writer.write_json(snapshot.run, __version__, file, progress, document)
 
 
@@ -101,7 +101,7 @@ def _safetensors(
 def _document(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
-    write_document(file, snapshot.document, snapshot.view)
+    write_document(file, snapshot.whole_document, snapshot.view)
 
 
 PRINTED: dict[str, PageWrite] = {".png": write_png, ".svg": write_svg, ".pdf": write_pdf}

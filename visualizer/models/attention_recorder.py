@@ -12,7 +12,7 @@ Two ways, and which one was taken is told with each call:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from enum import StrEnum
@@ -25,19 +25,22 @@ from msgspec.structs import replace
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from visualizer.attention.captured_layers import WeightSample
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
 from visualizer.models.model_ranks import ONE
 from visualizer.optional_packages import require_package
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from torch import Tensor
 
     from visualizer.models.model_ranks import ModelRanks
 
 Given = TypeVar("Given")
+SAMPLED_CELLS = 2**18
+"""About so many cells of a layer's weights are compared with those that its scores give."""
 EAGER = "eager"
 """The attention implementation of transformers that computes every weight."""
 _SOFTMAX = frozenset({
@@ -85,7 +88,8 @@ class AttentionCall(Struct, frozen=True, eq=False):
     module : str
         The path of the attention module within its model: ``model.layers.3.self_attn``.
     weights : Tensor
-        The model's own, [batch, head, query, key].
+        The model's own, [batch, head, query, key]; without numbers (on the device ``meta``) where
+        they are computed again, so that `read_weights` is the way to read them.
     queries, keys, values : Tensor or None
         As they met: after rotary positions and norms, [batch, head, token, d_head]. Keys and
         values may have fewer heads, each read by several heads of the queries. None where the
@@ -100,6 +104,11 @@ class AttentionCall(Struct, frozen=True, eq=False):
         What the heads hand on, edited, [batch, query, head, d_value]; None as the queries are.
     cuts : mapping
         By head, the edges that were masked beside the model's own mask.
+    compute_again : callable or None
+        Returns the weights, by the model's own function of the same arguments; None where they are
+        held.
+    sample : WeightSample or None
+        What is known of weights that are computed again.
     is_continuation : bool
         Whether its queries are the last tokens of its keys, of which the earlier ones were cached.
     """
@@ -115,9 +124,15 @@ class AttentionCall(Struct, frozen=True, eq=False):
     arguments: dict[str, Any] = {}
     context: Tensor | None = None
     cuts: Mapping[int, HeadCut] = {}
+    compute_again: Callable[[], Tensor] | None = None
+    sample: WeightSample | None = None
     is_continuation: bool = False
 
     __repr__ = brief_repr
+
+    def read_weights(self) -> Tensor:
+        """Return the weights, [batch, head, query, key], which may have to be computed again."""
+        return self.compute_again() if self.compute_again else self.weights
 
     def of_text(self, text: int) -> AttentionCall:
         """Return the part of one text of the batch."""
@@ -173,12 +188,20 @@ class _Recording:
         cuts: EdgeCuts,
         ranks: ModelRanks,
         keeper: CallKeeper | None,
+        *,
+        holds_weights: bool,
     ) -> None:
         self.edits, self.cuts, self.ranks = edits, cuts, ranks
+        self.holds_weights = holds_weights
         self.names = {module: name for name, module in model.named_modules()}
         self.is_in_call = False
         self._keeper = keeper
         self._within: list[nn.Module] = []
+
+    @property
+    def keeps(self) -> bool:
+        """Whether calls are kept, and not only edited."""
+        return self._keeper is not None
 
     @property
     def is_current(self) -> bool:
@@ -233,6 +256,7 @@ def record_attention(
     *,
     keeps: bool = True,
     watches: bool = True,
+    holds_weights: bool = True,
     ranks: ModelRanks = ONE,
 ) -> Iterator[list[AttentionCall]]:
     """Record every call of attention of a transformers model within the context.
@@ -253,6 +277,9 @@ def record_attention(
     watches : bool
         Whether softmax is watched, too, which slows each operation down. A model that was met by
         its interface needs it no more.
+    holds_weights : bool
+        Whether weights are kept, and not computed again where they are read. The model must stay
+        as it is for the latter: in evaluation mode, with its weights in memory.
     ranks : ModelRanks
         The processes that the model is spread over: a call has the heads that are here, while edits
         and cuts name those of the whole model.
@@ -270,7 +297,8 @@ def record_attention(
     """
     last = LastPass()
     keeper = last if keeps else None
-    with record_calls(model, keeper, edits, cuts, watches=watches, ranks=ranks):
+    how = {"watches": watches, "holds_weights": holds_weights}
+    with record_calls(model, keeper, edits, cuts, ranks=ranks, **how):
         yield last.calls
 
 
@@ -282,6 +310,7 @@ def record_calls(
     cuts: EdgeCuts | None = None,
     *,
     watches: bool = True,
+    holds_weights: bool = True,
     ranks: ModelRanks = ONE,
 ) -> Iterator[None]:
     """Hand every call of attention of a model to a keeper; otherwise as `record_attention`."""
@@ -292,7 +321,9 @@ def record_calls(
         sentence = "This is no model of transformers (no PreTrainedModel), so it is not recorded."
         raise InputError("model", sentence)
     _watch_interface()
-    recording = _Recording(model, edits or {}, cuts or {}, ranks, keeper)
+    recording = _Recording(
+        model, edits or {}, cuts or {}, ranks, keeper, holds_weights=holds_weights
+    )
     before = [(config, config._attn_implementation) for config in configs_of(model)]
     modules = recording.names if watches else (model,)
     hooks = [
@@ -377,12 +408,26 @@ def _attend(
         output = output.clone()  # batch query head d_head
         for head, edit in edits.items():
             output[:, :, head] = edited(output[:, :, head], edit)
+    if not recording.keeps:
+        return output, weights
     scaling = arguments.get("scaling")
+    held = weights.detach()
+    again: Callable[[], Tensor] | None = None
+    sample: WeightSample | None = None
+    if not recording.holds_weights:
+
+        def again() -> Tensor:
+            own = _with_cuts(attention_mask, cuts, query, key) if cuts else attention_mask
+            with torch.no_grad():
+                return eager(module, query, key, value, own, **arguments)[1].detach()
+
+        sample = WeightSample.of(held[0], SAMPLED_CELLS)
+        held = held.to("meta")
     recording.keep(
         AttentionCall(
             name,
             RecordingMethod.INTERFACE,
-            weights.detach(),
+            held,
             query.detach(),
             key.detach(),
             value.detach(),
@@ -391,6 +436,8 @@ def _attend(
             {name: given for name, given in arguments.items() if given is not None},
             output.detach(),
             recording.cuts.get(name, {}) if cuts else {},
+            again,
+            sample,
         )
     )
     return output, weights

@@ -135,7 +135,7 @@ def own_context(at: LayerPass) -> Tensor:
     values = at.call.values
     assert values is not None
     each = values[0].repeat_interleave(at.call.weights.shape[1] // values.shape[1], 0)
-    return at.call.weights[0].to(each.dtype) @ each
+    return at.call.read_weights()[0].to(each.dtype) @ each
 
 
 def kept_by_sinks(at: LayerPass) -> Tensor:
@@ -150,7 +150,9 @@ def kept_by_sinks(at: LayerPass) -> Tensor:
     scores = call.queries[0].double() @ keys.double().transpose(-1, -2) * call.scaling
     if call.mask is not None and call.mask.is_floating_point():
         scores = scores + call.mask[0].double()
-    scores = scores.masked_fill(call.weights[0] == 0, -torch.inf)  # masked, or an edge that is cut
+    scores = scores.masked_fill(
+        call.read_weights()[0] == 0, -torch.inf
+    )  # masked, or an edge that is cut
     sinks: Tensor = call.arguments["s_aux"].detach().flatten().double()
     kept = (scores.logsumexp(-1) - sinks[:, None]).sigmoid()
     return kept.to(call.queries.dtype)

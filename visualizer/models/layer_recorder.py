@@ -11,7 +11,7 @@ from msgspec import Struct
 from torch import nn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from torch import Tensor
 
@@ -43,11 +43,58 @@ class ModulePass(Struct, frozen=True, eq=False):
 NOTHING_PASSED: dict[str, ModulePass] = {}
 
 
+class LayerInput(Struct, frozen=True, eq=False):
+    """The arguments that a layer was called with."""
+
+    given: tuple[Any, ...]
+    named: dict[str, Any]
+
+
 @contextmanager
-def record_layers(model: nn.Module) -> Iterator[dict[str, ModulePass]]:
+def record_layer_inputs(
+    model: nn.Module, layers: Collection[str]
+) -> Iterator[tuple[dict[str, ModulePass], dict[str, LayerInput]]]:
+    """Keep the arguments of some layers, by their paths, and the sizes of what passes through.
+
+    Yields
+    ------
+    dict of ModulePass and dict of LayerInput
+        As `record_layers` keeps it, with vectors that have sizes and no numbers (on the device
+        ``meta``); and the arguments, as they are and not copied.
+    """
+    inputs: dict[str, LayerInput] = {}
+
+    def keep(name: str, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        inputs[name] = LayerInput(given, named)
+
+    hooks = [
+        model.get_submodule(name).register_forward_pre_hook(
+            lambda _, given, named, name=name: keep(name, given, named), with_kwargs=True
+        )
+        for name in layers
+    ]
+    try:
+        with record_layers(model, sizes_only=True) as passed:
+            yield passed, inputs
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
+def record_layers(
+    model: nn.Module, within: str = "", *, sizes_only: bool = False
+) -> Iterator[dict[str, ModulePass]]:
     """Keep what passes through the tables of tokens and the modules of the layers, by their paths.
 
     Tensors are kept as they are, and not copied. Of modules that run several times none is kept.
+
+    Parameters
+    ----------
+    within : str
+        How the paths begin of the modules that are recorded.
+    sizes_only : bool
+        Whether of vectors the sizes are kept, and not the numbers.
     """
     passed: dict[str, ModulePass] = {}
     met: set[str] = set()
@@ -61,7 +108,8 @@ def record_layers(model: nn.Module) -> Iterator[dict[str, ModulePass]]:
         first = result[0] if isinstance(result, tuple) and result else result
         if isinstance(given, torch.Tensor) and isinstance(first, torch.Tensor):
             every = (*inputs, *named.values())
-            passed[name] = ModulePass(given, first, _rotation(every), _routing(every))
+            both = (_sizes(given), _sizes(first)) if sizes_only else (given, first)
+            passed[name] = ModulePass(*both, _rotation(every), _routing(every))
 
     hooks = [
         module.register_forward_hook(
@@ -69,13 +117,18 @@ def record_layers(model: nn.Module) -> Iterator[dict[str, ModulePass]]:
             with_kwargs=True,
         )
         for name, module in model.named_modules()
-        if isinstance(module, nn.Embedding) or _IN_LAYER.match(name) or not [*module.children()]
+        if name.startswith(within)
+        and (isinstance(module, nn.Embedding) or _IN_LAYER.match(name) or not [*module.children()])
     ]
     try:
         yield passed
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _sizes(numbers: Tensor) -> Tensor:
+    return numbers.to("meta") if numbers.is_floating_point() else numbers
 
 
 def _routing(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:

@@ -132,12 +132,15 @@ class KnownLayers(Struct, frozen=True, eq=False):
         What they are computed with, by its name in the model.
     experts : dict
         Those that tokens are routed to, by their path.
+    paths : tuple of str
+        The module of each layer.
     """
 
     steps: dict[str, StepOfStage]
     sources: tuple[dict[str, NumbersOf], ...]
     weights: dict[str, Tensor]
     experts: dict[str, RoutedExperts]
+    paths: tuple[str, ...]
 
 
 class ModelLayers(Struct, frozen=True, eq=False):
@@ -151,8 +154,8 @@ class ModelLayers(Struct, frozen=True, eq=False):
         What they are computed with, by its name in the model, and the angles of rotary positions.
     """
 
-    steps: dict[str, StepOfStage]
     tensors: dict[str, Tensor]
+    steps: dict[str, StepOfStage]
     weights: dict[str, Tensor]
 
 
@@ -194,7 +197,7 @@ def known_layers(
             weights |= {f"{path}.{name}": each for name, each in named.items()}
     sources = tuple({name: one.found.sources[name] for name in names} for one in found)
     experts = {path: each for one in found for path, each in one.found.experts.items()}
-    return KnownLayers(steps, sources, weights, experts)
+    return KnownLayers(steps, sources, weights, experts, tuple(one.path for one in found))
 
 
 def _read_layer(model: nn.Module, call: AttentionCall, passed: Mapping[str, ModulePass]) -> _Layer:
@@ -232,6 +235,21 @@ def layers_of_text(
         When the model has computed something else for this text.
     """
     tensors = _numbers_of_text(known, [LayerPass(call, passed) for call in calls])
+    return ModelLayers(tensors, *steps_of_text(known, calls, layers, passed, edits))
+
+
+def steps_of_text(
+    known: KnownLayers,
+    calls: Sequence[AttentionCall],
+    layers: Sequence[int],
+    passed: Mapping[str, ModulePass],
+    edits: Mapping[tuple[int, int], float | Tensor] | None = None,
+) -> tuple[dict[str, StepOfStage], dict[str, Tensor]]:
+    """Return how the stages are computed, and what with, as `ModelLayers` has them.
+
+    Of what has passed, the numbers of tokens and of rotary positions are read, and of vectors the
+    sizes only. Parameters are as of `layers_of_text`.
+    """
     steps, weights = {**known.steps}, {**known.weights}
     stream = steps["residual"].step
     if isinstance(stream, ResidualStream) and stream.embedded:
@@ -265,25 +283,35 @@ def layers_of_text(
     if any(isinstance(each.step, LateSink) for each in steps.values()):
         weights[KEPT] = torch.stack([kept_by_sinks(LayerPass(call, passed)) for call in calls])
     weights |= _experts_of_text(known, len(calls), passed)
-    return ModelLayers(steps, tensors, weights)
+    return steps, weights
 
 
 def _numbers_of_text(known: KnownLayers, passes: list[LayerPass]) -> dict[str, Tensor]:
     """Find the numbers of all stages; raises OtherStepsError where some are not as they were."""
-    tokens = len(passes[0].call.weights[0, 0])
+    each = [numbers_of_layer(known, place, one) for place, one in enumerate(passes)]
     try:
-        for one, sources in zip(passes, known.sources, strict=True):
-            for name, numbers_of in sources.items():
-                one.tensors[name] = numbers_of(one)
-        tensors = {
-            name: torch.stack([one.tensors[name] for one in passes]).cpu().contiguous()
-            for name in known.steps
-        }
+        return {name: torch.stack([own[name] for own in each]) for name in known.steps}
+    except RuntimeError as error:
+        raise OtherStepsError from error  # of other sizes
+
+
+def numbers_of_layer(known: KnownLayers, place: int, one: LayerPass) -> dict[str, Tensor]:
+    """Find the numbers of the stages of one layer, by its place among those that are known.
+
+    Raises
+    ------
+    OtherStepsError
+        When the model has computed something else for this text.
+    """
+    try:
+        for name, numbers_of in known.sources[place].items():
+            one.tensors[name] = numbers_of(one)
+        found = {name: one.tensors[name].cpu().contiguous() for name in known.steps}
     except (AssertionError, IndexError, KeyError, RuntimeError, TypeError) as error:
         raise OtherStepsError from error  # a module did not run, or was given other sizes
-    if any(numbers.shape[-2] != tokens for numbers in tensors.values()):
+    if any(numbers.shape[-2] != one.call.weights.shape[2] for numbers in found.values()):
         raise OtherStepsError
-    return tensors
+    return found
 
 
 def _experts_of_text(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import logging
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Mapping  # noqa: TC003 - msgspec reads the types of fields
+from contextlib import contextmanager, suppress
+from functools import partial, reduce
 from hashlib import sha256
 from inspect import signature
 from threading import RLock
@@ -16,6 +18,8 @@ from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.captured_attention import position_labels
+from visualizer.attention.captured_numbers import with_patches
+from visualizer.attention.model_layer_stages import AROUND
 from visualizer.attention.model_reading import SecondText
 from visualizer.attention.run import HELD_WHOLE, USABLE, gib
 from visualizer.attention.spec import Device, Dtype
@@ -43,8 +47,16 @@ from visualizer.models.disk_reading_estimate import (
     why_not_from_disk,
 )
 from visualizer.models.image_reading import image_tokens
+from visualizer.models.kept_parts import ALL_PARTS, KeptParts
 from visualizer.models.lab_model_files import is_lab_model
-from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
+from visualizer.models.layer_recorder import (
+    NOTHING_PASSED,
+    LayerInput,
+    ModulePass,
+    record_layer_inputs,
+    record_layers,
+)
+from visualizer.models.layer_step_recognition import OtherStepsError, known_layers
 from visualizer.models.layers_on_disk import (
     OTHER_LAYOUT,
     LayersOnDisk,
@@ -66,6 +78,7 @@ from visualizer.models.model_ranks import ONE, ModelRanks, Parallelism, SeveralR
 from visualizer.models.model_source import heads_in_words
 from visualizer.models.model_tokenizer import MOST_TOKENS, TokenizerBeingRead
 from visualizer.models.not_by_rule_error import NotByRuleError
+from visualizer.models.repeated_layers import widths_of, with_repeated_layers
 from visualizer.models.run_from_attention_calls import (
     LayerGroup,
     LayerRun,
@@ -85,7 +98,7 @@ from visualizer.optional_packages import require_package
 from visualizer.progress_callback import CancelledError, no_progress, progress_of_part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -102,6 +115,7 @@ if TYPE_CHECKING:
     from visualizer.models.long_text_recorder import LongTextCall
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.model_tokenizer import ModelTokenizer
+    from visualizer.models.repeated_layers import ModuleWidths, Recording
     from visualizer.models.run_with_layer_stages import LayerPlaces
     from visualizer.progress_callback import Progress
 
@@ -112,6 +126,10 @@ NO_ADAPTER = "no adapter"
 """A folder that a model's folder does not have, so that peft finds no adapter there."""
 NOTHING = "There is nothing to read yet. Type a word or a sentence."
 MOST_LAYER_BYTES = 2**29
+MAX_HELD_LAYER_BYTES = 2**25
+"""Stages around the attention that take more bytes are computed when they are read, if possible."""
+FIRST_TOKENS = 16
+"""With so many tokens of a text it is found out what layers compute."""
 MOST_PLAIN_BYTES = 2**28
 """Weights of the model without edits that take more than these bytes are not kept."""
 MOST_PLAIN = 3
@@ -154,6 +172,25 @@ class _LayerHeads(Struct, frozen=True):
     module: str
     heads: int
     is_editable: bool
+
+
+class _RecordedLayers(Struct, frozen=True, eq=False):
+    """What the stages around the attention of a text are made of.
+
+    Parameters
+    ----------
+    passed, inputs : mapping
+        As `record_layers` and `record_layer_inputs` keep them.
+    is_repeated : bool
+        Whether layers are run again where they are read, for which their inputs are kept.
+    notice : str
+        Why there are no such stages, as a sentence; empty where there are.
+    """
+
+    passed: Mapping[str, ModulePass] = NOTHING_PASSED
+    inputs: Mapping[str, LayerInput] = {}
+    is_repeated: bool = False
+    notice: str = ""
 
 
 class TextReading(Struct, frozen=True, eq=False):
@@ -262,6 +299,8 @@ class OpenedModel:
         """Whether a long text can be read chunk by chunk; None until one was read."""
         self._known: dict[LayerPlaces, KnownLayers | None] = {}
         """What is known of its layers, from texts that it has read."""
+        self._widths: dict[frozenset[int] | None, dict[LayerPlaces, ModuleWidths]] = {}
+        """The modules of layers that can be run again, by the layers that were asked for."""
         self._vector_bytes: int | None = None
         """What all layers here keep of a token of a long text; None until one was read."""
         self._plain: dict[tuple[str, str, bool], PlainReading] = {}
@@ -270,7 +309,12 @@ class OpenedModel:
         """Held while it runs: what hooks keep is of one run, whichever thread it is on."""
 
     def attend(
-        self, text: str, second: str | None = None, *, is_chat: bool = False
+        self,
+        text: str,
+        second: str | None = None,
+        *,
+        is_chat: bool = False,
+        kept: KeptParts = ALL_PARTS,
     ) -> tuple[LayerRun, ...]:
         """Run the model on a text and return the runs of its attention.
 
@@ -280,6 +324,8 @@ class OpenedModel:
             The second text of a pair; for an encoder–decoder model what its decoder begins with.
         is_chat : bool
             Whether the text is given as a user's message, by the tokenizer's chat template.
+        kept : KeptParts
+            The layers and stages that are kept.
 
         Returns
         -------
@@ -291,13 +337,13 @@ class OpenedModel:
         ------
         InputError
             When there is no text, or it is too long for the model or the memory; of ``chat``, when
-            it cannot be given as a message.
+            it cannot be given as a message; of ``layers`` and ``stages``, when there are no such.
         """
         inputs = self.inputs(text, second, is_chat=is_chat)
         attend = self._attend if self._is_held_whole(inputs[0]) else self._attend_to_long
-        return attend(inputs, {}, {})[0]
+        return kept.of_runs(attend(inputs, {}, {}, kept)[0])
 
-    def attend_image(self, path: Path) -> tuple[LayerRun, ...]:
+    def attend_image(self, path: Path, kept: KeptParts = ALL_PARTS) -> tuple[LayerRun, ...]:
         """Run the model on an image and return the runs of its attention, as `attend`.
 
         Its tokens are patches, named by their places: ``row 3, column 5``.
@@ -308,7 +354,7 @@ class OpenedModel:
             Of ``image``, when it cannot be read, or has too many patches for the memory; of
             ``model``, when it reads no images.
         """
-        return self.read_image(self.image(path)).runs
+        return kept.of_runs(self.read_image(self.image(path), kept=kept).runs)
 
     def image(self, path: Path, known: str = "") -> GivenImage:
         """Prepare an image file for the model.
@@ -336,7 +382,11 @@ class OpenedModel:
         return GivenImage({PIXELS: pixels}, found.names, found.patches, key)
 
     def read_image(
-        self, image: GivenImage, edits: Edits | None = None, cuts: Cuts | None = None
+        self,
+        image: GivenImage,
+        edits: Edits | None = None,
+        cuts: Cuts | None = None,
+        kept: KeptParts = ALL_PARTS,
     ) -> TextReading:
         """Run the model on an image once, with heads edited and edges cut as in `read`.
 
@@ -345,7 +395,7 @@ class OpenedModel:
         InputError
             Of ``image``, when the model cannot read it; of ``heads`` and ``cuts`` as in `read`.
         """
-        runs, _ = self._attend((image.given, image.names, ()), edits or {}, cuts or {})
+        runs, _ = self._attend((image.given, image.names, ()), edits or {}, cuts or {}, kept)
         runs = tuple(_with_patches(each, image) for each in runs)
         if not (edits or cuts):
             return TextReading(runs, None, None)
@@ -450,51 +500,129 @@ class OpenedModel:
         inputs: tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]],
         edits: Edits,
         cuts: Cuts,
+        kept: KeptParts = ALL_PARTS,
+        *,
+        repeats: bool = True,
     ) -> tuple[tuple[LayerRun, ...], Any]:
+        """Read a text or an image; parameters are as of `_recorded_layers`."""
         given, tokens, key_tokens = inputs
         if PIXELS not in given:  # the memory for an image's patches is checked before
             self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         only = {} if self.why_no_next_token else self._last_only()
-        with torch.inference_mode():
+        is_here = self.ranks.count == 1 and self.on_disk is None
+        with torch.inference_mode(), self.lock:
             by_module = self.edits_by_module(given, edits)
             cut_by_module = self._cuts_by_module(given, cuts, len(tokens))
-            needed = self._bytes_of_layers(len(tokens))
-            room = attention_device.free_bytes(Device.CPU) / SHARE_OF_FREE
-            is_whole = self.ranks.count == 1 and self.on_disk is None
-            is_small = needed <= min(MOST_LAYER_BYTES, room) and is_whole
-            layers = record_layers(self.model) if is_small else nullcontext(NOTHING_PASSED)
-            with self.lock, layers as passed, self.recorded(by_module, cut_by_module) as calls:
-                result = self._run_on({**given, **only}, calls, is_plain=not (edits or cuts))
+            around = self._recorded_layers(given, len(tokens), kept, repeats=repeats)
+            recording = self.recorded(by_module, cut_by_module, holds_weights=not is_here)
+            with around as seen, recording as calls:
+                more = without_cache(self.model) if seen.is_repeated else {}
+                is_plain = not (edits or cuts)
+                result = self._run_on({**given, **only, **more}, calls, is_plain=is_plain)
         self._layers = self._layers or _layers_of(calls)
-        groups = groups_of(calls)
+        groups = groups_of(kept.of_calls(calls))
         if not groups:
             sentence = f"{self.folder.name} computes no attention that could be read."
             raise InputError("model", sentence)
         where = attention_device.describe(self.device)
         begins_twice = self._begins_twice(given)
         name, runs = self.folder.name, []
+        again = partial(self.recorded, by_module, cut_by_module)
         for group in groups:
             labels = _labels(group, tokens, key_tokens)
             found = run_of(group, name, *labels, where)
-            if passed and not group.is_cross:
-                with self.lock:  # it runs modules, as of experts
-                    found = with_layers(found, self.model, passed, edits, self._known)
-            if self.ranks.count > 1:
-                found = found.with_notice(NOT_GATHERED)
-            elif self.on_disk:
-                found = found.with_notice(NOT_FROM_DISK)
-            elif not is_small:
-                found = found.with_notice(LEFT_OUT.format(size=format_size(needed)))
-            if begins_twice:
-                found = found.with_notice(begins_twice)
-            runs.append(self._with_notices(found))
+            if seen.passed and not group.is_cross:
+                try:
+                    found = self._with_layers(found, seen, edits, again)
+                except OtherStepsError:  # of a text that is not read as a few tokens are
+                    return self._attend(inputs, edits, cuts, kept, repeats=False)
+            notices = filter(None, (seen.notice, begins_twice, *self.folder.notices))
+            runs.append(reduce(LayerRun.with_notice, notices, found))
         return tuple(runs), result
 
-    def _with_notices(self, found: LayerRun) -> LayerRun:
-        """Add the sentences on what of its folder is not used."""
-        for notice in self.folder.notices:
-            found = found.with_notice(notice)
-        return found
+    @contextmanager
+    def _recorded_layers(
+        self, given: Mapping[str, Any], tokens: int, kept: KeptParts, *, repeats: bool
+    ) -> Iterator[_RecordedLayers]:
+        """Record what the stages around the attention are made of.
+
+        Parameters
+        ----------
+        kept : KeptParts
+            What is kept; without any of these stages nothing is recorded.
+        repeats : bool
+            Whether, where these are large, layers may be run again when one is read.
+        """
+        if kept.stages is not None and AROUND.isdisjoint(kept.stages):
+            yield _RecordedLayers()
+        elif self.ranks.count > 1 or self.on_disk:
+            yield _RecordedLayers(notice=NOT_FROM_DISK if self.on_disk else NOT_GATHERED)
+        else:
+            with self._recorded_here(given, tokens, kept, repeats=repeats) as seen:
+                yield seen
+
+    @contextmanager
+    def _recorded_here(
+        self, given: Mapping[str, Any], tokens: int, kept: KeptParts, *, repeats: bool
+    ) -> Iterator[_RecordedLayers]:
+        needed = self._bytes_of_layers(tokens)
+        room = attention_device.free_bytes(Device.CPU) / SHARE_OF_FREE
+        is_large = needed > MAX_HELD_LAYER_BYTES
+        layers = self._layers_to_repeat(given, kept) if repeats and is_large else None
+        if layers is not None:
+            with record_layer_inputs(self.model, layers) as (passed, inputs):
+                yield _RecordedLayers(passed, inputs, is_repeated=True)
+        elif needed <= min(MOST_LAYER_BYTES, room):
+            with record_layers(self.model) as passed:
+                yield _RecordedLayers(passed)
+        else:
+            yield _RecordedLayers(notice=LEFT_OUT.format(size=format_size(needed)))
+
+    def _layers_to_repeat(
+        self, given: Mapping[str, Any], kept: KeptParts
+    ) -> tuple[str, ...] | None:
+        """Return the paths of layers that can be run again; None where they cannot.
+
+        What they compute is found out with the first tokens of the first text that is large.
+        """
+        if PIXELS in given or self.has_decoder:
+            return None
+        widths = self._widths.get(kept.layers)
+        if widths is None:
+            few = {name: tensor[:, :FIRST_TOKENS] for name, tensor in given.items()}
+            with record_layers(self.model) as passed, self.recorded() as calls:
+                self.run({**few, **without_cache(self.model)})
+            widths = {}
+            for group in groups_of(kept.of_calls(calls)):
+                key = (group.name, group.layers)
+                if key not in self._known:
+                    found = known_layers(self.model, group.calls, group.layers, passed)
+                    self._known[key] = found
+                if (known := self._known[key]) is not None:
+                    widths[key] = widths_of(known.paths, passed)
+            self._widths[kept.layers] = widths
+        known_here = [known for key in widths if (known := self._known[key]) is not None]
+        if any(known.experts for known in known_here):  # which are others for each text
+            return None
+        return tuple(path for known in known_here for path in known.paths)
+
+    def _with_layers(
+        self, found: LayerRun, seen: _RecordedLayers, edits: Edits, recording: Recording
+    ) -> LayerRun:
+        """Add the stages around the attention of a run, as far as they are known."""
+        if not seen.is_repeated:
+            with self.lock:  # it runs modules, as of experts
+                return with_layers(found, self.model, seen.passed, edits, self._known)
+        key = (found.group.name, found.group.layers)
+        known = self._known.get(key)
+        if known is None:
+            return found
+        widths = widths_of(known.paths, seen.passed)
+        if not any(each.get(key) == widths for each in self._widths.values()):
+            raise OtherStepsError
+        return with_repeated_layers(
+            found, self.model, known, seen.passed, seen.inputs, edits, recording
+        )
 
     def _run_on(
         self, given: Mapping[str, Any], calls: list[AttentionCall], *, is_plain: bool
@@ -539,6 +667,7 @@ class OpenedModel:
         inputs: tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]],
         edits: Edits,
         cuts: Cuts,
+        kept: KeptParts = ALL_PARTS,
     ) -> tuple[tuple[LayerRun, ...], Any]:
         """Read a long text as `_attend` does, but without any matrix of queries and keys."""
         given, tokens, _ = inputs
@@ -549,25 +678,26 @@ class OpenedModel:
             if not calls:
                 raise NotByRuleError(COMPUTES_ITSELF)
         except NotByRuleError as refused:
-            return self._attend_whole(inputs, edits, cuts, refused)
+            return self._attend_whole(inputs, edits, cuts, kept, refused)
         where = attention_device.describe(self.device)
-        runs = runs_of_long_text(calls, self.folder.name, tokens, where)
+        runs = runs_of_long_text(kept.of_calls(calls), self.folder.name, tokens, where)
         said = [*filter(None, [self._begins_twice(given)]), ATTENTION_ALONE]
         if not (self._reads_in_chunks or self.why_no_next_token):
             said.append(ONE_PASS_FROM_DISK if self.on_disk else ONE_PASS)
-        found = (each.with_notice(" ".join(said)) for each in runs)
-        return tuple(map(self._with_notices, found)), result
+        notices = (" ".join(said), *self.folder.notices)
+        return tuple(reduce(LayerRun.with_notice, notices, each) for each in runs), result
 
     def _attend_whole(
         self,
         inputs: tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]],
         edits: Edits,
         cuts: Cuts,
+        kept: KeptParts,
         refused: NotByRuleError,
     ) -> tuple[tuple[LayerRun, ...], Any]:
         """Read a text with all weights, where those fit that cannot be made again."""
         try:
-            return self._attend(inputs, edits, cuts)
+            return self._attend(inputs, edits, cuts, kept)
         except InputError as error:
             if error.field != "text":
                 raise
@@ -805,14 +935,20 @@ class OpenedModel:
         cuts: EdgeCuts | None = None,
         *,
         keeps: bool = True,
+        holds_weights: bool = True,
     ) -> Iterator[list[AttentionCall]]:
         """Record attention of one run at a time, whichever thread it is on.
 
         Once it was met by its interface alone, softmax is not watched.
         """
-        watches = not self._is_by_interface
         recording = record_attention(
-            self.model, edits, cuts, keeps=keeps, watches=watches, ranks=self.ranks
+            self.model,
+            edits,
+            cuts,
+            keeps=keeps,
+            watches=not self._is_by_interface,
+            holds_weights=holds_weights,
+            ranks=self.ranks,
         )
         with self.lock, recording as calls:
             yield calls
@@ -1093,9 +1229,7 @@ def _with_patches(found: LayerRun, image: GivenImage) -> LayerRun:
     """Add the image to a run whose tokens are its patches."""
     if image.patches is None or found.run.texts != (image.names,) or not found.run.has_same_keys:
         return found
-    assert found.captured is not None
-    captured = replace(found.captured, patches=image.patches)
-    return replace(found, run=replace(found.run, captured=captured), captured=captured)
+    return replace(found, run=with_patches(found.run, image.patches))
 
 
 def _of_last(result: Any) -> torch.Tensor:
@@ -1111,7 +1245,7 @@ def _changes(runs: Sequence[LayerRun], plain: PlainReading) -> dict[int, np.ndar
         for layer, call in zip(each.group.layers, each.group.calls, strict=False):
             before = plain.weights.get(layer)
             if before is not None and before.shape == call.weights[0].shape:
-                apart = (call.weights[0].double() - before.double()).abs().sum(-1) / 2
+                apart = (call.read_weights()[0].double() - before.double()).abs().sum(-1) / 2
                 found[layer] = apart.mean(-1).cpu().numpy()
     return found
 

@@ -15,15 +15,17 @@ from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
+from visualizer.attention.captured_layers import WeightSample
+from visualizer.attention.captured_numbers import captured_numbers
 from visualizer.attention.run import USABLE, Run, gib
-from visualizer.attention.run_from_captured_attention import captured_run
-from visualizer.attention.spec import BooleanMatrix, Device, Mask
+from visualizer.attention.run_from_captured_attention import run_of_layers
+from visualizer.attention.spec import BooleanMatrix, Device, Dtype, Mask
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from torch import Tensor
 
@@ -101,17 +103,15 @@ class LayerGroup(Struct, frozen=True, eq=False):
 
 
 class LayerRun(Struct, frozen=True, eq=False):
-    """The run of a group of layers, and its weights as a document holds them.
-
-    Parameters
-    ----------
-    captured : CapturedAttention or None
-        None of a long text, of which no weights are held.
-    """
+    """The run of a group of layers."""
 
     group: LayerGroup
     run: Run
-    captured: CapturedAttention | None
+
+    @property
+    def captured(self) -> CapturedAttention | None:
+        """Its numbers as a document holds them; None of a long text, of which none are held."""
+        return captured_numbers(self.run)
 
     __repr__ = brief_repr
 
@@ -123,6 +123,10 @@ class LayerRun(Struct, frozen=True, eq=False):
         first = f"{layers[0] + 1}" + (f" to {layers[-1] + 1}" if len(layers) > 1 else "")
         each = first if are_all else ", ".join(str(layer + 1) for layer in layers)
         return f"Shown: {self.group.name}, layer{'s' * (len(layers) > 1)} {each}"
+
+    def of_stages(self, names: Collection[str]) -> LayerRun:
+        """Return the run with some stages only, and its attention."""
+        return replace(self, run=replace(self.run, trace=self.run.trace.of_stages(names)))
 
     def with_notice(self, sentence: str) -> LayerRun:
         """Add a notice about its numbers."""
@@ -261,8 +265,40 @@ def _sinks(call: AttentionCall) -> Tensor | None:
 
 def _are_rows_whole(call: AttentionCall) -> bool:
     """Whether the weights of each row sum to 1, so that no sink has a share of them."""
-    sums = call.weights.sum(-1)
+    sums = _sample_of(call).sums
     return bool(((sums - 1).abs() <= WHOLE_WITHIN)[sums != 0].all())
+
+
+def _sample_of(call: AttentionCall) -> WeightSample:
+    return call.sample or WeightSample.of(_plain(call.weights[0]))
+
+
+class _LayerOfCall:
+    """The numbers of one layer, as it was recorded."""
+
+    def __init__(self, call: AttentionCall, added: AddedToScores) -> None:
+        self._call, self._added = call, added
+
+    def release(self) -> None:
+        """Release what is not read any more: the sample that was compared, and the context."""
+        self._call = replace(self._call, sample=None, context=None)
+
+    def weights(self) -> Tensor:
+        return _plain(self._call.read_weights()[0])
+
+    def sample(self) -> WeightSample:
+        return _sample_of(self._call)
+
+    def vectors(self, name: str) -> Tensor:
+        part: Tensor = getattr(self._call, name)
+        return _plain(_repeated(part, self._call)[0])
+
+    def bias(self) -> Tensor | None:
+        return None if self._added.bias is None else _plain(self._added.bias)
+
+    def sinks(self) -> Tensor | None:
+        sinks = _sinks(self._call)
+        return None if sinks is None else _plain(sinks)
 
 
 def run_of(
@@ -276,22 +312,28 @@ def run_of(
 
     Its trace has the axis ``layer``. The weights are the model's own. Queries, keys and values are
     those that met; where scores of them give the model's weights, scaled, capped, biased and
-    masked as the model does it, these are stages, too, and the weights follow from them.
-
-    Raises
-    ------
-    InputError
-        Of ``text``, when the stages need more memory than is free.
+    masked as the model does it, these are stages, too, and the weights follow from them. What is
+    kept are queries, keys and values, and weights that cannot be computed again; stages are
+    computed where they are read.
     """
-    check_memory(len(group.layers), *group.calls[0].weights.shape[1:3])
-    weights = _stacked(call.weights for call in group.calls)
-    captured = CapturedAttention.of(
-        layers_in_words(group.layers, name), weights, tokens, key_tokens
+    one = group.calls[0].weights
+    is_double = one.dtype is torch.float64
+    captured = CapturedAttention(
+        layers_in_words(group.layers, name),
+        len(group.layers),
+        *one.shape[1:],
+        Dtype.FLOAT64 if is_double else Dtype.FLOAT32,
+        b"",
+        tokens,
+        key_tokens,
+        _vectors(group) if group.calls[0].method is RecordingMethod.INTERFACE else None,
     )
-    if group.calls[0].method is RecordingMethod.INTERFACE:
-        captured = replace(captured, vectors=_vectors(group))
-    run = captured_run(captured)
-    return LayerRun(group, replace(run, device=device or run.device), captured)
+    own = [_LayerOfCall(*each) for each in zip(group.calls, group.added, strict=True)]
+    run = run_of_layers(captured, own)
+    for each in own:
+        each.release()
+    group = replace(group, calls=tuple(replace(call, sample=None) for call in group.calls))
+    return LayerRun(group, replace(run, device=device or run.device))
 
 
 def layers_in_words(layers: tuple[int, ...], name: str) -> str:
@@ -302,10 +344,7 @@ def layers_in_words(layers: tuple[int, ...], name: str) -> str:
 
 
 def _vectors(group: LayerGroup) -> CapturedVectors:
-    queries, keys, values = (
-        _stacked(_repeated(getattr(call, name), call) for call in group.calls)
-        for name in ("queries", "keys", "values")
-    )
+    """Return how the scores of a group become its weights, without the numbers."""
     masks = tuple(each.mask for each in group.added)
     cut = _cut(group)
     if cut and all(each.mask is Mask.NONE for each in masks):
@@ -314,19 +353,18 @@ def _vectors(group: LayerGroup) -> CapturedVectors:
     is_one = all(other == masks[0] for other in masks[1:])
     mask = masks[0] if is_one else LayerMask()
     one = group.calls[0]
+    assert one.queries is not None
+    assert one.values is not None
     odd = _not_understood(one)
-    biases = [each.bias[None] for each in group.added if each.bias is not None]
-    if all(torch.equal(bias, biases[0]) for bias in biases[1:]):
-        biases = biases[:1]  # as T5 makes it once for all layers
-    sinks = [logits[None] for call in group.calls if (logits := _sinks(call)) is not None]
-    if all(_are_rows_whole(call) for call in group.calls):
-        sinks = []  # what they take is taken of the context vectors, after the softmax
+    has_bias = any(each.bias is not None for each in group.added)
+    # What sinks take of context vectors after the softmax is no part of it.
+    has_sinks = _sinks(one) is not None and not all(map(_are_rows_whole, group.calls))
     return CapturedVectors(
-        queries.shape[-1],
-        values.shape[-1],
-        queries.tobytes(),
-        keys.tobytes(),
-        values.tobytes(),
+        one.queries.shape[-1],
+        one.values.shape[-1],
+        b"",
+        b"",
+        b"",
         one.scaling,
         mask.mask,
         mask.own_mask,
@@ -334,8 +372,8 @@ def _vectors(group: LayerGroup) -> CapturedVectors:
         not odd,
         () if is_one else masks,
         _softcap(one),
-        _stacked(biases).tobytes() if biases else None,
-        _stacked(sinks).tobytes() if sinks else None,
+        b"" if has_bias else None,
+        b"" if has_sinks else None,
         odd,
         cut,
     )
@@ -357,9 +395,10 @@ def _cut(group: LayerGroup) -> tuple[tuple[int, int, int, int], ...]:
     return tuple(sorted(edges))
 
 
-def _stacked(parts: Iterable[Tensor]) -> np.ndarray:
-    whole = torch.stack([part[0].cpu() for part in parts])  # layer head …
-    return (whole if whole.dtype is torch.float64 else whole.float()).contiguous().numpy()
+def _plain(part: Tensor) -> Tensor:
+    """Return numbers in a type that numpy has, on the CPU."""
+    whole = part.detach().cpu()
+    return whole if whole.dtype is torch.float64 else whole.float()
 
 
 def _repeated(part: Tensor, call: AttentionCall) -> Tensor:
@@ -390,15 +429,16 @@ def _not_understood(call: AttentionCall) -> tuple[str, ...]:
 
 
 def check_memory(layers: int, heads: int, tokens: int, field: str = "text") -> None:
-    """Refuse layers whose weights and stages would not fit into the free memory.
+    """Refuse layers whose weights would not fit into the free memory.
 
     Raises
     ------
     InputError
         Of ``text``, or of ``image`` where the tokens are of one.
     """
-    # The weights, the stages beside them, and what softmax makes of one layer meanwhile.
-    needed = 4 * heads * tokens**2 * (6 * layers + 4)
+    # A stage of all layers, as it may be read whole, the weights where they have to be held, and
+    # what the model and softmax make of one layer meanwhile.
+    needed = 4 * heads * tokens**2 * (2 * layers + 6)
     free = USABLE * attention_device.free_bytes(Device.CPU)
     if needed > free:
         sentence = (

@@ -21,8 +21,9 @@ from visualizer.models.layer_step_recognition import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torch import nn
+    from torch import Tensor, nn
 
+    from visualizer.attention.model_layer_stages import StepOfStage
     from visualizer.attention.run import Run
     from visualizer.models.attention_recorder import ContextEdit
     from visualizer.models.layer_recorder import ModulePass
@@ -66,7 +67,12 @@ def with_layers(
             layers = _of_text(known, group, passed, edits)
     if layers is None:
         return found
-    return replace(found, run=with_layer_stages(found.run, layers))
+    has_axis = bool(found.run.trace.axes)
+    held = {
+        name: CachedTensor(numbers if has_axis else numbers[0])
+        for name, numbers in layers.tensors.items()
+    }
+    return replace(found, run=with_layer_stages(found.run, held, layers.steps, layers.weights))
 
 
 def _of_text(
@@ -88,22 +94,29 @@ def _of_text(
         return None
 
 
-def with_layer_stages(run: Run, layers: ModelLayers) -> Run:
+def with_layer_stages(
+    run: Run,
+    tensors: Mapping[str, CachedTensor],
+    steps: Mapping[str, StepOfStage],
+    weights: Mapping[str, Tensor],
+) -> Run:
     """Return a run of attention with the stages around it, in order of computation.
 
     Queries, keys and values that it has stay, and are told by how the layers make them.
+
+    Parameters
+    ----------
+    tensors : mapping
+        The stages, by name.
+    steps, weights : mapping
+        As in `ModelLayers`.
     """
     trace = run.trace
     rows = {row.name: row for row in trace.stages}
     rows |= {
-        row.name: row
-        for row in layer_rows(layers.steps)
-        if row.step is not None or row.name not in rows
+        row.name: row for row in layer_rows(steps) if row.step is not None or row.name not in rows
     }
-    held = {name: trace.holding(name) for name in trace.names}
-    for name, numbers in layers.tensors.items():
-        if name not in held:
-            held[name] = CachedTensor(numbers if trace.axes else numbers[0])
+    held = {**tensors, **{name: trace.holding(name) for name in trace.names}}
     names = sorted(held, key=ORDER.index)
     whole = Trace(
         trace.spec,
@@ -112,7 +125,7 @@ def with_layer_stages(run: Run, layers: ModelLayers) -> Run:
         {name: held[name] for name in names},
         trace.recomputed | frozenset(names),
         trace.axes,
-        {**trace.model_weights, **layers.weights},
+        {**trace.model_weights, **weights},
         trace.layer_masks,
         trace.cut,
     )

@@ -38,7 +38,7 @@ def runs_of_long_text(
             one.softcap,
         )
         group = LayerGroup(module_family(one.module), numbers, (), ())
-        found.append(LayerRun(group, blockwise_captured_run(attention, device), None))
+        found.append(LayerRun(group, blockwise_captured_run(attention, device)))
     return tuple(found)
 
 

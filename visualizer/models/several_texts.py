@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.errors import InputError
+from visualizer.models.kept_parts import ALL_PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from visualizer.models.kept_parts import KeptParts
     from visualizer.models.opened_model import OpenedModel
     from visualizer.models.run_from_attention_calls import LayerRun
 
@@ -16,7 +18,11 @@ MOST_TEXTS = 1000
 
 
 def attend_each(
-    model: OpenedModel, texts: Sequence[str], *, is_chat: bool = False
+    model: OpenedModel,
+    texts: Sequence[str],
+    *,
+    is_chat: bool = False,
+    kept: KeptParts = ALL_PARTS,
 ) -> Iterator[tuple[LayerRun, ...]]:
     """Run a model on each of several texts, as `OpenedModel.attend` on one.
 
@@ -33,7 +39,7 @@ def attend_each(
         raise InputError("text", sentence)
     for number, text in enumerate(texts, 1):
         try:
-            yield model.attend(text, is_chat=is_chat)
+            yield model.attend(text, is_chat=is_chat, kept=kept)
         except InputError as refused:
             sentence = f"Text {number:,} of {len(texts):,}: {refused.sentence}"
             raise InputError(refused.field, sentence) from refused

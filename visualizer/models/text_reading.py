@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from msgspec.structs import replace
 
+from visualizer.attention.captured_numbers import captured_numbers
 from visualizer.attention.model_reading import ModelReading, NextToken
 from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
@@ -182,6 +183,7 @@ def read_text(
     part = _part(source, seen.runs)
     runs = runs_of_part(seen.runs, part)
     shown = max(runs, key=lambda each: len(each.group.layers))
+    is_long = shown.run.trace.is_blockwise
     reading = ModelReading(
         made_of,
         shown.group.layers,
@@ -190,7 +192,7 @@ def read_text(
         model.are_heads_switchable,
         _next_tokens(model, seen),
         model.why_no_next_token,
-        shown.captured,
+        None,
         model,
         _changes(seen, shown),
         _largest_changes(model, seen),
@@ -199,6 +201,7 @@ def read_text(
         part=part,
         context_edits=edits,
         training_step=model.folder.training_step,
+        fetch_captured=None if is_long else partial(captured_numbers, shown.run),
         **(_facts_of_text(model, source, text, part) if source.image is None else NO_TEXT),
     )
     is_same = model.folder.fingerprint == source.fingerprint

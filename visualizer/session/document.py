@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from visualizer.attention.captured_numbers import with_numbers
 from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of, with_block_size
 from visualizer.attention.spec import AttentionSpec, Mask, problems
 from visualizer.brief_repr import brief_repr
@@ -94,9 +95,15 @@ class Document(Struct, frozen=True):
         return image is not None and not image.path
 
     def with_numbers_of(self, run: Run) -> Document:
-        """Return the document with what its model made of the text, if it has read that text."""
+        """Return the document with what its model made of the text, if it has read that text.
+
+        Attention whose numbers only the run has is filled in likewise.
+        """
         reading = run.reading
-        if self.model is None or reading is None:
+        if self.model is None:
+            captured = with_numbers(self.captured, run)
+            return self if captured is self.captured else replace(self, captured=captured)
+        if reading is None:
             return self
         made_of = (self.model, self.text, self.spec.device, self.spec.dtype)
         if reading.made_of != made_of:  # of an earlier text

@@ -29,6 +29,10 @@ class Snapshot(Struct, frozen=True, eq=False):
     run: Run
 
     __repr__ = brief_repr
+    @property
+    def whole_document(self) -> Document:
+        """The document with the numbers that only its run has, as it is written to a file."""
+        return self.document.with_numbers_of(self.run)
 
     def with_own_pictures(self) -> Snapshot:
         """Return the same, of which more can be drawn without a change of what a window shows.

@@ -30,12 +30,13 @@ def attached_document(snapshot: Snapshot, figure_settings: FigureSettings) -> by
     Empty if the settings say so, or if the document's own numbers are large: captured attention can
     be of any size.
     """
-    compared = snapshot.view.comparison and snapshot.view.comparison.document
-    documents = (snapshot.document, compared) if compared else (snapshot.document,)
-    size = sum(len(part) for document in documents for part in document.held())
-    if not figure_settings.carries_document or size > MOST_CARRIED:
+    if not figure_settings.carries_document:
         return b""
-    return document_bytes(snapshot.document, snapshot.view)
+    whole = snapshot.whole_document
+    compared = snapshot.view.comparison and snapshot.view.comparison.document
+    documents = (whole, compared) if compared else (whole,)
+    size = sum(len(part) for document in documents for part in document.held())
+    return b"" if size > MOST_CARRIED else document_bytes(whole, snapshot.view)
 
 
 def put_into_png(image: QImage, data: bytes) -> None:

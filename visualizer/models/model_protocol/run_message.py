@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.blockwise_captured_run import header_of
 from visualizer.attention.captured_attention import CapturedAttention, LayerMask
+from visualizer.attention.captured_numbers import captured_header
 from visualizer.attention.model_layer_stages import always
 from visualizer.attention.model_layer_steps import LayerStep, ResidualStream, weight_names
 from visualizer.attention.model_reading import ModelReading, NextToken, SecondText
@@ -213,13 +214,14 @@ def whole_run_message(run: Run) -> tuple[RunOnWire, dict[str, np.ndarray]]:
     """Return a run whose numbers are held, and the arrays: its weights, or scores."""
     reading, trace = run.reading, run.trace
     assert reading is not None
-    assert reading.captured is not None
+    header = captured_header(run)
+    assert header is not None
     arrays = {ATTENTION: trace.read(trace.attention)}
     if reading.changes is not None:
         arrays["changes"] = reading.changes
     weights = small_weights(run)
     rows = tuple(StageOnWire.of(row, weights) for row in trace.stages)
-    return _on_wire(run, _without_numbers(reading.captured), rows, reading), arrays
+    return _on_wire(run, _without_numbers(header), rows, reading), arrays
 
 
 def small_weights(run: Run) -> tuple[str, ...]:

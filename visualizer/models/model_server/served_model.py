@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.blockwise_captured_run import header_of
 from visualizer.attention.blockwise_tensor import BlockwiseTensor, FirstPicture
+from visualizer.attention.captured_attention import SINKS
 from visualizer.attention.model_answers import (
     AblationAnswer,
     CostlyAnswer,
@@ -25,7 +26,6 @@ from visualizer.attention.model_answers import (
     ModelAnswers,
     PartsAnswer,
 )
-from visualizer.attention.run_from_captured_attention import SINKS
 from visualizer.errors import InputError
 from visualizer.language.wire_format import Message
 from visualizer.models.answer_model_question import answer_model_question

@@ -1,0 +1,253 @@
+"""The numbers of captured attention layer by layer, and the stages that are computed from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from msgspec import Struct
+
+from visualizer.attention.captured_attention import with_mask
+from visualizer.attention.layered_tensor import ComputedTensor, LayerCache, LayeredTensor
+from visualizer.attention.masks import Masking, allowed_by
+from visualizer.attention.stages import stages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from visualizer.attention.captured_attention import CapturedAttention
+    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
+
+    Tensor = torch.Tensor
+
+MAX_CELLS_AT_ONCE = 2**20
+"""Cells of which differences are made at once; of more, one head after another."""
+VECTORS = ("queries", "keys", "values")
+
+
+class WeightSample(Struct, frozen=True, eq=False):
+    """What is known of the weights of a layer that are not held, and some of their rows.
+
+    Parameters
+    ----------
+    rows : Tensor
+        The queries of the rows, ascending.
+    weights : Tensor
+        Their weights, [head, row, key].
+    sums : Tensor
+        The sum of each row, [head, query], float64.
+    is_negative : bool
+        Whether any number is below 0.
+    not_numbers : int
+        How many are NaN.
+    """
+
+    rows: Tensor
+    weights: Tensor
+    sums: Tensor
+    is_negative: bool
+    not_numbers: int
+
+    @classmethod
+    def of(cls, weights: Tensor, most_cells: int | None = None) -> WeightSample:
+        """Take rows of weights [head, query, key]: all, or about as many as have so many cells."""
+        heads, queries, keys = weights.shape
+        rows = torch.arange(queries)
+        if most_cells is not None and weights.numel() > most_cells:
+            count = max(2, most_cells // (heads * keys))
+            rows = torch.linspace(0, queries - 1, count).round().long().unique()
+        own = weights if len(rows) == queries else weights[:, rows.to(weights.device)]
+        sums, lowest = weights.sum(-1).double().cpu(), weights.amin()
+        odd = int(weights.isnan().sum()) if bool(lowest.isnan()) else 0
+        is_negative = bool((weights < 0).any()) if odd else bool(lowest < 0)
+        return cls(rows, own.cpu(), sums, is_negative, odd)
+
+
+class LayerNumbers(Protocol):
+    """What captured attention has of one layer."""
+
+    def weights(self) -> Tensor:
+        """Return its weights, or scores, [head, query, key]."""
+
+    def sample(self) -> WeightSample:
+        """Return what is known of these without reading all of them."""
+
+    def vectors(self, name: str) -> Tensor:
+        """Return the queries, keys or values that each head reads, [head, token, d]."""
+
+    def bias(self) -> Tensor | None:
+        """Return what is added to its scores, [head, query, key]."""
+
+    def sinks(self) -> Tensor | None:
+        """Return the logit without a key of each head, [head]."""
+
+
+class ArrayLayer:
+    """One layer of captured attention whose numbers a document or a file holds."""
+
+    def __init__(self, captured: CapturedAttention, layer: int) -> None:
+        self._captured, self._layer = captured, layer
+
+    def weights(self) -> Tensor:
+        return torch.tensor(self._captured.array()[self._layer])
+
+    def sample(self) -> WeightSample:
+        return WeightSample.of(self.weights())
+
+    def vectors(self, name: str) -> Tensor:
+        vectors = self._captured.vectors
+        assert vectors is not None
+        array = vectors.array(name, self._captured)
+        return torch.tensor(array[self._layer if len(array) > 1 else 0])
+
+    def bias(self) -> Tensor | None:
+        return self._given("bias")
+
+    def sinks(self) -> Tensor | None:
+        return self._given("sinks")
+
+    def _given(self, name: str) -> Tensor | None:
+        vectors = self._captured.vectors
+        is_given = vectors is not None and getattr(vectors, name) is not None
+        return self.vectors(name) if is_given else None
+
+
+class CapturedStages:
+    """Computes the stages of captured attention, one layer at a time.
+
+    Parameters
+    ----------
+    captured : CapturedAttention
+        Its sizes and settings; it may be without numbers.
+    layers : sequence of LayerNumbers
+        One a layer.
+    """
+
+    def __init__(self, captured: CapturedAttention, layers: Sequence[LayerNumbers]) -> None:
+        self._captured, self._layers = captured, layers
+        self._spec = captured.spec
+        self._masks = captured.vectors.layer_masks if captured.vectors else ()
+        names = {row.name for row in stages(self._spec)}
+        softcap = captured.vectors.softcap if captured.vectors else 0.0
+        has_bias = captured.vectors is not None and captured.vectors.bias is not None
+        self.to_softmax = tuple(
+            name
+            for name, is_there in (
+                ("scores", True),
+                ("scaled", "scaled" in names),
+                ("capped", bool(softcap)),
+                ("biased", has_bias),
+                ("masked", "masked" in names),
+            )
+            if is_there
+        )
+        """The stages from the scores to those that softmax reads."""
+
+    def held(self, names: Iterable[str]) -> dict[str, CachedTensor]:
+        """Return stages by their names, each computed where it is read."""
+        cache, found = LayerCache(), {}
+        dtype = getattr(torch, self._captured.dtype)
+        for name in names:
+            parts = [
+                ComputedTensor(
+                    name,
+                    layer,
+                    self._sizes(name),
+                    dtype,
+                    lambda at, name=name: {name: self.stage(name, at)},
+                    cache,
+                )
+                for layer in range(len(self._layers))
+            ]
+            found[name] = LayeredTensor(parts) if len(parts) > 1 else parts[0]
+        return found
+
+    def _sizes(self, name: str) -> tuple[int, ...]:
+        captured, vectors = self._captured, self._captured.vectors
+        heads, queries, keys = captured.heads, captured.queries, captured.keys
+        if name in {*VECTORS, "context"}:
+            assert vectors is not None
+            tokens = keys if name in {"keys", "values"} else queries
+            width = vectors.d_head if name in {"queries", "keys"} else vectors.d_value
+            return heads, tokens, width
+        return heads, queries, keys
+
+    def stage(self, name: str, layer: int) -> Tensor:
+        """Compute a stage of a layer, [head, row, column]."""
+        own = self._layers[layer]
+        if name in VECTORS:
+            return own.vectors(name)
+        if name == "context":
+            return own.weights() @ own.vectors("values")
+        if name == "bias":
+            bias = own.bias()
+            assert bias is not None
+            return bias
+        if name in self.to_softmax and self._has_vectors:
+            return self._scores(name, layer)
+        return own.weights()
+
+    @property
+    def _has_vectors(self) -> bool:
+        return self._captured.vectors is not None
+
+    def _scores(self, upto: str, layer: int, rows: Tensor | None = None) -> Tensor:
+        """Compute a stage between queries and softmax, [head, query, key], of all rows or some."""
+        own, vectors, spec = self._layers[layer], self._captured.vectors, self._spec
+        assert vectors is not None
+        some = slice(None) if rows is None else rows
+        found = own.vectors("queries")[:, some] @ own.vectors("keys").transpose(-2, -1)
+        for name in self.to_softmax[1 : self.to_softmax.index(upto) + 1]:
+            if name == "scaled":
+                found = found.div_(spec.divisor)
+            elif name == "capped":
+                found = found.div_(vectors.softcap).tanh_().mul_(vectors.softcap)
+            elif name == "biased":
+                bias = own.bias()
+                assert bias is not None
+                found = found.add_(bias[:, some])
+            else:
+                found.masked_fill_(~self._allowed(layer)[some], -torch.inf)
+                self._cut(found, layer, rows)
+        return found
+
+    def _allowed(self, layer: int) -> Tensor:
+        """Return which keys the queries of a layer may read, boolean [query, key]."""
+        spec = with_mask(self._spec, self._masks[layer]) if self._masks else self._spec
+        queries, keys = self._captured.queries, self._captured.keys
+        others = None if keys == queries else keys
+        return torch.tensor(allowed_by(Masking.of(spec, "masked"), queries, others))
+
+    def _cut(self, scores: Tensor, layer: int, rows: Tensor | None) -> None:
+        vectors = self._captured.vectors
+        places = {int(row): at for at, row in enumerate(rows)} if rows is not None else None
+        for own_layer, head, query, key in vectors.cut if vectors else ():
+            row = query if places is None else places.get(query)
+            if own_layer == layer and row is not None:
+                scores[head, row, key] = -torch.inf
+
+    def are_softmax(self, samples: Sequence[WeightSample], within: float) -> bool:
+        """Whether softmax of the scores gives the weights of each layer, in the rows sampled."""
+        return all(self._is_softmax(layer, one, within) for layer, one in enumerate(samples))
+
+    def _is_softmax(self, layer: int, sample: WeightSample, within: float) -> bool:
+        is_whole = len(sample.rows) == sample.sums.shape[-1]
+        scores = self._scores(self.to_softmax[-1], layer, None if is_whole else sample.rows)
+        vectors = self._captured.vectors
+        has_sinks = vectors is not None and vectors.sinks is not None
+        sinks = self._layers[layer].sinks() if has_sinks else None
+        if scores.numel() <= MAX_CELLS_AT_ONCE:
+            apart = _softmax(scores, None if sinks is None else sinks[:, None, None])
+            return bool((apart.sub_(sample.weights).abs_() <= within).all())
+        logits = [None] * len(scores) if sinks is None else sinks
+        return all(
+            bool(((_softmax(one, sink) - other).abs() <= within).all())
+            for one, other, sink in zip(scores, sample.weights, logits, strict=True)
+        )
+
+
+def _softmax(scores: Tensor, sink: Tensor | None) -> Tensor:
+    if sink is None:
+        return torch.softmax(scores, -1)
+    column = sink.expand(*scores.shape[:-1], 1)
+    return torch.softmax(torch.cat([scores, column], -1), -1)[..., :-1]

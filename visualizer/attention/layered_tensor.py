@@ -1,0 +1,278 @@
+"""Stages of several layers that are computed where they are read, layer by layer."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from visualizer.attention.head_aggregates import aggregate_heads
+from visualizer.attention.tensor_with_cached_reductions import (
+    CachedTensor,
+    Index,
+    kept_with,
+    row_limits,
+)
+from visualizer.attention.weight_transforms import (
+    WeightTransform,
+    times_lengths,
+    without_first,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from visualizer.attention.head_aggregates import HeadAggregate
+    from visualizer.attention.tensor_with_cached_reductions import RowLimits
+
+    Tensor = torch.Tensor
+
+MAX_CACHED_BYTES = 2**26
+"""Bytes of computed layers that are kept for the next reading."""
+
+
+class LayerCache:
+    """The stages that were read last, of whichever layer; one cache for all stages of a trace."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[tuple[str, int], Tensor] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, name: str, layer: int) -> Tensor | None:
+        """Return a stage of a layer; None where it has to be computed."""
+        with self._lock:
+            found = self._found.get((name, layer))
+            if found is not None:
+                self._found.move_to_end((name, layer))
+            return found
+
+    def put(self, layer: int, tensors: Mapping[str, Tensor]) -> None:
+        """Keep stages of a layer, and drop those that were read longest ago."""
+        with self._lock:
+            for name, tensor in tensors.items():
+                self._found[name, layer] = tensor
+                self._found.move_to_end((name, layer))
+            total = sum(each.nbytes for each in self._found.values())
+            while total > MAX_CACHED_BYTES and self._found:
+                total -= self._found.popitem(last=False)[1].nbytes
+
+
+class ComputedTensor(CachedTensor):
+    """A stage of one layer, computed where it is read.
+
+    Parameters
+    ----------
+    name : str
+        The stage.
+    layer : int
+        The place of the layer among those of the trace.
+    sizes : sequence of int
+        Its shape, [head, row, column] or [row, column].
+    compute : callable
+        Returns stages of a layer by their names, this one among them; all of them are cached.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        layer: int,
+        sizes: Sequence[int],
+        dtype: torch.dtype,
+        compute: Callable[[int], Mapping[str, Tensor]],
+        cache: LayerCache,
+    ) -> None:
+        self._kept = {}
+        self._name, self._layer = name, layer
+        self._sizes, self._dtype = tuple(sizes), dtype
+        self._compute, self._cache = compute, cache
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy and pickle the numbers."""
+        return CachedTensor, (self.tensor,)
+
+    is_computed = True
+
+    @property
+    def tensor(self) -> Tensor:  # type: ignore[override]
+        found = self._cache.get(self._name, self._layer)
+        if found is None:
+            with torch.no_grad():
+                tensors = self._compute(self._layer)
+            self._cache.put(self._layer, tensors)
+            found = tensors[self._name]
+        return found
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._dtype
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._sizes
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of its numbers, wherever they are."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def note(self, tensor: Tensor) -> None:
+        """Cache the limits of the rows, of numbers that were computed for another stage."""
+        self.keep_result("row limits", lambda: row_limits(tensor))
+
+    def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
+        made: CachedTensor
+        if transform is WeightTransform.WITHOUT_FIRST or values is None:
+            made = self.keep_result(transform, lambda: self._derived(without_first, self._sizes))
+            return made
+        lengths = values.row_lengths()
+        made = kept_with(
+            values,
+            self,
+            transform,
+            lambda: self._derived(lambda own: times_lengths(own, lengths), self._sizes),
+        )
+        return made
+
+    def aggregated(self, by: HeadAggregate) -> CachedTensor:
+        made: CachedTensor = self.keep_result(
+            by, lambda: self._derived(lambda own: aggregate_heads(own, by), self._sizes[-2:])
+        )
+        return made
+
+    def _derived(self, make: Callable[[Tensor], Tensor], sizes: Sequence[int]) -> ComputedTensor:
+        """Return a tensor that is computed of this one where it is read."""
+        return ComputedTensor(
+            self._name,
+            self._layer,
+            sizes,
+            self._dtype,
+            lambda _: {self._name: make(self.tensor)},
+            LayerCache(),
+        )
+
+
+class LayeredTensor(CachedTensor):
+    """A stage of several layers, [layer, …, row, column], of which only what is read is computed.
+
+    Parameters
+    ----------
+    parts : sequence of CachedTensor
+        One a layer, all of one shape.
+    """
+
+    def __init__(self, parts: Sequence[CachedTensor]) -> None:
+        self._kept = {}
+        self.parts = tuple(parts)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy and pickle the numbers of all layers."""
+        return CachedTensor, (self.tensor,)
+
+    is_computed = True
+
+    @property
+    def tensor(self) -> Tensor:  # type: ignore[override]
+        """All layers; they are computed each time."""
+        whole = torch.empty(self.shape, dtype=self.dtype)
+        for layer, part in enumerate(self.parts):
+            whole[layer] = part.tensor
+        return whole
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.parts[0].dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.parts[0].device
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.parts), *self.parts[0].shape)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of its numbers, wherever they are."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def read(self, index: Index = ()) -> np.ndarray:
+        """Read numbers, read-only; only the layers that the index names are computed."""
+        at, *rest = index or (slice(None),)
+        if not isinstance(at, slice):
+            return self.parts[at].read(tuple(rest))
+        some = self.parts[at]
+        if not some:
+            return super().read(index)
+        first = some[0].read(tuple(rest))
+        found = np.empty((len(some), *first.shape), first.dtype)
+        found[0] = first
+        for place, part in enumerate(some[1:], 1):
+            found[place] = part.read(tuple(rest))
+        found.flags.writeable = False
+        return found
+
+    def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
+        layer, *rest = index
+        return self.parts[layer].read_rows(rows, tuple(rest))
+
+    def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
+        at, *rest = index or (slice(None),)
+        if isinstance(at, slice):
+            return super().read_pooled(rows, columns, index)
+        return self.parts[at].read_pooled(rows, columns, tuple(rest))
+
+    def read_largest(self, count: int, index: Index = ()) -> tuple[np.ndarray, np.ndarray]:
+        at, *rest = index or (slice(None),)
+        if isinstance(at, slice):
+            return super().read_largest(count, index)
+        return self.parts[at].read_largest(count, tuple(rest))
+
+    def row_ends(self, index: Index = ()) -> np.ndarray:
+        at, *rest = index or (slice(None),)
+        if isinstance(at, slice):
+            return super().row_ends(index)
+        return self.parts[at].row_ends(tuple(rest))
+
+    def row_lengths(self) -> Tensor:
+        return torch.stack([part.row_lengths() for part in self.parts])
+
+    def row_limits(self) -> RowLimits:
+        limits: RowLimits = self.keep_result("row limits", self._limits_of_all)
+        return limits
+
+    def _limits_of_all(self) -> RowLimits:
+        each = [part.row_limits() for part in self.parts]
+        lows, highs = (torch.stack([one[end] for one in each]) for end in (0, 1))
+        return lows, highs, min(one[2] for one in each), max(one[3] for one in each)
+
+    def farthest(self, index: Index = ()) -> tuple[int, ...]:
+        at, *rest = index or (slice(None),)
+        if isinstance(at, slice):
+            return super().farthest(index)
+        return self.parts[at].farthest(tuple(rest))
+
+    def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
+        def made() -> LayeredTensor:
+            vectors = [None] * len(self.parts) if values is None else values.by_layer()
+            pairs = zip(self.parts, vectors, strict=True)
+            return LayeredTensor([part.transformed(transform, own) for part, own in pairs])
+
+        found: CachedTensor = kept_with(values, self, transform, made)
+        return found
+
+    def aggregated(self, by: HeadAggregate) -> CachedTensor:
+        found: CachedTensor = self.keep_result(
+            by, lambda: LayeredTensor([part.aggregated(by) for part in self.parts])
+        )
+        return found
+
+    def by_layer(self) -> tuple[CachedTensor, ...]:
+        return self.parts

@@ -1,0 +1,78 @@
+"""The layers and stages of a text that are kept, where not all are asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from visualizer.errors import InputError
+from visualizer.models.run_from_attention_calls import numbered_by_layer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from visualizer.models.run_from_attention_calls import CallT, LayerRun
+
+
+class KeptParts(Struct, frozen=True):
+    """The layers and stages that are kept of a text that a model reads.
+
+    Parameters
+    ----------
+    layers : frozenset of int or None
+        Their numbers in the model; None for all.
+    stages : frozenset of str or None
+        Their names; None for all. Weights are kept with any.
+    """
+
+    layers: frozenset[int] | None = None
+    stages: frozenset[str] | None = None
+
+    def of_calls(self, calls: Sequence[CallT]) -> list[CallT]:
+        """Return the recorded calls of the layers.
+
+        Raises
+        ------
+        InputError
+            Of ``layers``, when one of them does not compute attention.
+        """
+        if self.layers is None:
+            return [*calls]
+        numbered = numbered_by_layer(calls)
+        known = sorted({number for number, _ in numbered})
+        if missing := sorted(self.layers.difference(known)):
+            sentence = f"There is no layer {missing[0]} with attention, only {_in_words(known)}."
+            raise InputError("layers", sentence)
+        found = [(number, call) for number, call in numbered if number in self.layers]
+        calls_found = [call for _, call in found]
+        if [number for number, _ in numbered_by_layer(calls_found)] != [at for at, _ in found]:
+            sentence = "The layers of this model have no numbers of their own: keep all of them."
+            raise InputError("layers", sentence)
+        return calls_found
+
+    def of_runs(self, runs: tuple[LayerRun, ...]) -> tuple[LayerRun, ...]:
+        """Return runs with the stages only.
+
+        Raises
+        ------
+        InputError
+            Of ``stages``, when no layer has one of them.
+        """
+        if self.stages is None:
+            return runs
+        known = dict.fromkeys(name for each in runs for name in each.run.trace.names)
+        if unknown := sorted(self.stages.difference(known)):
+            sentence = f"There is no stage “{unknown[0]}” of this text, only {', '.join(known)}."
+            raise InputError("stages", sentence)
+        return tuple(each.of_stages(self.stages) for each in runs)
+
+
+ALL_PARTS = KeptParts()
+
+
+def _in_words(numbers: Sequence[int]) -> str:
+    is_range = [*numbers] == [*range(numbers[0], numbers[-1] + 1)]
+    if is_range and len(numbers) > 1:
+        return f"{numbers[0]} to {numbers[-1]}"
+    return ", ".join(map(str, numbers))
