@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 PARTS = (
     *("toggles", "startup", "heartbeat", "memory", "playback", "lines", "reading", "exports"),
-    *("worker", "training", "lab", "models", "model_typing", "long_texts", "slow_line"),
+    *("worker", "training", "lab", "models", "model_memory", "model_typing", "long_texts"),
+    "slow_line",
 )
 FEWEST = 15
 

@@ -89,7 +89,16 @@ def test_a_figure_opens_as_what_it_is_a_picture_of(suffix: str, tmp_path: Path) 
     path = tmp_path / f"a{suffix}"
     export(path, shot(layer=1), FigureSettings())
     saved = open_document(path)
-    assert (saved.document.captured, saved.view.layer) == (elsewhere(), 1)
+    assert saved.document.captured
+    assert (saved.document.captured.called, saved.view.layer) == ("layer 2 of attn.npz", 0)
+    np.testing.assert_array_equal(saved.document.captured.array(), elsewhere().array()[1:])
+    for whole, layer, settings in (
+        (shot(layer=1), 1, FigureSettings(has_all_layers=True)),
+        (shot(spread=True), 0, FigureSettings()),
+    ):
+        export(path, whole, settings)
+        saved = open_document(path)
+        assert (saved.document.captured, saved.view.layer) == (elsewhere(), layer)
 
 
 def test_a_figure_does_not_carry_attention_of_any_size() -> None:
@@ -99,9 +108,8 @@ def test_a_figure_does_not_carry_attention_of_any_size() -> None:
     assert attached_document(Snapshot(large, View(), replayed()), FigureSettings()) == b""
     view = View(comparison=Comparison(ComparisonKind.KEPT, document=large))
     assert attached_document(Snapshot(Document(), view, replayed()), FigureSettings()) == b""
-    assert attached_document(shot(), FigureSettings()) == document_bytes(
-        shot().document, shot().view
-    )
+    settings = FigureSettings(has_all_layers=True)
+    assert attached_document(shot(), settings) == document_bytes(shot().document, shot().view)
 
 
 # ------------------------------------------------------------------------------------- as films

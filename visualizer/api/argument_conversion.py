@@ -106,6 +106,7 @@ def figure_settings_of(look: Look) -> FigureSettings:
             dpi=whole_number("dpi", given["dpi"]) if "dpi" in given else None,
             title=title,
             has_caption=switch("caption", given.get("caption", True)),
+            has_all_layers=switch("all_layers", given.get("all_layers", False)),
         )
 
 

@@ -312,6 +312,8 @@ class Attention:
         """
         settings = figure_settings_of(look)
         trace = self.run.trace
+        if settings.has_all_layers and trace.count("layer") < 2:
+            raise InputError("all_layers", "all_layers has no effect: there is one layer.")
         view = replace(
             self.view,
             text=_index("text", text, trace.count("text")),

@@ -139,6 +139,10 @@ class Look(TypedDict, total=False):
         The text above it, on one line.
     caption : bool
         Whether a line below says what was computed; True by default.
+    all_layers : bool
+        Whether the document inside has the numbers of all layers of captured attention, from which
+        all can be shown again; by default it has those that the figure shows. A document of more
+        than 4 MB is refused.
     """
 
     layout: str
@@ -147,3 +151,4 @@ class Look(TypedDict, total=False):
     dpi: int
     title: str
     caption: bool
+    all_layers: bool

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import torch
 from msgspec import Struct
 
@@ -11,12 +13,12 @@ from visualizer.attention.captured_attention import with_mask
 from visualizer.attention.layered_tensor import ComputedTensor, LayerCache, LayeredTensor
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import stages
+from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from visualizer.attention.captured_attention import CapturedAttention
-    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 
     Tensor = torch.Tensor
 
@@ -55,7 +57,9 @@ class WeightSample(Struct, frozen=True, eq=False):
         rows = torch.arange(queries)
         if most_cells is not None and weights.numel() > most_cells:
             count = max(2, most_cells // (heads * keys))
-            rows = torch.linspace(0, queries - 1, count).round().long().unique()
+            rows = torch.from_numpy(
+                np.unique(np.linspace(0, queries - 1, count).round().astype(int))
+            )
         own = weights if len(rows) == queries else weights[:, rows.to(weights.device)]
         sums, lowest = weights.sum(-1).double().cpu(), weights.amin()
         odd = int(weights.isnan().sum()) if bool(lowest.isnan()) else 0
@@ -145,7 +149,7 @@ class CapturedStages:
 
     def held(self, names: Iterable[str]) -> dict[str, CachedTensor]:
         """Return stages by their names, each computed where it is read."""
-        cache, found = LayerCache(), {}
+        cache, found = LayerCache(), dict[str, CachedTensor]()
         dtype = getattr(torch, self._captured.dtype)
         for name in names:
             parts = [
@@ -154,13 +158,16 @@ class CapturedStages:
                     layer,
                     self._sizes(name),
                     dtype,
-                    lambda at, name=name: {name: self.stage(name, at)},
+                    partial(self._alone, name),
                     cache,
                 )
                 for layer in range(len(self._layers))
             ]
             found[name] = LayeredTensor(parts) if len(parts) > 1 else parts[0]
         return found
+
+    def _alone(self, name: str, layer: int) -> dict[str, Tensor]:
+        return {name: self.stage(name, layer)}
 
     def _sizes(self, name: str) -> tuple[int, ...]:
         captured, vectors = self._captured, self._captured.vectors

@@ -38,6 +38,30 @@ def with_patches(run: Run, patches: ImagePatches) -> Run:
     return replace(run, captured=replace(run.captured, patches=patches))
 
 
+def are_numbers_here(run: Run) -> bool:
+    """Whether no stage of a run is on another machine."""
+    trace = run.trace
+    return all(trace.holding(name).is_held for name in trace.names)
+
+
+def captured_layer(run: Run, layer: int) -> CapturedAttention | None:
+    """Return the captured attention of one layer of a run; None where its numbers are not here.
+
+    Parameters
+    ----------
+    layer : int
+        The place of the layer in the run; it is in the name, as the result has no other layer.
+    """
+    if not are_numbers_here(run):
+        return None
+    found = captured_numbers(run, [layer])
+    if found is None:
+        return None
+    if run.captured is not None and run.captured.layers > 1:
+        found = replace(found, name=f"layer {layer + 1} of {found.name}")
+    return found
+
+
 def captured_numbers(run: Run, layers: Sequence[int] | None = None) -> CapturedAttention | None:
     """Return the captured attention of a run with its numbers; None where they are not held.
 

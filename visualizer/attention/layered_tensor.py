@@ -250,7 +250,8 @@ class LayeredTensor(CachedTensor):
 
     def _limits_of_all(self) -> RowLimits:
         each = [part.row_limits() for part in self.parts]
-        lows, highs = (torch.stack([one[end] for one in each]) for end in (0, 1))
+        lows = torch.stack([one[0] for one in each])
+        highs = torch.stack([one[1] for one in each])
         return lows, highs, min(one[2] for one in each), max(one[3] for one in each)
 
     def farthest(self, index: Index = ()) -> tuple[int, ...]:

@@ -82,6 +82,7 @@ def figure_settings_of(options: argparse.Namespace) -> FigureSettings:
         dpi=options.dpi,
         title=options.title or "",
         has_caption=not options.no_caption,
+        has_all_layers=options.all_layers,
         film=_film(options),
     )
 

@@ -32,7 +32,8 @@ SIZED = ("d_in", "d_out", "heads", "mechanism")
 """Fields that determine the sizes of own matrices."""
 FOR_FILES = (
     *("stages", "heads_shown", "layer", "text_shown", "colour_map", "layout", "theme", "size"),
-    *("dpi", "title", "no_caption", "span", "grain", "speed", "no_motion", "format", "quiet"),
+    *("dpi", "title", "no_caption", "all_layers", "span", "grain", "speed", "no_motion"),
+    *("format", "quiet"),
 )
 """Options that affect how files are written, and so need one to write."""
 _LEFT_OUT = (None, False)
@@ -57,6 +58,7 @@ _FIELDS = {
     "dpi": "dpi",
     "title": "title",
     "no_caption": "has_caption",
+    "all_layers": "has_all_layers",
     "span": "film",
     "grain": "film",
     "speed": "film",

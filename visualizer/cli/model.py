@@ -29,8 +29,10 @@ from visualizer.cli.invalid_and_idle_options import complaint_about_files
 from visualizer.cli.options import OPTION_GROUPS
 from visualizer.console_messages_and_progress import ConsoleProgress, say, write_out
 from visualizer.errors import InputError
+from visualizer.export.figures.document_attachment import size_of_all_layers
 from visualizer.export.offscreen_qt_application import qt_for_drawing
 from visualizer.interruption_of_windowless_work import InterruptedRunError, stoppable
+from visualizer.number_format import format_size
 from visualizer.progress_callback import no_progress, progress_told_to
 from visualizer.read_files_and_restore_runs import ROOMY
 from visualizer.session.document import Document
@@ -238,6 +240,9 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
         for number in wanted
         for job in _jobs(options, runs, number, f"-layer{number + 1}" * (options.layer == ALL))
     ]
+    if figure_settings.has_all_layers and jobs:
+        size = max(size_of_all_layers(job.snapshot.run) for job in jobs)
+        say(f"The numbers of all layers add up to {format_size(size)} to each picture and page.")
     return write_all(jobs, figure_settings, progress, options)
 
 

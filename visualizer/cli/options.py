@@ -267,6 +267,9 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "--title": {"metavar": "TEXT", "help": "a title to write above the panels"},
         "--no-caption": {"action": "store_true",
                          "help": "leave out the caption that says what was computed"},
+        "--all-layers": {"action": "store_true",
+                         "help": "attach the numbers of all layers to pictures and pages, and "
+                                 "not only those shown; the size is printed"},
     },
     "Films": {
         "--span": {"type": option_types.as_argument_error(span_of), "metavar": "FROM..TO",

@@ -57,8 +57,9 @@ LEAST_POINTS, MOST_POINTS = 3.0, 144.0
 _SIZE = ("paper", "width_mm", "height_mm", "dpi", "points", "is_trimmed")
 """The fields that a preset sets."""
 _FILMS = ("extent", "paper", "points", "title", "has_caption", "has_marks", "film")
-_CELLS = frozenset({"extent", "paper", "dpi", "carries_document"})
-_FIGURES = (*_SIZE, "extent", "title", "has_caption", "has_marks", "carries_document")
+_DOCUMENT = ("carries_document", "has_all_layers")
+_CELLS = frozenset({"extent", "paper", "dpi", *_DOCUMENT})
+_FIGURES = (*_SIZE, "extent", "title", "has_caption", "has_marks", *_DOCUMENT)
 
 
 class LengthUnit(StrEnum):
@@ -210,6 +211,7 @@ def _filled(kept: Any) -> Any:
     """Add the default of a field that earlier versions did not keep."""
     with suppress(TypeError, KeyError, AttributeError):  # anything else is refused by decoding
         kept["look"]["film"].setdefault("has_motion", FilmSettings().has_motion)
+        kept["look"].setdefault("has_all_layers", FigureSettings().has_all_layers)
     return kept
 
 

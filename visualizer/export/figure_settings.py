@@ -61,6 +61,9 @@ class FigureSettings(Struct, frozen=True):
         What a film shows, for animated formats.
     carries_document : bool
         Whether the document is attached to the file.
+    has_all_layers : bool
+        Whether the attached document has all layers of captured attention, and not only the numbers
+        that the figure shows.
     """
 
     extent: FigureExtent = FigureExtent.SHOWN
@@ -75,6 +78,7 @@ class FigureSettings(Struct, frozen=True):
     has_marks: bool = True
     film: FilmSettings = field(default_factory=FilmSettings)
     carries_document: bool = True
+    has_all_layers: bool = False
 
     __repr__ = brief_repr
 

@@ -61,7 +61,10 @@ FORMATS: tuple[ExportFormat, ...] = (
     ExportFormat(".pdf", "Page with the heatmaps", FormatKind.FIGURE),
     ExportFormat(
         ".html", "Web page with numbers to point at", FormatKind.FIGURE,
-        decided_by=("extent", "paper", "title", "has_caption", "has_marks", "carries_document"),
+        decided_by=(
+            "extent", "paper", "title", "has_caption", "has_marks", "carries_document",
+            "has_all_layers",
+        ),
     ),
     ExportFormat(".gif", "Film of the computation", FormatKind.FILM),
     ExportFormat(".apng", "Film, in exact colours", FormatKind.FILM),

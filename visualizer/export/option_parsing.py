@@ -76,6 +76,7 @@ def figure_settings(
     dpi: int | None = None,
     title: str = "",
     has_caption: bool = True,
+    has_all_layers: bool = False,
     film: FilmSettings | None = None,
 ) -> FigureSettings:
     """Make figure settings of options; others come from the preset or are defaults.
@@ -104,7 +105,9 @@ def figure_settings(
     film = film or FilmSettings()
     if size:
         film = replace(film, width=round(settings.width_mm / MM_AN_INCH * settings.dpi))
-    return replace(settings, title=title, has_caption=has_caption, film=film)
+    return replace(
+        settings, title=title, has_caption=has_caption, has_all_layers=has_all_layers, film=film
+    )
 
 
 def span_of(text: str) -> tuple[Place, str]:

@@ -317,11 +317,14 @@ def run_of(
     computed where they are read.
     """
     one = group.calls[0].weights
+    _, heads, queries, keys = one.shape
     is_double = one.dtype is torch.float64
     captured = CapturedAttention(
         layers_in_words(group.layers, name),
         len(group.layers),
-        *one.shape[1:],
+        heads,
+        queries,
+        keys,
         Dtype.FLOAT64 if is_double else Dtype.FLOAT32,
         b"",
         tokens,

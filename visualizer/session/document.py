@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.attention.captured_numbers import with_numbers
+from visualizer.attention.captured_numbers import (
+    are_numbers_here,
+    captured_header,
+    captured_layer,
+    with_numbers,
+)
 from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of, with_block_size
 from visualizer.attention.spec import AttentionSpec, Mask, problems
 from visualizer.brief_repr import brief_repr
@@ -112,6 +117,31 @@ class Document(Struct, frozen=True):
         captured = reading.captured
         if captured is None and reading.fetch_captured:
             captured = reading.fetch_captured()
+        return replace(self, captured=captured, model=model)
+
+    def with_layer_of(self, run: Run, layer: int) -> Document | None:
+        """Return the document with the numbers of one layer of its run; None where it has none.
+
+        Parameters
+        ----------
+        layer : int
+            The place of the layer in the run.
+        """
+        reading = run.reading
+        if self.model is not None:
+            made_of = (self.model, self.text, self.spec.device, self.spec.dtype)
+            if reading is None or reading.made_of != made_of or reading.captured is not None:
+                return None
+            if reading.fetch_captured is None or not are_numbers_here(run):
+                return None
+        elif self.captured is None or self.captured != captured_header(run):
+            return None
+        captured = captured_layer(run, layer)
+        if captured is None:
+            return None
+        model = self.model
+        if model is not None and reading is not None:
+            model = replace(model, layers=(reading.layers[layer],))
         return replace(self, captured=captured, model=model)
 
     def problems(self) -> tuple[Problem, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.attention.numbers_elsewhere import without_waiting
 from visualizer.brief_repr import brief_repr
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class Snapshot(Struct, frozen=True, eq=False):
     @property
     def whole_document(self) -> Document:
         """The document with the numbers that only its run has, as it is written to a file."""
-        return self.document.with_numbers_of(self.run)
+        with without_waiting():
+            return self.document.with_numbers_of(self.run)
 
     def with_own_pictures(self) -> Snapshot:
         """Return the same, of which more can be drawn without a change of what a window shows.

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.attention.masks import parse_mask
-from visualizer.attention.numbers_elsewhere import tell_arrivals, without_waiting
+from visualizer.attention.numbers_elsewhere import tell_arrivals
 from visualizer.attention.run_parameters_as_spec_weights import are_kept, weights_as_own
 from visualizer.attention.spec import Mask
 from visualizer.errors import FIRST_CHARACTERS, InputError
@@ -381,8 +381,7 @@ class Workspace(QObject):
         """The snapshot to export; None while there are no numbers."""
         if self.run is None or self.computed is None:
             return None
-        with without_waiting():
-            return Snapshot(self.computed.with_numbers_of(self.run), self.view, self.run)
+        return Snapshot(self.computed, self.view, self.run)
 
     def start(self) -> None:
         """Compute the first document, unless another request came before."""

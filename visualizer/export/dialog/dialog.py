@@ -23,6 +23,7 @@ from visualizer.export.dialog.figure_options_widget import FigureOptionsWidget
 from visualizer.export.dialog.film_options_widget import SHRINKS, FilmOptionsWidget
 from visualizer.export.dialog.film_preview_controller import FilmPreviewPlayer
 from visualizer.export.dialog.preview_widget import PreviewPane
+from visualizer.export.figures.document_attachment import size_of_all_layers
 from visualizer.export.formats import FORMATS, FormatKind, why_not_writable
 from visualizer.widgets import app_settings
 from visualizer.widgets.focus_ring import FocusRing
@@ -100,6 +101,7 @@ class ExportDialog(QDialog):
         first.addRow(label, self.format)
         first.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         _align(first, self.figure.form, self.film.form)
+        self.figure.show_size_of_all_layers(size_of_all_layers(self.snapshot.run))
         for said in (self.size_, self.problem):
             said.setWordWrap(True)
         self.size_.setProperty("role", "quiet")

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 from visualizer.export import export_settings
 from visualizer.export.export_settings import OWN, PAPERS, LengthUnit, preset_of, sized_as
 from visualizer.export.figure_settings import PRESETS, FigureExtent, FigurePaper
+from visualizer.number_format import format_size
 from visualizer.widgets.labels import PlainLabel
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ SWITCHES = {
     "has_marks": "&Marks: the pinned cell, chosen tokens",
     "is_trimmed": "Leave &empty paper away",
     "carries_document": "The &document inside, to go on from it",
+    "has_all_layers": "All la&yers in the document",
 }
 
 
@@ -149,6 +151,7 @@ class FigureOptionsWidget(QWidget):
         super().__init__()
         self._settings: ExportSettings | None = None
         self._small_text: SmallText | None = None
+        self._all_layers_bytes = 0
         self.extent, self.preset, self.paper, self.unit = (QComboBox() for _ in range(4))
         self.width_, self.height_ = NumberField("Width"), NumberField("Height", "as it takes")
         self.dpi = NumberField("Resolution, DPI", is_whole=True)
@@ -225,6 +228,13 @@ class FigureOptionsWidget(QWidget):
             self.width_.show_note(f"{small_text.finding}{hint}", offer)
         self.judged.emit()
 
+    def show_size_of_all_layers(self, size: int) -> None:
+        """Offer to attach all layers, which take up to so many bytes; 0 for a single layer."""
+        self._all_layers_bytes = size
+        switch = self.switches["has_all_layers"]
+        switch.setText(f"{SWITCHES['has_all_layers']} (up to {format_size(size)})")
+        switch.setAccessibleName(switch.text().replace("&", ""))
+
     def show_settings(self, settings: ExportSettings) -> None:
         """Show the settings."""
         self._settings, figure_settings = settings, settings.look
@@ -255,7 +265,8 @@ class FigureOptionsWidget(QWidget):
         for name, switch in self.switches.items():
             switch.setChecked(getattr(figure_settings, name))
         for name, widget in self._rows:
-            self.form.setRowVisible(widget, name in settings.deciding)
+            is_possible = name != "has_all_layers" or self._all_layers_bytes > 0
+            self.form.setRowVisible(widget, name in settings.deciding and is_possible)
 
     def _show_extents(self, settings: ExportSettings) -> None:
         offered = {self.extent.itemData(at) for at in range(self.extent.count())}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from visualizer.documents.document_file import document_bytes
 from visualizer.documents.embedded_document import (
@@ -12,12 +15,22 @@ from visualizer.documents.embedded_document import (
     as_metadata,
     as_text,
 )
+from visualizer.errors import InputError
+from visualizer.export.figure_view import view_of_figure
+from visualizer.heatmap.panel_colour_scale import SHORT, colour_of
+from visualizer.number_format import format_size
+from visualizer.session.colour_options import ColourLimits
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage, QPdfWriter
 
+    from visualizer.attention.run import Run
     from visualizer.export.figure_settings import FigureSettings
+    from visualizer.session.colour_options import ColourOptions
+    from visualizer.session.document import Document
     from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.view import View
 
 
 MOST_CARRIED = 2**22
@@ -27,16 +40,77 @@ MOST_CARRIED = 2**22
 def attached_document(snapshot: Snapshot, figure_settings: FigureSettings) -> bytes:
     """Return the document to attach to a figure, without computed results.
 
+    Of captured attention it has the layer that the figure shows, or all if the settings say so.
+
     Empty if the settings say so, or if the document's own numbers are large: captured attention can
     be of any size.
+
+    Raises
+    ------
+    InputError
+        Of ``all_layers``, when these are asked for, and too large.
     """
     if not figure_settings.carries_document:
         return b""
-    whole = snapshot.whole_document
-    compared = snapshot.view.comparison and snapshot.view.comparison.document
-    documents = (whole, compared) if compared else (whole,)
+    part = None if figure_settings.has_all_layers else _shown_part(snapshot, figure_settings)
+    document, view = part or (snapshot.whole_document, snapshot.view)
+    compared = view.comparison and view.comparison.document
+    documents = (document, compared) if compared else (document,)
     size = sum(len(part) for document in documents for part in document.held())
-    return b"" if size > MOST_CARRIED else document_bytes(whole, snapshot.view)
+    if size > MOST_CARRIED and figure_settings.has_all_layers:
+        sentence = (
+            f"The numbers of all layers take {format_size(size)}, and {format_size(MOST_CARRIED)} "
+            "can be attached to a figure. Save them as a document (.attention) instead."
+        )
+        raise InputError("all_layers", sentence)
+    return b"" if size > MOST_CARRIED else document_bytes(document, view)
+
+
+def size_of_all_layers(run: Run) -> int:
+    """Return the most bytes that the numbers of all layers take in a figure; 0 of one layer."""
+    trace = run.trace
+    if trace.has_module or trace.is_blockwise or trace.count("layer") < 2:
+        return 0
+    names = [name for name in (trace.attention, "queries", "keys", "values") if name in trace]
+    numbers = sum(math.prod(trace.shape(name)) for name in names)
+    return numbers * trace.holding(trace.attention).dtype.itemsize * 4 // 3  # as base64
+
+
+def _shown_part(
+    snapshot: Snapshot, figure_settings: FigureSettings
+) -> tuple[Document, View] | None:
+    """Return the document and the view of what a figure shows; None where that is everything."""
+    trace, view = snapshot.run.trace, snapshot.view
+    if trace.has_module or trace.is_blockwise or view.comparison:
+        return None
+    shown = view_of_figure(snapshot, figure_settings)
+    if trace.count("layer") < 2 or shown.view.spread:  # then layers are shown side by side
+        return None
+    layer = trace.at("layer", shown.leading)
+    document = snapshot.document.with_layer_of(snapshot.run, layer)
+    if document is None:
+        return None
+    return document, replace(view, layer=0, colouring=_same_colours(shown, view.colouring))
+
+
+def _same_colours(shown: Resolved, chosen: ColourOptions) -> ColourOptions:
+    """Return colour options that give one layer the colours that it has beside the others.
+
+    The limits of a stage may be those of all layers.
+    """
+    trace = shown.run.trace
+    is_by_row = chosen.limits is ColourLimits.AUTO and max(trace.sides) > SHORT
+    is_of_all = chosen.limits in {ColourLimits.AUTO, ColourLimits.SHARED} and not is_by_row
+    names = {stage.name for stage in shown.shown_stages}
+    is_to_one = names == {"weights"} and chosen.limits is ColourLimits.AUTO
+    if is_to_one or not is_of_all:
+        return chosen
+    typed = []
+    for stage in shown.shown_stages:
+        held, lens = trace.seen(stage.name, shown.view.lens), shown.view.lens
+        colour = colour_of(trace, stage, held, lens, chosen)
+        typed.append((stage.name, colour.low, colour.high))
+    return replace(chosen, limits=ColourLimits.TYPED, typed=tuple(typed))
 
 
 def put_into_png(image: QImage, data: bytes) -> None:

@@ -1,0 +1,34 @@
+"""Reading a text with a model takes about the memory of its own eager attention."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.tiny_models import save_tiny_model
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak of memory"),
+    pytest.mark.filterwarnings("ignore"),
+]
+SIZES = {
+    "num_hidden_layers": 16, "num_attention_heads": 9, "num_key_value_heads": 3, "head_dim": 32,
+    "hidden_size": 288, "intermediate_size": 768, "max_position_embeddings": 2048,
+    "sliding_window": None,
+}  # fmt: skip
+
+
+def test_memory_of_a_text_is_that_of_eager_attention(tmp_path: Path) -> None:
+    from tests.benchmarks.model_memory import growth
+
+    folder = save_tiny_model(tmp_path / "m", "llama", **SIZES)
+    eager = growth(folder, 768, "eager")
+    assert eager > 16 * 9 * 768**2 * 4 / 2
+    # Before, it was six times as much; now it is about a half.
+    assert growth(folder, 768, "read") <= 1.3 * eager
