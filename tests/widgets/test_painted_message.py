@@ -44,7 +44,7 @@ def ink(message: str, size: tuple[int, int], *, is_on_top: bool = False) -> np.n
 @pytest.mark.parametrize("is_on_top", [False, True])
 def test_nothing_is_cut(text_size: int, room: tuple[int, int], is_on_top: bool) -> None:
     found = ink(NO_ATTENTION, room, is_on_top=is_on_top)
-    columns, rows = found.any(axis=0).nonzero()[0], found.any(axis=1).nonzero()[0]
+    columns, rows = np.flatnonzero(found.any(axis=0)), np.flatnonzero(found.any(axis=1))
     edge = min(MARGIN, room[0] // 8, room[1] // 8) - 2
     assert edge <= columns[0] < columns[-1] < room[0] - edge
     assert edge <= rows[0] < rows[-1] < room[1] - edge
@@ -58,6 +58,6 @@ def test_a_message_that_fits_is_as_large_as_it_may_be(application: QApplication)
 
 def test_of_a_message_that_is_too_long_the_beginning_is_seen(application: QApplication) -> None:
     long, short = (ink(f"First words. {'More. ' * count}", (200, 60)) for count in (500, 8))
-    rows = [each.any(axis=1).nonzero()[0][0] for each in (long, short)]
+    rows = [np.flatnonzero(each.any(axis=1))[0] for each in (long, short)]
     assert min(rows) >= 5
     assert rows[0] < 20

@@ -1,4 +1,4 @@
-"""Labels of tokens of models: characters in place of the bytes and marks of a vocabulary; no torch.
+"""Labels of the tokens of models: characters in place of bytes and marks; no torch here.
 
 A token may hold a part of a character only. By itself it is written by its bytes, ``<0xE6><0x88>``,
 as SentencePiece writes them; next to the others of its character it is labelled ``我 1/2``.
@@ -55,7 +55,7 @@ def bytes_of_byte_level(token: str) -> bytes | None:
 
 
 def readable_tokens(tokens: Sequence[str]) -> tuple[str, ...]:
-    """Return tokens as a vocabulary writes them as readable labels.
+    """Return labels of tokens that are written as in a vocabulary.
 
     Tokens of a byte-level vocabulary become their characters, and ▁ becomes a space. Texts that are
     not of such a vocabulary stay as they are.
