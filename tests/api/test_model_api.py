@@ -180,6 +180,9 @@ def test_a_layer_is_drawn_and_saved(seen: ModelAttention, tmp_path: Path) -> Non
     again = visualizer.load(tmp_path / "layer.png")
     np.testing.assert_array_equal(again["weights"], seen["weights"][1])
     assert again.tokens == seen.tokens
+    seen.figure(["weights"], heads=0, layer=1, all_layers=True).save(tmp_path / "all.png")
+    whole = visualizer.load(tmp_path / "all.png")
+    np.testing.assert_array_equal(whole["weights"], seen["weights"])
 
 
 def test_what_is_not_there_is_refused(model: Model, seen: ModelAttention, tmp_path: Path) -> None:
