@@ -168,7 +168,7 @@ def test_what_cannot_be_read_is_said(source: ModelSource, tmp_path: Path) -> Non
         read_text(source, " ", Device.CPU)
     assert refused.value.field == "text"
     gone = replace(source, folder=str(tmp_path / "gone"))
-    with pytest.raises(InputError, match="no folder “.*gone”") as refused:
+    with pytest.raises(InputError, match=r"There is no folder “.*gone”") as refused:
         read_text(gone, TEXT, Device.CPU)
     assert refused.value.field == "model"
     with pytest.raises(InputError, match="no head 9 in a layer 0"):
