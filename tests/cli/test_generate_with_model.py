@@ -8,6 +8,7 @@ import pytest
 
 import visualizer
 from tests.support.reference_tokenizer import tokenizer_of
+from tests.support.tiny_models import VOCABULARY
 from visualizer.cli.generate import generate
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def test_a_model_stops_with_whoever_reads_it(
 
 def _numbers(model: visualizer.Model, tokens: tuple[str, ...]) -> list[int]:
     """The numbers of tokens, as the vocabulary of the tiny model has each token once."""
-    known = {model.opened.token(number): number for number in range(64)}
+    known = {model.opened.token(number): number for number in range(VOCABULARY)}
     return [known[token] for token in tokens]
 
 

@@ -169,14 +169,14 @@ def test_a_part_is_chosen_where_there_are_several(
         (("F", "--text", "a", "--text", "b", "--second", "c"), 2,
          "argument --second: is for one text, and 2 are given."),
         (("F", "--text", "a", "--text", "a " * 200), 2,
-         "argument --text: Text 2 of 2: The text has 201 tokens, and tiny reads 64. "
+         "argument --text: Text 2 of 2: The text has 201 tokens, and tiny reads 67. "
          "Use less text."),
         (("F", "--texts", "nowhere.txt"), 2,
          "argument --texts: 'nowhere.txt' could not be read: No such file or directory"),
         (("F", "--text", "a", "--part", "z"), 2,
          "argument --part: There is no single part “z” among model.layers.*.self_attn."),
         (("F", "--text", "a " * 200), 2,
-         "argument --text: The text has 201 tokens, and tiny reads 64. Use less text."),
+         "argument --text: The text has 201 tokens, and tiny reads 67. Use less text."),
         (("F", "--text", "a", "--heads", "nowhere/heads.csv"), 1,
          "“heads.csv” could not be written to nowhere: No such file or directory."),
     ],

@@ -9,7 +9,7 @@ import torch
 
 import visualizer
 from tests.support.reference_tokenizer import tokenizer_of
-from tests.support.tiny_models import save_tiny_model
+from tests.support.tiny_models import VOCABULARY, save_tiny_model
 from visualizer import InputError, Model
 from visualizer.models import activation_patching
 from visualizer.models.activation_patching import MOST_COMPARED, check_as_many_tokens
@@ -75,9 +75,9 @@ def test_a_patched_head_hands_on_what_it_read_elsewhere(
         return given
 
     wanted = run(model, TEXT, patch)
-    found = model.patch(TEXT, OTHER, heads, most=64)
+    found = model.patch(TEXT, OTHER, heads, most=VOCABULARY)
     assert [share for _, share in found] == pytest.approx(sorted(wanted.tolist())[::-1], abs=1e-7)
-    assert found != model.next_tokens(TEXT, 64)
+    assert found != model.next_tokens(TEXT, VOCABULARY)
 
 
 def test_all_heads_of_the_last_layer_and_the_mean(model: Model) -> None:
@@ -87,14 +87,14 @@ def test_all_heads_of_the_last_layer_and_the_mean(model: Model) -> None:
         return given
 
     wanted = run(model, TEXT, to_mean)
-    found = model.ablate(TEXT, [(0, 1)], mean=True, most=64)
+    found = model.ablate(TEXT, [(0, 1)], mean=True, most=VOCABULARY)
     assert [share for _, share in found] == pytest.approx(sorted(wanted.tolist())[::-1], abs=1e-7)
 
 
 def test_a_patch_with_the_same_text_changes_nothing(model: Model) -> None:
     every = [(layer, head) for layer in range(2) for head in range(4)]
-    found = model.patch(TEXT, TEXT, every, most=64)
-    plain = model.next_tokens(TEXT, 64)
+    found = model.patch(TEXT, TEXT, every, most=VOCABULARY)
+    plain = model.next_tokens(TEXT, VOCABULARY)
     assert [share for _, share in found] == pytest.approx([share for _, share in plain], abs=1e-7)
 
 

@@ -141,7 +141,7 @@ def test_a_large_lens_says_what_it_takes_first(
     monkeypatch.setattr(answering, "MOST_PRODUCTS", 1000)
     said = answer(reading, ModelQuestion(QuestionKind.LENS))
     assert isinstance(said, CostlyAnswer)
-    assert "2 layers at 9 tokens are 18 predictions among 64 tokens each" in said.sentence
+    assert "2 layers at 9 tokens are 18 predictions among 331 tokens each" in said.sentence
     lens = answer(reading, ModelQuestion(QuestionKind.LENS, is_costly=True))
     assert isinstance(lens, LensAnswer)
 

@@ -17,6 +17,7 @@ from tests.support.tiny_models import (
     BY_THEMSELVES,
     DECODERS,
     ENCODERS,
+    LATENT,
     PAIRS,
     VISION,
     inputs_of,
@@ -285,7 +286,7 @@ def test_keys_and_values_of_a_latent_are_followed(kind: str, settings: dict[str,
     attention = model.model.layers[1].self_attn
     own = {name: part.detach().double().numpy() for name, part in attention.named_parameters()}
     stream = trace.read("normed", (1,)).astype(np.float64)
-    latent, shared = np.split(stream @ own["kv_a_proj_with_mqa.weight"].T, [16], -1)
+    latent, shared = np.split(stream @ own["kv_a_proj_with_mqa.weight"].T, [LATENT], -1)
     latent /= np.sqrt(np.square(latent).mean(-1, keepdims=True) + 1e-6)
     wide = (latent * own["kv_a_layernorm.weight"]) @ own["kv_b_proj.weight"].T
     keys, values = np.split(wide.reshape(len(stream), 4, -1).transpose(1, 0, 2), [8], -1)

@@ -14,7 +14,7 @@ import visualizer
 from tests.support.examples import others_slow
 from tests.support.explained_values import result_of
 from tests.support.reference_tokenizer import tokenizer_of
-from tests.support.tiny_models import save_tiny_model
+from tests.support.tiny_models import VOCABULARY, save_tiny_model
 from visualizer import InputError, Model
 from visualizer.api.attention_api import Attention
 from visualizer.attention.run_from_captured_attention import captured_run
@@ -324,7 +324,7 @@ def test_how_far_the_weights_of_each_head_have_changed(source: ModelSource, mode
 def test_notebooks_scale_and_cut(model: Model) -> None:
     own, _ = run_plain(model, TEXT, mask={0: causal_with(CUTS[0]), 1: causal_with(CUTS[1])})
     edges = [(layer, *place) for layer, found in CUTS.items() for place in found]
-    found = model.cut(TEXT, edges, most=64)
+    found = model.cut(TEXT, edges, most=VOCABULARY)
     assert [share for _, share in found] == pytest.approx(sorted(own.tolist())[::-1], abs=1e-6)
 
     def doubled(layer: int, given: torch.Tensor) -> torch.Tensor:
@@ -333,7 +333,7 @@ def test_notebooks_scale_and_cut(model: Model) -> None:
         return given
 
     own, _ = run_plain(model, TEXT, doubled)
-    found = model.scale(TEXT, [(1, 2)], 2, most=64)
+    found = model.scale(TEXT, [(1, 2)], 2, most=VOCABULARY)
     assert [share for _, share in found] == pytest.approx(sorted(own.tolist())[::-1], abs=1e-6)
 
 

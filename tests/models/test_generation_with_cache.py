@@ -10,7 +10,7 @@ import torch
 
 import visualizer
 from tests.support.reference_tokenizer import tokenizer_of
-from tests.support.tiny_models import save_tiny_model
+from tests.support.tiny_models import WORDLESS, save_tiny_model
 from visualizer import InputError, Model
 from visualizer.language.sampling import Sampling
 from visualizer.models.generation_with_cache import TokenReader, generate, matrix_of_rows
@@ -139,4 +139,4 @@ def test_a_continued_text_says_whether_it_is_split_alike(tmp_path: Path) -> None
     opened = visualizer.open_model(save_tiny_model(tmp_path / "llama", sliding_window=None)).opened
     reader = TokenReader(opened, TEXT)
     assert reader.continued_text([5, 9]) == (f"{TEXT} cat dog", True)
-    assert reader.continued_text([40])[1] is False  # a number without a word
+    assert reader.continued_text([WORDLESS])[1] is False  # a number without a word

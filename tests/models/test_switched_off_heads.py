@@ -10,7 +10,7 @@ import torch
 
 import visualizer
 from tests.support.reference_tokenizer import tokenizer_of
-from tests.support.tiny_models import save_tiny_model
+from tests.support.tiny_models import VOCABULARY, save_tiny_model
 from visualizer import InputError, Model
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _zeroing(heads: set[int]) -> Any:
 
 def test_the_likeliest_tokens_are_those_of_the_plain_model(model: Model) -> None:
     expected = by_hooks(model, set()).exp()
-    found = model.next_tokens(TEXT, 64)
+    found = model.next_tokens(TEXT, VOCABULARY)
     assert [value for _, value in found] == pytest.approx(sorted(expected.tolist())[::-1], abs=1e-7)
     assert sum(value for _, value in found) == pytest.approx(1)
     assert found[0][0] == model.opened.token(int(expected.argmax()))
@@ -73,10 +73,10 @@ def test_the_likeliest_tokens_are_those_of_the_plain_model(model: Model) -> None
 @pytest.mark.parametrize("off", [{(0, 0)}, {(1, 3)}, {(0, 1), (0, 2), (1, 0)}])
 def test_heads_that_are_off_add_nothing(model: Model, off: set[tuple[int, int]]) -> None:
     expected = by_hooks(model, off).exp()
-    found = model.ablate(TEXT, [*off], most=64)
+    found = model.ablate(TEXT, [*off], most=VOCABULARY)
     assert [value for _, value in found] == pytest.approx(sorted(expected.tolist())[::-1], abs=1e-7)
-    assert model.next_tokens(TEXT, 64) != found
-    before = model.next_tokens(TEXT, 64)
+    assert model.next_tokens(TEXT, VOCABULARY) != found
+    before = model.next_tokens(TEXT, VOCABULARY)
     assert [value for _, value in before] == pytest.approx(
         sorted(by_hooks(model, set()).exp().tolist())[::-1], abs=1e-7
     )
@@ -102,7 +102,7 @@ def test_the_map_of_all_heads_is_that_of_each_alone(model: Model) -> None:
         ({"heads": [(0, -1)]}, "There is no head -1 in a layer 0."),
         ({"heads": [3]}, "heads is a list of (layer, head), such as [(5, 1)], and not [3]."),
         ({"heads": 3}, "heads is a list of (layer, head), such as [(5, 1)], and not 3."),
-        ({"heads": [(0, 0)], "most": 0}, "most is from 1 to 64, and not 0."),
+        ({"heads": [(0, 0)], "most": 0}, "most is from 1 to 331, and not 0."),
     ],
 )
 def test_what_is_not_there_is_said(model: Model, given: dict[str, Any], sentence: str) -> None:

@@ -140,7 +140,7 @@ def test_a_number_outside_the_vocabulary_is_named_by_itself(opened: OpenedModel)
 def test_of_a_text_that_is_much_too_long_only_the_length_is_told(opened: OpenedModel) -> None:
     coded = opened.tokenizer_for_text.encode("!" * 30_001)
     assert (coded.count, coded.numbers, coded.words) == (30_001, {}, [])
-    with pytest.raises(InputError, match="The text has 30,001 tokens, and bytes reads 64"):
+    with pytest.raises(InputError, match="The text has 30,001 tokens, and bytes reads 67"):
         opened.inputs("!" * 30_001)
 
 

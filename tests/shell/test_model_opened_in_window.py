@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QLabel, QPushButton
 
 import visualizer
+from tests.support.tiny_models import VOCABULARY
 from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
 from tests.support.window_input import CONTROL, link_in
 from visualizer.attention.weight_transforms import WeightTransform
@@ -347,7 +348,7 @@ def test_shown_heads_are_scaled_set_to_their_mean_and_patched(
             assert share == pytest.approx(known[token], abs=1e-6)
 
     pick(pane.kind, HeadEditKind.MEAN)
-    check(model.ablate(TEXT, [(1, 2)], mean=True, most=64))
+    check(model.ablate(TEXT, [(1, 2)], mean=True, most=VOCABULARY))
     pick(pane.kind, HeadEditKind.SCALED)
     hand.settle()
     assert pane.factor.value() == 0.5
@@ -355,7 +356,7 @@ def test_shown_heads_are_scaled_set_to_their_mean_and_patched(
     pane.factor.selectAll()
     QTest.keyClicks(pane.factor, "-2")
     QTest.keyClick(pane.factor, Qt.Key.Key_Return)
-    check(model.scale(TEXT, [(1, 2)], -2, most=64))
+    check(model.scale(TEXT, [(1, 2)], -2, most=VOCABULARY))
     assert pane.edits.text() == "Edited: layer 2, head 3: × -2."
     pick(pane.kind, HeadEditKind.PATCHED)
     hand.settle()
@@ -363,7 +364,7 @@ def test_shown_heads_are_scaled_set_to_their_mean_and_patched(
     assert not pane.problem.isVisible()
     pane.source.selectAll()
     QTest.keyClicks(pane.source, "a dog ran to a log")
-    check(model.patch(TEXT, "a dog ran to a log", [(1, 2)], most=64))
+    check(model.patch(TEXT, "a dog ran to a log", [(1, 2)], most=VOCABULARY))
     assert pane.edits.text() == "Edited: layer 2, head 3: from “a dog ran to a log”."
     assert pane.changes.text().startswith("Changed most: “")
     before = pane.bars.rows
@@ -379,7 +380,7 @@ def test_shown_heads_are_scaled_set_to_their_mean_and_patched(
     hand.settle()
     assert pane.source.text() == TEXT
     hand.window.actions_.by_id["head_switch.all_on"].trigger()
-    check(model.next_tokens(TEXT, 64))
+    check(model.next_tokens(TEXT, VOCABULARY))
     assert pane.kind.currentText() == "As it is"
 
 
@@ -398,7 +399,7 @@ def test_edges_of_a_head_are_cut_by_painting(model_window: Hand, folder: Path) -
     source = workspace.document.model
     assert source
     assert source.cuts == (CutEdges(0, 1, ((5, 3),)),)
-    expected = dict(model.cut(TEXT, [(0, 1, 5, 3)], most=64))
+    expected = dict(model.cut(TEXT, [(0, 1, 5, 3)], most=VOCABULARY))
     for row in pane.bars.rows:
         assert row.probability == pytest.approx(expected[row.token], abs=1e-6)
     run = workspace.run

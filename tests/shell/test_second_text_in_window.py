@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QComboBox
 
 import visualizer
-from tests.support.tiny_models import save_tiny_model
+from tests.support.tiny_models import POSITIONS, VOCABULARY, save_tiny_model
 from tests.support.window_input import words
 from visualizer.read_files_and_restore_runs import read_file
 from visualizer.session.document import Document
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 TEXT, SECOND = "the cat sat on the mat", "a dog ran"
-MOST = 64
+MOST = VOCABULARY
 """How many tokens the small models read."""
 
 
@@ -89,11 +89,14 @@ def test_a_pair_is_read_as_it_is_typed_and_taken_back(hand: Hand, encoder: Path)
 def test_what_is_wrong_with_a_second_text_is_said_at_it(hand: Hand, encoder: Path) -> None:
     open_model(hand, encoder)
     before, setup = run_of(hand), hand.window.setup_pane
-    hand.window.workspace.set_text("cat " * MOST, "second")
+    hand.window.workspace.set_text("cat " * POSITIONS, "second")
     hand.until(setup.second_problem.isVisible)
     said = words(setup.second_problem)
-    count = 1 + len(TEXT.split()) + 1 + MOST
-    assert said == f"The two texts have {count} tokens, and tiny_bert reads {MOST}. Use less text."
+    count = 1 + len(TEXT.split()) + 1 + POSITIONS
+    assert (
+        said
+        == f"The two texts have {count} tokens, and tiny_bert reads {POSITIONS}. Use less text."
+    )
     assert hand.text_problem == ""
     assert said in words(hand.window.notice)
     assert run_of(hand) is before

@@ -334,17 +334,17 @@ def test_what_is_read_of_an_earlier_text_is_stopped(
 
 def test_too_long_a_text_is_refused_in_a_sentence(continuing: Continuing) -> None:
     hand, controller = continuing.hand, continuing.controller
-    hand.type_sentence("cat " * 62)  # 63 tokens, of 64 which are all that it reads
+    hand.type_sentence("cat " * 65)  # 66 tokens, of 67 which are all that it reads
     hand.settle()
-    hand.until(lambda: len(controller.tree.prompt) == 63)
+    hand.until(lambda: len(controller.tree.prompt) == 66)
     controller.pick(9)
     continuing.rest()
     assert continuing.problem == ""
     continuing.controller.sample()
     continuing.rest()
-    assert continuing.problem == "The text has 65 tokens, and tiny reads 64. Use less text."
+    assert continuing.problem == "The text has 68 tokens, and tiny reads 67. Use less text."
     assert continuing.pane.problem.isVisible()
-    assert len(continuing.controller.tree.tokens) == 64
+    assert len(continuing.controller.tree.tokens) == 67
     before = controller.panel.bars.bars
     controller.choose(Sampling(1.75))  # the bars up to here follow
     continuing.rest()

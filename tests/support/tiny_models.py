@@ -12,21 +12,32 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WORDS = ("the", "cat", "sat", "on", "mat", "dog", "ran", "to", "a", "log", ".", "and")
+RARE = {"the": 330, "mat": 201}
+"""Words with larger numbers than other words, and than positions."""
+WORDLESS = 40
+"""The number of the only token of the vocabulary that is not a word."""
+VOCABULARY, POSITIONS, LATENT = 331, 67, 12
 SMALL = {
-    "vocab_size": 64, "hidden_size": 32, "d_model": 32, "intermediate_size": 48,
+    "vocab_size": VOCABULARY, "hidden_size": 32, "d_model": 32, "intermediate_size": 52,
     "num_hidden_layers": 2, "num_layers": 2, "num_attention_heads": 4, "num_heads": 4,
-    "num_key_value_heads": 2, "max_position_embeddings": 64, "encoder_layers": 2,
+    "num_key_value_heads": 2, "max_position_embeddings": POSITIONS, "encoder_layers": 2,
     "decoder_layers": 2, "num_decoder_layers": 2, "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "d_ff": 48,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 47, "decoder_ffn_dim": 47, "d_ff": 47,
     "d_kv": 8, "head_dim": 8, "num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2,
-    "moe_intermediate_size": 16, "n_routed_experts": 4, "pad_token_id": 0, "bos_token_id": 1,
+    "moe_intermediate_size": 20, "n_routed_experts": 4, "pad_token_id": 0, "bos_token_id": 1,
     "eos_token_id": 2, "decoder_start_token_id": 1, "image_size": 32, "patch_size": 8,
-    "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8,
+    "q_lora_rank": 28, "kv_lora_rank": LATENT, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8,
     "v_head_dim": 12, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1,
-    "sliding_window": 4, "embedding_size": 16, "word_embed_proj_dim": 32, "ffn_dim": 48,
-    "n_inner": 48,
+    "embedding_size": 23, "word_embed_proj_dim": 32, "ffn_dim": 47, "n_inner": 47,
 }  # fmt: skip
-"""Sizes by all the names that configs have for them; others are left out of a config unread."""
+"""Sizes by all the names that configs have for them; others are left out of a config unread.
+
+As in real models the vocabulary is larger than the table of positions, and that than a vector, and
+no two of these sizes are equal. They are prime numbers, except where heads share them or experts,
+whose sizes have to be multiples of 4.
+"""
+WINDOW = 4
+"""The sliding window of models that have one."""
 _LATENT = {"head_dim": None, "num_key_value_heads": 4}
 OTHERS: dict[str, dict[str, Any]] = {
     "gemma3n_text": {"num_kv_shared_layers": 0},
@@ -56,11 +67,17 @@ ENCODERS = (
     "xlm-roberta", "clip_text_model",
 )  # fmt: skip
 PAIRS = (
-    "t5", "mt5", "umt5", "bart", "marian", "mbart", "pegasus", "blenderbot", "m2m_100",
+    "t5", "mt5", "umt5", "bart", "marian", "mbart", "plbart", "pegasus", "blenderbot",
+    "m2m_100",
 )  # fmt: skip
 VISION = (
     "vit", "dinov2", "dinov3_vit", "siglip_vision_model", "clip_vision_model", "deit", "beit",
 )  # fmt: skip
+CAUSAL_HEADS = (
+    "bart", "mbart", "plbart", "marian", "pegasus", "blenderbot", "blenderbot-small",
+    "bigbird_pegasus",
+)  # fmt: skip
+"""Encoder–decoder models of which the decoder is a model by itself."""
 BY_THEMSELVES = (
     "bloom", "gptj", "gpt_neo", "mpt", "codegen", "falcon", "deberta", "deberta-v2", "mpnet",
     "openai-gpt", "xlnet",
@@ -68,16 +85,26 @@ BY_THEMSELVES = (
 """They compute their attention without the interface of transformers."""
 
 
-def tiny_model(kind: str, **settings: Any) -> Any:
-    """Make a model with random weights, the same at each call, in evaluation mode."""
+def tiny_model(kind: str, *, is_causal_head: bool = False, **settings: Any) -> Any:
+    """Make a model with random weights, the same at each call, in evaluation mode.
+
+    Parameters
+    ----------
+    is_causal_head : bool
+        Whether only the decoder of an encoder–decoder model is made, as a model that continues a
+        text.
+    """
     transformers = pytest.importorskip("transformers", reason="models need transformers")
     transformers.logging.set_verbosity(logging.CRITICAL)  # of such small sizes much is said
     torch.manual_seed(0)
     config_class = transformers.CONFIG_MAPPING[kind]
-    wanted = {**SMALL, **OTHERS.get(kind, {}), **settings}
+    windowed = {"sliding_window": WINDOW} if hasattr(config_class(), "sliding_window") else {}
+    wanted = {**SMALL, **windowed, **OTHERS.get(kind, {}), **settings}
     config = config_class(**{name: value for name, value in wanted.items() if value is not None})
     made = transformers.AutoModel
-    if kind in PAIRS:
+    if is_causal_head:
+        made = transformers.AutoModelForCausalLM
+    elif kind in PAIRS:
         made = transformers.AutoModelForSeq2SeqLM
     elif kind in (*DECODERS, "bloom") and config_class in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
         made = transformers.AutoModelForCausalLM
@@ -89,19 +116,29 @@ def inputs_of(model: Any, tokens: int = 9) -> dict[str, torch.Tensor]:
     if model.main_input_name == "pixel_values":
         generator = torch.Generator().manual_seed(1)
         return {"pixel_values": torch.randn(1, 3, 32, 32, generator=generator)}
-    given = {"input_ids": torch.arange(3, 3 + tokens)[None]}
+    given = {"input_ids": some_ids(tokens)}
     if getattr(model.config, "is_encoder_decoder", False):
-        given["decoder_input_ids"] = torch.arange(3, 9)[None]
+        given["decoder_input_ids"] = some_ids(6).flip(-1)
     return given
 
 
-def save_tiny_model(folder: Path, kind: str = "llama", **settings: Any) -> Path:
+def some_ids(count: int) -> torch.Tensor:
+    """Return ids of tokens from all of the vocabulary, [1, token], its last one among them."""
+    last = VOCABULARY - 1
+    return (last - torch.arange(count) * 101 % (last - 2))[None]
+
+
+def save_tiny_model(
+    folder: Path, kind: str = "llama", *, is_causal_head: bool = False, **settings: Any
+) -> Path:
     """Save a tiny model with a tokenizer of a few words, as a folder that can be opened."""
     transformers = pytest.importorskip("transformers", reason="models need transformers")
     tokenizers = pytest.importorskip("tokenizers")
-    tiny_model(kind, **settings).save_pretrained(folder)
+    tiny_model(kind, is_causal_head=is_causal_head, **settings).save_pretrained(folder)
     known = ("<pad>", "<s>", "</s>", "<unk>", *WORDS)
-    vocabulary = {word: number for number, word in enumerate(known)}
+    vocabulary = {word: number for number, word in enumerate(known)} | RARE
+    free = {*range(VOCABULARY)} - {*vocabulary.values(), WORDLESS}
+    vocabulary |= {f"word{number}": number for number in sorted(free)}
     splitting = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="<unk>"))
     splitting.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     splitting.post_processor = tokenizers.processors.TemplateProcessing(

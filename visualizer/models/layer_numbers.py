@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from visualizer.models.attention_recorder import AttentionCall
     from visualizer.models.layer_recorder import ModulePass
 
+FACTORS_WITHIN = 1e-6
+"""How far the ratios of two vectors may be apart that are taken for one factor."""
+
 
 class LayerPass(Struct, eq=False):
     """What passed through one layer, and the stages that were found in it.
@@ -51,6 +54,42 @@ def vectors(numbers: Tensor) -> Tensor | None:
     if not numbers.is_floating_point() or numbers.ndim not in (2, 3):
         return None
     return numbers[0].detach() if numbers.ndim == 3 else numbers.detach()
+
+
+def table_rows(table: Tensor, each: ModulePass) -> tuple[int, ...] | None:
+    """Return the row of an embedding's table that each token has; None if it is not known.
+
+    An embedding need not be given the rows that it looks up: BART's positions are given the ids
+    of the tokens, and those of OPT a mask. Their rows follow one another.
+    """
+    result = vectors(each.result)
+    if result is None or result.shape[-1] != table.shape[-1] or each.given.is_floating_point():
+        return None
+    given = each.given.reshape(-1)
+    is_within = len(given) == len(result) and 0 <= int(given.min()) <= int(given.max()) < len(table)
+    if is_within and factor_between(table[given], result) is not None:
+        return tuple(given.tolist())
+    column = result[0].abs().argmax()
+    for start in (table[:, column] == result[0, column]).nonzero().flatten().tolist():
+        if torch.equal(table[start : start + len(result)], result):
+            return tuple(range(start, start + len(result)))
+    # A model may have added to the result of the embedding in its place.
+    return tuple(given.tolist()) if is_within else None
+
+
+def factor_between(whole: Tensor, product: Tensor) -> float | None:
+    """Return the number by which all of a tensor is multiplied to be another; None without one."""
+    if torch.equal(whole, product):
+        return 1.0
+    largest = whole.abs().argmax()
+    ratio = product.flatten()[largest].double() / whole.flatten()[largest].double()
+    is_factor = bool(
+        (
+            (whole.double() * ratio - product.double()).abs()
+            <= FACTORS_WITHIN * product.abs().max()
+        ).all()
+    )
+    return float(ratio) if is_factor and bool(ratio.isfinite()) else None
 
 
 def head_vectors(numbers: Tensor, heads: int, width: int) -> Tensor | None:

@@ -38,6 +38,7 @@ from visualizer.models.layer_numbers import (
     NumbersOf,
     columns_of,
     context_beside_sinks,
+    factor_between,
     gated_context,
     given_to,
     head_vectors,
@@ -51,6 +52,7 @@ from visualizer.models.layer_numbers import (
     product_of,
     result_of,
     sum_of,
+    table_rows,
     vectors,
 )
 from visualizer.models.layer_path import layer_path
@@ -84,8 +86,6 @@ MOST_TABLES = 3
 """Embeddings of tokens, of places and of kinds of tokens."""
 FACTOR_DIGITS = (2, 3, 4, 5, 6)
 """A config gives the number that parts of a layer are multiplied by with so many digits."""
-FACTORS_WITHIN = 1e-6
-"""How far the ratios of two vectors may be apart that are taken for one factor."""
 
 
 OfModules = NormLayer | LinearLayer | ExpertMixture | ScaledVector
@@ -253,13 +253,7 @@ def steps_of_text(
     steps, weights = {**known.steps}, {**known.weights}
     stream = steps["residual"].step
     if isinstance(stream, ResidualStream) and stream.embedded:
-        if any(path not in passed for path, _ in stream.embedded.tables):
-            raise OtherStepsError
-        tables = tuple(
-            (path, tuple(passed[path].given.reshape(-1).tolist()))
-            for path, _ in stream.embedded.tables
-        )
-        embedded = replace(stream.embedded, tables=tables)
+        embedded = _embedded_text(known, stream.embedded, passed)
         steps["residual"] = StepOfStage(replace(stream, embedded=embedded))
     if "concat" in steps:
         at = {layer: place for place, layer in enumerate(layers)}
@@ -312,6 +306,19 @@ def numbers_of_layer(known: KnownLayers, place: int, one: LayerPass) -> dict[str
     if any(numbers.shape[-2] != one.call.weights.shape[2] for numbers in found.values()):
         raise OtherStepsError
     return found
+
+
+def _embedded_text(
+    known: KnownLayers, embedded: EmbeddedTokens, passed: Mapping[str, ModulePass]
+) -> EmbeddedTokens:
+    """Find the rows of the tables for a text; raises OtherStepsError if some are not known."""
+    tables = []
+    for path, _ in embedded.tables:
+        rows = table_rows(known.weights[f"{path}.weight"], passed[path]) if path in passed else None
+        if rows is None:
+            raise OtherStepsError
+        tables.append((path, rows))
+    return replace(embedded, tables=tuple(tables))
 
 
 def _experts_of_text(
@@ -458,11 +465,10 @@ def _embedded(
     tables = []
     for path, each in passed.items():
         module = model.get_submodule(path)
-        rows = each.given
-        if isinstance(module, nn.Embedding) and not rows.is_floating_point():
-            numbers = module.weight.detach()[rows.reshape(-1)].cpu()
+        if isinstance(module, nn.Embedding) and (rows := table_rows(module.weight, each)):
+            numbers = module.weight.detach()[[*rows]].cpu()
             if numbers.shape == stream.shape:
-                tables.append((path, tuple(rows.reshape(-1).tolist()), numbers))
+                tables.append((path, rows, numbers))
     norms = [
         (path, given.cpu())
         for path, each in passed.items()
@@ -475,29 +481,15 @@ def _embedded(
         for chosen in combinations(tables, count):
             whole = torch.stack([numbers for *_, numbers in chosen]).sum(0)
             named = tuple((path, rows) for path, rows, _ in chosen)
-            factor = _factor(whole, stream)
+            factor = factor_between(whole, stream)
             if factor is not None:
                 return EmbeddedTokens(named, factor)
             for path, given in norms:
-                factor = _factor(whole, given)
+                factor = factor_between(whole, given)
                 step = _norm_step(model.get_submodule(path), path, given, stream)
                 if factor is not None and step:
                     return EmbeddedTokens(named, factor, step)
     return None
-
-
-def _factor(whole: Tensor, stream: Tensor) -> float | None:
-    """Return the number by which all of a tensor is multiplied to be another; None without one."""
-    if torch.equal(whole, stream):
-        return 1.0
-    largest = whole.abs().argmax()
-    ratio = stream.flatten()[largest].double() / whole.flatten()[largest].double()
-    is_factor = bool(
-        (
-            (whole.double() * ratio - stream.double()).abs() <= FACTORS_WITHIN * stream.abs().max()
-        ).all()
-    )
-    return float(ratio) if is_factor and bool(ratio.isfinite()) else None
 
 
 def _likely_factors(numbers: Tensor, product: Tensor) -> Iterator[float]:
@@ -738,7 +730,7 @@ class _Layer:
                 made = heads_of(path, first, width)(self.at)
                 columns = tuple(first[head] for head in shared)
                 step = self._linear_step(path, columns)
-                factor = _factor(made, whole)
+                factor = factor_between(made, whole)
                 if factor is not None:
                     self._add(name, met(name, shared), replace(step, factor=factor), entered)
                     return True

@@ -174,7 +174,7 @@ def test_the_offer_of_the_disk_is_taken_back(
     hand: Hand, cache: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache_folder(cache, "org/tiny", tiny_model_folder)
-    room = 4 * read_model_folder(tiny_model_folder).numbers
+    room = (4 * read_model_folder(tiny_model_folder).numbers - 100) / USABLE
     monkeypatch.setattr(attention_device, "free_bytes", lambda device: room)
     dialog = opened(hand)
     press(dialog, Qt.Key.Key_Return)

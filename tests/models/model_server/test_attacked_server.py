@@ -17,7 +17,7 @@ import pytest
 from tests.support.hostile_peer import Answered, HostilePeer
 from tests.support.hostile_requests import PATHS, VALID, broken_http, spoilt_body
 from tests.support.served_models import served
-from tests.support.tiny_models import save_tiny_model
+from tests.support.tiny_models import VOCABULARY, save_tiny_model
 from visualizer.attention.blockwise_tensor import FIRST_COLUMNS, FIRST_ROWS
 from visualizer.models.model_protocol.answer_body import read_body
 from visualizer.models.model_protocol.request_signature import RequestSigner
@@ -340,9 +340,9 @@ def test_no_other_folder_is_opened(server: ServedFolder, peer: HostilePeer, tmp_
         ("/measures", {"run": 1, "stage": "weights"}, 422),
         ("/answer", {"run": 1, "question": {"kind": "lens"}}, 422),
         ("/names", {"numbers": [2**53]}, 422),
-        ("/names", {"numbers": [64]}, 422),
+        ("/names", {"numbers": [VOCABULARY]}, 422),
         ("/names", {"numbers": [1] * 10_001}, 400),
-        ("/next_token", {"text": TEXT, "numbers": [64]}, 422),
+        ("/next_token", {"text": TEXT, "numbers": [VOCABULARY]}, 422),
         ("/next_token", {"text": TEXT, "factors": [[9, 0, 0]]}, 422),
         ("/next_token", {"text": TEXT, "factors": [[0, 0, 1e308]]}, 400),
         ("/next_token", {"text": TEXT, "numbers": [5] * 5_000}, 422),
