@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,15 +13,17 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QLabel, QPushButton
 
 import visualizer
-from tests.support.tiny_models import VOCABULARY
+from tests.support.tiny_models import POSITIONS, VOCABULARY, save_tiny_model
 from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
-from tests.support.window_input import CONTROL, link_in
+from tests.support.window_input import CONTROL, PATIENCE_MS, link_in, words
 from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.errors import InputError
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.layer_overview.presenter import LAYERS
 from visualizer.features.mask_editor import controller
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.models import opened_model, run_with_layer_stages
 from visualizer.models.model_source import CutEdges, HeadEditKind, heads_off
 from visualizer.number_format import format_number
 from visualizer.read_files_and_restore_runs import read_file
@@ -521,3 +524,130 @@ def test_the_heads_that_edits_have_changed_most_stand_first(model_window: Hand) 
     QTest.mouseClick(grid.viewport(), Qt.MouseButton.LeftButton, pos=grid.rect_of(0).center())
     hand.settle()
     assert hand.window.workspace.screen.panel(LAYERS).shown == {panel.places[0]}
+
+
+def open_and_fail(hand: Hand, folder: Path) -> str:
+    """Open a model that cannot read the text; close the box that says why and return that."""
+    hand.window.document_controller.open(folder)
+    hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    said = box.text()
+    box.close()
+    hand.settle()
+    hand.activate()
+    return said
+
+
+def test_a_model_that_cannot_read_the_text_is_not_opened(hand: Hand, folder: Path) -> None:
+    text = "the cat " * POSITIONS
+    hand.type_sentence(text)
+    hand.settle()
+    workspace, controller = hand.window.workspace, hand.window.document_controller
+    before, past = workspace.document, workspace.undone_change
+    keeps, stages = controller.keeps_numbers, workspace.wanted.stages
+    said = open_and_fail(hand, folder)
+    assert said.startswith("tiny was not opened.")
+    assert said.endswith(f"tokens, and tiny reads {POSITIONS}. Use less text.")
+    assert workspace.document == before
+    assert workspace.wanted.stages == stages
+    assert workspace.undone_change == past
+    assert controller.keeps_numbers == keeps
+    run = workspace.run
+    assert run
+    assert run.reading is None
+    assert run.texts == (tuple(text.split()),)
+    assert hand.text_problem == ""
+    hand.type_sentence(TEXT)
+    hand.settle()
+    open_by_menu(hand, folder)
+    hand.until(lambda: workspace.document.model is not None)
+    hand.settle()
+    assert workspace.run
+    assert workspace.run.texts == (("<s>", *TEXT.split()),)
+
+
+def test_a_model_that_fails_beside_another_leaves_that_one(
+    model_window: Hand, tmp_path: Path
+) -> None:
+    hand = model_window
+    workspace = hand.window.workspace
+    before, run = workspace.document, workspace.run
+    without_attention = save_tiny_model(tmp_path / "mamba", "mamba", state_size=4)
+    said = open_and_fail(hand, without_attention)
+    assert said == "mamba was not opened. mamba computes no attention that could be read."
+    assert workspace.document == before
+    assert workspace.run is run
+    hand.type_sentence("a dog ran")
+    hand.settle()
+    assert workspace.run
+    assert workspace.run.texts == (("<s>", "a", "dog", "ran"),)
+
+
+def test_a_model_that_breaks_is_not_opened_and_the_text_typed_meanwhile_stays(
+    hand: Hand, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand.type_sentence("a")
+    hand.settle()
+    workspace, is_typed, broken = hand.window.workspace, Event(), []
+
+    def break_(*given: object) -> None:
+        broken.append(given)
+        if len(broken) == 1:
+            is_typed.wait(PATIENCE_MS / 1000)
+            raise InputError("model", "It cannot read this.")
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr(opened_model, "run_of", break_)
+    hand.window.document_controller.open(folder)
+    hand.until(lambda: workspace.document.model is not None)
+    hand.until(lambda: bool(broken))
+    hand.type_sentence(TEXT)
+    is_typed.set()
+    assert "RuntimeError: odd" in hand.details_of_bug()
+    hand.settle()
+    assert workspace.document.has_module
+    assert workspace.document.text == TEXT
+    hand.window.actions_.by_id["workspace.undo"].trigger()
+    hand.settle()
+    assert workspace.document.text == "a"
+
+
+def test_a_model_waits_for_a_text(hand: Hand, folder: Path) -> None:
+    hand.type_sentence(" ")
+    hand.until(lambda: hand.text_problem != "")
+    hand.window.document_controller.open(folder)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.until(lambda: not hand.window.workspace.is_working)
+    assert "There is nothing to read yet" in hand.text_problem
+    assert hand.window.workspace.document.model
+    assert not hand.boxes()
+    hand.type_sentence(TEXT)
+    hand.settle()
+    assert hand.window.workspace.run
+    assert hand.window.workspace.run.texts == (("<s>", *TEXT.split()),)
+
+
+def test_what_cannot_be_inferred_of_a_model_is_left_out_with_a_notice(
+    hand: Hand,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def break_(*given: object) -> None:
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr(run_with_layer_stages, "known_layers", break_)
+    hand.type_sentence(TEXT)
+    hand.settle()
+    open_by_menu(hand, folder)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+    assert not hand.boxes()
+    run = hand.window.workspace.run
+    assert run
+    assert "weights" in run.trace
+    assert "residual" not in run.trace
+    assert run_with_layer_stages.NOT_INFERRED in words(hand.window.notice)
+    assert caplog.records
+    assert all(record.exc_info for record in caplog.records)
+    caplog.clear()

@@ -28,6 +28,7 @@ from torch.overrides import TorchFunctionMode
 from visualizer.attention.captured_layers import WeightSample
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
+from visualizer.models.inference_boundary import inferred
 from visualizer.models.model_ranks import ONE
 from visualizer.optional_packages import require_package
 
@@ -133,6 +134,18 @@ class AttentionCall(Struct, frozen=True, eq=False):
     def read_weights(self) -> Tensor:
         """Return the weights, [batch, head, query, key], which may have to be computed again."""
         return self.compute_again() if self.compute_again else self.weights
+
+    def bare(self) -> AttentionCall:
+        """Return the call with its weights only."""
+        again, sample, is_continuation = self.compute_again, self.sample, self.is_continuation
+        return AttentionCall(
+            self.module,
+            self.method,
+            self.weights,
+            compute_again=again,
+            sample=sample,
+            is_continuation=is_continuation,
+        )
 
     def of_text(self, text: int) -> AttentionCall:
         """Return the part of one text of the batch."""
@@ -423,8 +436,9 @@ def _attend(
 
         sample = WeightSample.of(held[0], SAMPLED_CELLS)
         held = held.to("meta")
-    recording.keep(
-        AttentionCall(
+    call = inferred(
+        f"what the attention of {name} was given",
+        lambda: AttentionCall(
             name,
             RecordingMethod.INTERFACE,
             held,
@@ -438,8 +452,9 @@ def _attend(
             recording.cuts.get(name, {}) if cuts else {},
             again,
             sample,
-        )
+        ),
     )
+    recording.keep(call or AttentionCall(name, RecordingMethod.INTERFACE, weights.detach()))
     return output, weights
 
 

@@ -10,6 +10,8 @@ import torch
 from msgspec import Struct
 from torch import nn
 
+from visualizer.models.inference_boundary import inferred
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
@@ -109,7 +111,11 @@ def record_layers(
         if isinstance(given, torch.Tensor) and isinstance(first, torch.Tensor):
             every = (*inputs, *named.values())
             both = (_sizes(given), _sizes(first)) if sizes_only else (given, first)
-            passed[name] = ModulePass(*both, _rotation(every), _routing(every))
+            each = inferred(
+                f"what {name} was given",
+                lambda: ModulePass(*both, _rotation(every), _routing(every)),
+            )
+            passed[name] = each or ModulePass(*both)
 
     hooks = [
         module.register_forward_hook(

@@ -23,6 +23,7 @@ from visualizer.attention.spec import BooleanMatrix, Device, Dtype, Mask
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod
+from visualizer.models.inference_boundary import inferred
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 BY_ITSELF = (
     "The model computes its attention itself: its weights were read where it calls softmax, and "
     "nothing before them is known."
+)
+NOT_INFERRED = (
+    "Only weights are shown: how they follow from queries and keys could not be inferred from what "
+    "the model computed."
 )
 _UNDERSTOOD = frozenset({
     "scaling", "dropout", "is_causal", "sliding_window", "softcap", "position_bias", "s_aux",
@@ -140,7 +145,15 @@ class LayerRun(Struct, frozen=True, eq=False):
 
 
 def groups_of(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
-    """Sort the calls of one pass into groups, in the order in which the model begins them."""
+    """Sort the calls of one pass into groups, in the order in which the model begins them.
+
+    If inferring what the calls have in common fails, the calls of the groups have only weights.
+    """
+    found = inferred("groups of layers", lambda: _groups_of(calls))
+    return found if found is not None else _groups_of([call.bare() for call in calls])
+
+
+def _groups_of(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
     numbered = numbered_by_layer(_of_one_softmax(calls))
     added = _added_to_scores(call for _, call in numbered)
     keys = [
@@ -314,7 +327,7 @@ def run_of(
     those that met; where scores of them give the model's weights, scaled, capped, biased and
     masked as the model does it, these are stages, too, and the weights follow from them. What is
     kept are queries, keys and values, and weights that cannot be computed again; stages are
-    computed where they are read.
+    computed where they are read. If inferring them fails, the run has only weights, and a notice.
     """
     one = group.calls[0].weights
     _, heads, queries, keys = one.shape
@@ -329,8 +342,20 @@ def run_of(
         b"",
         tokens,
         key_tokens,
-        _vectors(group) if group.calls[0].method is RecordingMethod.INTERFACE else None,
     )
+    if group.calls[0].queries is not None:
+        found = inferred(
+            f"how weights of {group.name} follow from queries and keys",
+            lambda: _run_of(group, replace(captured, vectors=_vectors(group)), device),
+        )
+        if found:
+            return found
+    found = _run_of(group, captured, device)
+    is_by_itself = group.calls[0].method is RecordingMethod.SOFTMAX
+    return found if is_by_itself else found.with_notice(NOT_INFERRED)
+
+
+def _run_of(group: LayerGroup, captured: CapturedAttention, device: str) -> LayerRun:
     own = [_LayerOfCall(*each) for each in zip(group.calls, group.added, strict=True)]
     run = run_of_layers(captured, own)
     for each in own:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from visualizer.attention.model_layer_stages import ORDER, layer_rows
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.attention.trace import Trace
+from visualizer.models.inference_boundary import inferred
 from visualizer.models.layer_step_recognition import (
     KnownLayers,
     ModelLayers,
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from visualizer.models.run_from_attention_calls import LayerGroup, LayerRun
 
 
+NOT_INFERRED = (
+    "Only attention is shown: the stages around it could not be inferred from what the model "
+    "computed."
+)
 LayerPlaces = tuple[str, tuple[int, ...]]
 """Where layers are in the model: the path of their attention, and their numbers."""
 
@@ -44,6 +49,8 @@ def with_layers(
 ) -> LayerRun:
     """Add what is known of the layers around the attention of a run.
 
+    If inferring it fails, the run gets a notice instead.
+
     Parameters
     ----------
     memory : dict
@@ -53,6 +60,20 @@ def with_layers(
     edits : mapping
         What became of the context vectors of heads.
     """
+    group = found.group
+    return inferred(
+        f"the stages around {group.name}",
+        lambda: _with_layers(found, model, passed, edits, memory),
+    ) or found.with_notice(NOT_INFERRED)
+
+
+def _with_layers(
+    found: LayerRun,
+    model: nn.Module,
+    passed: Mapping[str, ModulePass],
+    edits: Mapping[LayerAndHead, ContextEdit],
+    memory: dict[LayerPlaces, KnownLayers | None],
+) -> LayerRun:
     group = found.group
     key = (group.name, group.layers)
     with torch.inference_mode():

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
@@ -48,6 +49,21 @@ MOST_KEPT = 2**28
 """Bytes of own matrices and long texts kept for undo."""
 
 
+class _BeforeModel(Struct, frozen=True, eq=False):
+    """The document, view and history before a model was opened.
+
+    Parameters
+    ----------
+    read : str
+        The text that the model was opened to read.
+    """
+
+    document: Document
+    view: View
+    history: History[Document]
+    read: str = ""
+
+
 class Workspace(QObject):
     """Holds the document, the view, the last good run and the screen made of them.
 
@@ -66,6 +82,9 @@ class Workspace(QObject):
     """The document has changed; the screen follows."""
     _arrived = Signal()
     """Numbers from another machine are here; on any thread."""
+    modelRefused = Signal(str, object)
+    """A model that was opened could not read anything, so the document before it is back: its name,
+    and the `InputError`; None for an unexpected exception."""
     broke = Signal(str)
     """An unexpected exception: the whole traceback."""
 
@@ -101,6 +120,8 @@ class Workspace(QObject):
         """How much of that a model has read, where it tells."""
         self._held: list[object] = []
         """A model that was opened, until a run of it is there, which keeps it open then."""
+        self._before_model: _BeforeModel | None = None
+        """What is back if the first reading of a model that was opened fails."""
         self._compute, self._presenter = compute, presenter
         self._late = QTimer(self, singleShot=True, interval=PATIENCE_MS)
         self._late.timeout.connect(self._show)
@@ -192,6 +213,8 @@ class Workspace(QObject):
         opened_model : object
             What keeps a model open that was opened to read the document; None of others.
         """
+        before = self._before_model or _BeforeModel(self.document, self._wanted, self._history)
+        self._before_model = replace(before, read=document.text) if opened_model else None
         if document != self.document:
             self.seal()
             self._keep()
@@ -223,6 +246,7 @@ class Workspace(QObject):
         Its numbers, and side A of a comparison in its view, are restored on the worker.
         """
         self._catch_up()
+        self._before_model = None
         self._history, self._complaints = History(), {}
         self._forget_complaints(document)
         self._asked, self._has_started = document, True
@@ -482,6 +506,8 @@ class Workspace(QObject):
         if isinstance(answer, worker_jobs.DrawnMore):
             if answer.run is self.run:
                 self._show_drawn()
+        elif self._is_model_refused(answer):
+            self._leave_model(answer.refused)
         else:
             self._take_result(answer)
 
@@ -494,6 +520,8 @@ class Workspace(QObject):
         replaced: list[object] = [self.run]
         if answer.document == self._asked:
             self._asked = None
+        if answer.run and answer.document and answer.document.model == self.document.model:
+            self._before_model = None
         if answer.run:
             self.run, self.computed = answer.run, answer.document
             if self._asked is None:  # else a model may still be to be read
@@ -508,6 +536,29 @@ class Workspace(QObject):
         self._worker.discard(replaced)
         if not is_read:
             self._read()
+
+    def _is_model_refused(self, answer: worker_jobs.WorkerResult) -> bool:
+        """Whether a model that was opened cannot read, rather than waits for something to read."""
+        document, refused = self.document, answer.refused
+        if not (self._before_model and refused and document.model and answer.document == document):
+            return False
+        is_blank = document.model.image is None and not document.text.strip()
+        return not is_blank and refused.field not in {"image", "second"}
+
+    def _leave_model(self, refused: InputError | None) -> None:
+        """Return to the document before a model that was opened; what was typed since stays."""
+        before, document = self._before_model, self.document
+        assert before
+        assert document.model
+        self._before_model = self._asked = None
+        self._hold()
+        self._history = before.history
+        self._wanted = adapted_to_window(before.view, self._wanted)
+        text, back = document.text, before.document
+        if text != before.read:
+            self._history, back = self._history.keep(back), back.set("text", text)
+        self._change_to(back)
+        self.modelRefused.emit(document.model.name, refused)
 
     def _forget_answered(self) -> None:
         """Let go of the last request once it is answered: it holds the run that was before."""
@@ -532,6 +583,8 @@ class Workspace(QObject):
             self._not_drawn = (self.run, self.view)
         if isinstance(error, InputError) and was_read:
             self._refuse_view(error)
+        elif self._before_model and self.document.model and not was_read and not self._asked:
+            self._leave_model(error if isinstance(error, InputError) else None)
         elif isinstance(error, InputError):
             self._refused = InputError("text", error.sentence)
         self._show()

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     """Returns the window in which a file is open."""
 
 SAID_MS = 5000
+NOT_OPENED = "{name} was not opened."
 
 
 class DocumentController(QObject):
@@ -96,7 +97,7 @@ class DocumentController(QObject):
         self._version: FileVersion | None = None
         """Of the file as it was last opened or saved here."""
         self._title = UNTITLED
-        self.keeps_numbers = False
+        self.keeps_numbers = self._kept_numbers = False
         self.is_requested = False
         """Whether the document was requested on the command line; recovery then leaves it alone."""
         self._clean: Document | None = self._workspace.document
@@ -268,6 +269,7 @@ class DocumentController(QObject):
         source = opened.source
         if read != self._workspace.document.text:
             opened = replace(opened, other_text="")
+        self._kept_numbers = self.keeps_numbers
         document = self._workspace.document.set("device", device).set("dtype", dtype)
         change = change_to_model(document, opened)
         self._take_change(change)
@@ -276,6 +278,20 @@ class DocumentController(QObject):
             self.settled.emit(source.path)
         if self._workspace.document.lacks_image:
             self.imageWanted.emit(None)
+
+    def refuse_model(self, name: str, refused: InputError | None) -> None:
+        """Say that a model could not read the document, which is as it was before.
+
+        Parameters
+        ----------
+        refused : InputError or None
+            Why; None of an unexpected exception, which is shown as such.
+        """
+        self.keeps_numbers = self._kept_numbers
+        said = NOT_OPENED.format(name=name)
+        self._say(said)
+        if refused:
+            refuse(self._window, "Not opened", f"{said} {refused.sentence}")
 
     def take_recovered(self, saved: SavedDocument, left: RecoveredDocument) -> None:
         """Show a recovered document, in this window if nothing would be lost, else in another."""

@@ -737,6 +737,7 @@ def _connect_state(window: MainWindow) -> None:
     window.workspace.drawn.connect(window.show_drawn)
     window.workspace.changed.connect(window.document_controller.see_changes)  # once it is painted
     window.workspace.edited.connect(window.show_history)
+    window.workspace.modelRefused.connect(window.document_controller.refuse_model)
     window.workspace.broke.connect(window.show_bug)
     window.model_generation_controller.changed.connect(window.show_commands)
     window.model_generation_controller.broke.connect(window.show_bug)

@@ -1,0 +1,170 @@
+"""What cannot be inferred of a model is left out, with a notice; its weights are shown."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from torch.overrides import TorchFunctionMode
+
+from visualizer.attention.spec import Device
+from visualizer.errors import InputError
+from visualizer.models import (
+    opened_model,
+    run_from_attention_calls,
+    run_with_layer_stages,
+)
+from visualizer.models.inference_boundary import inferred
+from visualizer.models.opened_model import OpenedModel, open_model
+from visualizer.progress_callback import CancelledError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import torch
+
+    from visualizer.models.run_from_attention_calls import LayerRun
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT = "the cat sat on the mat"
+NOTICES = (run_from_attention_calls.NOT_INFERRED, run_with_layer_stages.NOT_INFERRED)
+ODD = (RuntimeError("odd"), AttributeError("odd"), IndexError("odd"), RecursionError("odd"))
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_model_folder: Path) -> Path:
+    return tiny_model_folder
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> np.ndarray:
+    (found,) = open_model(folder, Device.CPU).attend(TEXT)
+    return found.run.trace.read("weights")
+
+
+@pytest.fixture
+def model(folder: Path) -> OpenedModel:
+    return open_model(folder, Device.CPU)
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """Return what is logged as an error, with its traceback, and forget it."""
+    found = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert all(record.exc_info and record.exc_info[0] for record in found)
+    caplog.clear()
+    return found
+
+
+def are_shown(runs: tuple[LayerRun, ...], plain: np.ndarray) -> bool:
+    shown = np.concatenate([each.run.trace.read("weights").reshape(-1) for each in runs])
+    return bool((np.sort(shown) == np.sort(plain.reshape(-1))).all())
+
+
+class RaisesAt(TorchFunctionMode):
+    """Raises at one of the calls of torch within it, and counts them."""
+
+    def __init__(self, at: int, error: Exception) -> None:
+        super().__init__()
+        self.at, self.error, self.count = at, error, 0
+
+    def __torch_function__(
+        self, function: Any, types: Any, given: Any = (), named: Any = None
+    ) -> Any:
+        self.count += 1
+        if self.count == self.at:
+            raise self.error
+        return function(*given, **(named or {}))
+
+
+STEPS = (
+    (opened_model, "with_layers"),
+    (opened_model, "groups_of"),
+    (run_from_attention_calls, "captured_run"),
+)
+
+
+@pytest.mark.parametrize(("module", "step"), STEPS)
+@pytest.mark.parametrize("places", [6, pytest.param(60, marks=pytest.mark.slow)])
+def test_an_error_at_any_place_of_the_inference_does_not_end_a_reading(
+    model: OpenedModel,
+    plain: np.ndarray,
+    module: Any,
+    step: str,
+    places: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    infer = getattr(module, step)
+
+    def attend(at: int, error: Exception) -> tuple[tuple[LayerRun, ...], int]:
+        mode = RaisesAt(at, error)
+
+        def odd(*given: Any) -> Any:
+            with mode:
+                return infer(*given)
+
+        monkeypatch.setattr(module, step, odd)
+        reader = OpenedModel(model.folder, model.model, model.tokenizer, model.device)
+        return reader.attend(TEXT), mode.count  # which knows nothing from other texts
+
+    _, count = attend(0, RuntimeError())
+    assert logged(caplog) == []
+    for at in np.unique(np.linspace(1, count, places).astype(int)).tolist():
+        runs, _ = attend(at, ODD[at % len(ODD)])
+        assert are_shown(runs, plain)
+        if logged(caplog):  # an error may also only mean that a step is another one
+            assert any(said in NOTICES for each in runs for said in each.notices)
+
+
+def test_a_module_that_cannot_be_asked_for_its_weights(
+    model: OpenedModel, plain: np.ndarray, caplog: pytest.LogCaptureFixture
+) -> None:
+    def odd(*given: Any, **named: Any) -> Any:
+        raise RuntimeError("odd")
+
+    model.model.model.layers[1].mlp.down_proj.named_parameters = odd
+    (found,) = model.attend(TEXT)
+    assert are_shown((found,), plain)
+    assert run_with_layer_stages.NOT_INFERRED in found.notices
+    assert "queries" in found.run.trace
+    assert "feed_forward" not in found.run.trace
+    (record,) = logged(caplog)
+    assert "model.layers.*.self_attn" in record.getMessage()
+
+
+class OddNumber:
+    """An argument of attention that is a number, and not one of Python."""
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    def __rmul__(self, other: torch.Tensor) -> torch.Tensor:
+        return other * self.number
+
+
+def test_an_argument_that_is_not_known_leaves_weights_alone(
+    model: OpenedModel, plain: np.ndarray, caplog: pytest.LogCaptureFixture
+) -> None:
+    for layer in model.model.model.layers:
+        layer.self_attn.scaling = OddNumber(layer.self_attn.scaling)
+    (found,) = model.attend(TEXT)
+    assert are_shown((found,), plain)
+    assert found.run.trace.names == ("weights",)
+    assert run_from_attention_calls.NOT_INFERRED in found.notices
+    assert len(logged(caplog)) == 2  # one a layer
+
+
+def test_errors_that_say_what_to_do_and_cancelling_pass_through() -> None:
+    for error in (InputError("text", "Use less text."), CancelledError()):
+        with pytest.raises(type(error)):
+            inferred("nothing", raising(error))
+
+
+def raising(error: Exception) -> Callable[[], None]:
+    def infer() -> None:
+        raise error
+
+    return infer
