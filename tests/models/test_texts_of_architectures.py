@@ -43,15 +43,13 @@ def kinds(*names: str) -> list[Any]:
     return [name if name in QUICK else pytest.param(name, marks=slow) for name in names]
 
 
-HEADS = tuple(f"{kind} causal head" for kind in CAUSAL_HEADS)
-CONTINUED = kinds(*(kind for kind in DECODERS if kind != CHOOSES_KEYS), *HEADS)
+CONTINUED = kinds(*(kind for kind in DECODERS if kind != CHOOSES_KEYS), *CAUSAL_HEADS)
 OF_TABLES = kinds("bart", "mbart", "bart causal head", "mbart causal head", "opt")
-TEXTS = kinds(*DECODERS, *ENCODERS, *PAIRS, *BY_THEMSELVES, *HEADS)
+TEXTS = kinds(*DECODERS, *ENCODERS, *PAIRS, *BY_THEMSELVES, *CAUSAL_HEADS)
 
 
 def opened(folder: Path, name: str) -> OpenedModel:
-    kind, _, head = name.partition(" ")
-    return open_model(save_tiny_model(folder / kind, kind, is_causal_head=bool(head)))
+    return open_model(save_tiny_model(folder / name.partition(" ")[0], name))
 
 
 def own_attentions(model: Any, given: Any) -> list[torch.Tensor]:

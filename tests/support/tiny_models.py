@@ -73,11 +73,14 @@ PAIRS = (
 VISION = (
     "vit", "dinov2", "dinov3_vit", "siglip_vision_model", "clip_vision_model", "deit", "beit",
 )  # fmt: skip
-CAUSAL_HEADS = (
-    "bart", "mbart", "plbart", "marian", "pegasus", "blenderbot", "blenderbot-small",
-    "bigbird_pegasus",
+CAUSAL_HEADS = tuple(
+    f"{kind} causal head"
+    for kind in (
+        "bart", "mbart", "plbart", "marian", "pegasus", "blenderbot", "blenderbot-small",
+        "bigbird_pegasus",
+    )
 )  # fmt: skip
-"""Encoder–decoder models of which the decoder is a model by itself."""
+"""Decoders of encoder–decoder models as models by themselves, which continue a text."""
 BY_THEMSELVES = (
     "bloom", "gptj", "gpt_neo", "mpt", "codegen", "falcon", "deberta", "deberta-v2", "mpnet",
     "openai-gpt", "xlnet",
@@ -85,15 +88,15 @@ BY_THEMSELVES = (
 """They compute their attention without the interface of transformers."""
 
 
-def tiny_model(kind: str, *, is_causal_head: bool = False, **settings: Any) -> Any:
+def tiny_model(kind: str, **settings: Any) -> Any:
     """Make a model with random weights, the same at each call, in evaluation mode.
 
     Parameters
     ----------
-    is_causal_head : bool
-        Whether only the decoder of an encoder–decoder model is made, as a model that continues a
-        text.
+    kind : str
+        An architecture, or one of `CAUSAL_HEADS`.
     """
+    kind, _, head = kind.partition(" ")
     transformers = pytest.importorskip("transformers", reason="models need transformers")
     transformers.logging.set_verbosity(logging.CRITICAL)  # of such small sizes much is said
     torch.manual_seed(0)
@@ -102,7 +105,7 @@ def tiny_model(kind: str, *, is_causal_head: bool = False, **settings: Any) -> A
     wanted = {**SMALL, **windowed, **OTHERS.get(kind, {}), **settings}
     config = config_class(**{name: value for name, value in wanted.items() if value is not None})
     made = transformers.AutoModel
-    if is_causal_head:
+    if head:
         made = transformers.AutoModelForCausalLM
     elif kind in PAIRS:
         made = transformers.AutoModelForSeq2SeqLM
@@ -128,13 +131,11 @@ def some_ids(count: int) -> torch.Tensor:
     return (last - torch.arange(count) * 101 % (last - 2))[None]
 
 
-def save_tiny_model(
-    folder: Path, kind: str = "llama", *, is_causal_head: bool = False, **settings: Any
-) -> Path:
+def save_tiny_model(folder: Path, kind: str = "llama", **settings: Any) -> Path:
     """Save a tiny model with a tokenizer of a few words, as a folder that can be opened."""
     transformers = pytest.importorskip("transformers", reason="models need transformers")
     tokenizers = pytest.importorskip("tokenizers")
-    tiny_model(kind, is_causal_head=is_causal_head, **settings).save_pretrained(folder)
+    tiny_model(kind, **settings).save_pretrained(folder)
     known = ("<pad>", "<s>", "</s>", "<unk>", *WORDS)
     vocabulary = {word: number for number, word in enumerate(known)} | RARE
     free = {*range(VOCABULARY)} - {*vocabulary.values(), WORDLESS}
