@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.architecture.project_graph import ROOT
+from visualizer.session.model_opening import forget_closed_models
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +32,15 @@ del opened
 gc.collect()
 print(model() is None)
 """
+
+
+def test_closed_models_are_forgotten_while_another_thread_imports_the_reading_of_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = "visualizer.models.text_reading"
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))  # of which nothing has run yet
+    forget_closed_models()
+    assert not vars(sys.modules[name]).keys() & {"forget_closed_models"}
 
 
 @pytest.mark.slow

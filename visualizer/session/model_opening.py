@@ -209,8 +209,10 @@ def has_token_store() -> bool:
 
 def forget_closed_models() -> None:
     """Forget what is kept, in this process and the tokenizers', for models that were closed."""
-    if reading := sys.modules.get("visualizer.models.text_reading"):
-        reading.forget_closed_models()
+    reading = sys.modules.get("visualizer.models.text_reading")
+    # While another thread imports the module, nothing has been opened.
+    if forget := getattr(reading, "forget_closed_models", None):
+        forget()
 
 
 def has_library() -> bool:
