@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tests.architecture.project_graph import Module, Project
 
 TORCH_HOMES = ("visualizer/attention", "visualizer/language", "visualizer/models")
+FLOAT64_BY_ONE = ("visualizer/models", "visualizer/api")
+FLOAT64 = ("torch.float64", "torch.double")
+"""The names of a type that ``attention/float64_conversion.py`` converts to."""
 QT = ("PySide6", "pyqtgraph", "shiboken6")
 QT_HOMES = ("visualizer/shell", "visualizer/widgets", "visualizer/app.py")
 QT_NAMES = ("widget.py", "paint.py", "dialog.py", "dialogs.py", "controller.py")
@@ -284,6 +287,20 @@ def only_attention_asks_whether_a_run_is_captured(project: Project) -> Iterator[
                     yield f"{module.path}:{node.lineno} asks {holder}.captured"
 
 
+def float64_is_made_on_the_cpu(project: Project) -> Iterator[str]:
+    """Apple's GPU has no float64: where models are read, one function converts to it."""
+    for module in project.program:
+        if not module.path.startswith(FLOAT64_BY_ONE):
+            continue
+        for node in module.nodes:
+            if not isinstance(node, ast.Call):
+                continue
+            given = [*node.args, *(named.value for named in node.keywords)]
+            is_float64 = any(ast.unparse(each) in FLOAT64 for each in given)
+            if is_float64 or name_of(node.func) == "double":
+                yield f"{module.path}:{node.lineno}: {ast.unparse(node)}"
+
+
 def no_text_is_taken_for_html(project: Project) -> Iterator[str]:
     """Widgets that guess the format of a text stay in their homes, and tool tips are plain."""
     for module in project.program:
@@ -413,6 +430,7 @@ RULES: dict[str, Callable[[Project], Iterator[str]]] = {
         nothing_takes_its_window,
         class_names_are_unique,
         only_attention_asks_whether_a_run_is_captured,
+        float64_is_made_on_the_cpu,
         no_text_is_taken_for_html,
         nothing_that_is_read_can_run,
         every_unpickled_name_is_used,

@@ -178,6 +178,14 @@ BREACHES: list[tuple[str, dict[str, str]]] = [
         "packages_import_nothing_heavy",
         {"visualizer/__init__.py": "def f():\n    import visualizer.app"},
     ),
+    *(
+        ("float64_is_made_on_the_cpu", {"visualizer/models/opened_model.py": text})
+        for text in (
+            "logits.double().cpu()",
+            "logits.to(torch.float64)",
+            "torch.zeros(3, dtype=torch.double)",
+        )
+    ),
     ("imports_give_the_whole_name", {"visualizer/session/view.py": "from . import document"}),
     ("imports_give_the_whole_name", {"visualizer/session/view.py": "from ..lab import window"}),
     ("every_test_asserts", {"tests/test_a.py": "def test_a(qtbot):\n    qtbot.addWidget(f())"}),
@@ -212,6 +220,10 @@ KEPT: list[dict[str, str]] = [
         "visualizer/models/opened_model.py": "torch.load(path, weights_only=True)\n"
         "np.load(path, allow_pickle=False)\nmodel.eval()\nre.compile(text)\nloop.exec()\n"
         "json.load(file)\nsubprocess.run(command, shell=False)"
+    },
+    {
+        "visualizer/models/opened_model.py": "float64_on_cpu(logits)\n"
+        "np.zeros(3, np.float64)\nis_wide = logits.dtype is torch.float64"
     },
     {"tests/test_a.py": "def test_a():\n    with pytest.raises(ValueError):\n        f()"},
     {"tests/test_a.py": "def test_a(worker):\n    assert worker.wait(100)"},

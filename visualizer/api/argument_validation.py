@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 
@@ -177,8 +178,8 @@ def cells(name: str, values: Any) -> np.ndarray:
 def _array(name: str, values: Any) -> np.ndarray:
     try:
         if hasattr(values, "is_floating_point"):  # a tensor, which may require grad or be on a GPU
-            values = values.detach().cpu()
-            values = values.double() if values.is_floating_point() else values
+            is_floating = values.is_floating_point()
+            values = float64_on_cpu(values) if is_floating else values.detach().cpu()
         array = np.asanyarray(values)
     except (TypeError, ValueError, RuntimeError, OverflowError, MemoryError) as error:
         why = " ".join(str(error).split())[:200].rstrip(".!")

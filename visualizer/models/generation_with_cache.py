@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from msgspec import Struct
 
+from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.errors import InputError
 from visualizer.language.sampling import Sampling, check, draw_of_seed, probabilities
 from visualizer.models.attention_recorder import RecordingMethod
@@ -235,7 +236,7 @@ class TokenReader:
         self._cache, self._numbers = cache, wanted
         self._last = ReadToken(
             rows,
-            result.logits[0, -1].double().cpu().numpy(),
+            float64_on_cpu(result.logits[0, -1]).numpy(),
             len(self.words) + len(wanted),
             _bytes(cache),
         )

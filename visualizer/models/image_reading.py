@@ -9,6 +9,7 @@ import torch
 from msgspec import Struct
 
 from visualizer.attention.captured_attention import ImagePatches
+from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.errors import InputError
 from visualizer.models.image_file import opened_image
 
@@ -102,7 +103,7 @@ def _seen(image: Image.Image, processor: Any, pixels: Tensor) -> np.ndarray | No
         return None
     if not isinstance(seen, torch.Tensor) or seen.shape != pixels.shape or seen.shape[1] != 3:
         return None
-    whole = seen[0].double().round().clamp(0, 255).to(torch.uint8)
+    whole = float64_on_cpu(seen[0]).round().clamp(0, 255).to(torch.uint8)
     return np.ascontiguousarray(whole.permute(1, 2, 0).numpy())
 
 

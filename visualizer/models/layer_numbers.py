@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from msgspec import Struct, field
 
+from visualizer.attention.float64_conversion import float64_on_cpu
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -81,14 +83,11 @@ def factor_between(whole: Tensor, product: Tensor) -> float | None:
     """Return the number by which all of a tensor is multiplied to be another; None without one."""
     if torch.equal(whole, product):
         return 1.0
-    largest = whole.abs().argmax()
-    ratio = product.flatten()[largest].double() / whole.flatten()[largest].double()
-    is_factor = bool(
-        (
-            (whole.double() * ratio - product.double()).abs()
-            <= FACTORS_WITHIN * product.abs().max()
-        ).all()
-    )
+    known, wanted = float64_on_cpu(whole), float64_on_cpu(product)
+    largest = known.abs().argmax()
+    ratio = wanted.flatten()[largest] / known.flatten()[largest]
+    off = (known * ratio - wanted).abs()
+    is_factor = bool((off <= FACTORS_WITHIN * wanted.abs().max()).all())
     return float(ratio) if is_factor and bool(ratio.isfinite()) else None
 
 
@@ -186,15 +185,15 @@ def kept_by_sinks(at: LayerPass) -> Tensor:
     assert call.queries is not None
     assert call.keys is not None
     keys = call.keys[0].repeat_interleave(call.weights.shape[1] // call.keys.shape[1], 0)
-    scores = call.queries[0].double() @ keys.double().transpose(-1, -2) * call.scaling
+    scores = float64_on_cpu(call.queries[0]) @ float64_on_cpu(keys).transpose(-1, -2) * call.scaling
     if call.mask is not None and call.mask.is_floating_point():
-        scores = scores + call.mask[0].double()
+        scores = scores + float64_on_cpu(call.mask[0])
     scores = scores.masked_fill(
-        call.read_weights()[0] == 0, -torch.inf
+        (call.read_weights()[0] == 0).cpu(), -torch.inf
     )  # masked, or an edge that is cut
-    sinks: Tensor = call.arguments["s_aux"].detach().flatten().double()
+    sinks: Tensor = float64_on_cpu(call.arguments["s_aux"].flatten())
     kept = (scores.logsumexp(-1) - sinks[:, None]).sigmoid()
-    return kept.to(call.queries.dtype)
+    return kept.to(call.queries.dtype).to(call.queries.device)
 
 
 def context_beside_sinks(at: LayerPass) -> Tensor:

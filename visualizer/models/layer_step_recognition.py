@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from torch import nn
 
 from visualizer.attention.activation_functions import ACTIVATIONS
+from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.attention.model_layer_stages import StepOfStage
 from visualizer.attention.model_layer_steps import (
     EmbeddedTokens,
@@ -495,7 +496,7 @@ def _embedded(
 def _likely_factors(numbers: Tensor, product: Tensor) -> Iterator[float]:
     """Yield numbers of few digits that may multiply a tensor to another one, which is rounded."""
     largest = numbers.abs().argmax()
-    ratio = product.flatten()[largest].double() / numbers.flatten()[largest].double()
+    ratio = float64_on_cpu(product.flatten()[largest]) / float64_on_cpu(numbers.flatten()[largest])
     if bool(ratio.isfinite()) and ratio:
         yield from dict.fromkeys(float(f"{float(ratio):.{digits}g}") for digits in FACTOR_DIGITS)
 
@@ -809,14 +810,14 @@ class _Layer:
         if each is None or each.rotation is None:
             return None
         columns = each.rotation[0].shape[-1]
-        given, wanted = before[:, -1].double(), after[:, -1].double()  # head d_head
+        given, wanted = float64_on_cpu(before[:, -1]), float64_on_cpu(after[:, -1])  # head d_head
         size = given.shape[-1]
         kinds = product((columns // 2, columns), (False, True), (1, 2), (False, True))
         for pairs, is_interleaved, stride, is_backward in kinds:
             if not 0 < 2 * pairs <= size or pairs * stride > columns:
                 continue
             step = RotaryPosition(ANGLES, pairs, is_interleaved, stride, is_backward)
-            cosines, sines = (part[-1].double() for part in _angles(each, step))
+            cosines, sines = (float64_on_cpu(part[-1]) for part in _angles(each, step))
             starts = dict.fromkeys((0, size - 2 * pairs))
             for start, is_regrouped in product(starts, (False, True)[: 1 + is_interleaved]):
                 found = replace(step, start=start, is_regrouped=is_regrouped)
@@ -1168,8 +1169,8 @@ class _Layer:
             for at in range(0, numbers.shape[-1] - size + 1, size)
         ]
         some = slice(None, None, max(1, size // FUNCTION_CHECKED))
-        wanted = hidden[-1, some].double().cpu().numpy()
-        last = {id(part): part[1][-1, some].double().cpu().numpy() for part in parts}
+        wanted = float64_on_cpu(hidden[-1, some]).numpy()
+        last = {id(part): float64_on_cpu(part[1][-1, some]).numpy() for part in parts}
         limit = CLOSE * max(float(np.abs(wanted).max()), 1e-12)
         best: tuple[float, tuple[_Part | None, _Part, str]] | None = None
         for one in parts:
@@ -1203,11 +1204,12 @@ class _Layer:
         weights = _own_weights(module)
         matrix = weights["weight"] if isinstance(module, nn.Linear) else weights["weight"].T
         some = torch.linspace(0, len(matrix) - 1, min(CHECKED, len(matrix))).long()
-        made = matrix[some].double() @ given[-1].double()
+        made = float64_on_cpu(matrix[some]) @ float64_on_cpu(given[-1])
         if "bias" in weights:
-            made = made + weights["bias"][some].double()
-        off = (made - result[-1, some].double()).abs().max()
-        return bool(off <= CLOSE * result[-1].abs().max().clamp_min(1e-12))
+            made = made + float64_on_cpu(weights["bias"][some])
+        last = float64_on_cpu(result[-1])
+        off = (made - last[some]).abs().max()
+        return bool(off <= CLOSE * last.abs().max().clamp_min(1e-12))
 
     def _norms(self, given: Tensor) -> Iterator[tuple[str, ModulePass]]:
         """Yield the norms that read a stream."""
@@ -1236,7 +1238,7 @@ def _norm_step(module: nn.Module, path: str, given: Tensor, result: Tensor) -> N
     """Return the kind of norm that makes the last vectors what they are."""
     weight, bias = (getattr(module, name, None) for name in ("weight", "bias"))
     named = [float(value) for name in EPSILONS if (value := getattr(module, name, None))]
-    vector, wanted = given[..., -1, :].double(), result[..., -1, :].double()
+    vector, wanted = float64_on_cpu(given[..., -1, :]), float64_on_cpu(result[..., -1, :])
     if any(part is not None and part.shape != vector.shape[-1:] for part in (weight, bias)):
         return None
     # Of vectors whose mean is 0 both kinds are alike; the name tells then.
@@ -1247,9 +1249,9 @@ def _norm_step(module: nn.Module, path: str, given: Tensor, result: Tensor) -> N
         moved = vector - vector.mean(-1, keepdim=True) if is_centred else vector
         made = moved * (moved.square().mean(-1, keepdim=True) + epsilon).rsqrt()
         if weight is not None:
-            made = made * (weight.double().to(made.device) + adds_one)
+            made = made * (float64_on_cpu(weight) + adds_one)
         if bias is not None:
-            made = made + bias.double().to(made.device)
+            made = made + float64_on_cpu(bias)
         if _is_close(made, wanted):
             has_gain, has_bias = weight is not None, bias is not None
             return NormLayer((path,), epsilon, is_centred, has_gain, has_bias, adds_one)

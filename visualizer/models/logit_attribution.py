@@ -14,6 +14,7 @@ import torch
 from msgspec import Struct
 from torch import nn
 
+from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.attention.model_answers import LogitParts
 from visualizer.errors import InputError
 from visualizer.models.layer_path import layer_path
@@ -98,7 +99,7 @@ def logit_parts(
     number = int(logits.argmax()) if token is None else token
     if not 0 <= number < len(logits):
         raise InputError("token", f"There is no token {number:,} among {len(logits):,}.")
-    towards = matrix.weight[number].double()
+    towards = float64_on_cpu(matrix.weight[number])
     scale, shift, is_centred = _frozen(model, norm, passed[norm])
     direction = towards * scale
     if is_centred:
@@ -108,7 +109,7 @@ def logit_parts(
         added = _added_by_heads(model, calls[layer], passed, names[at])
         rows.append(added @ direction)
         rest.append((streams[at + 1] - streams[at] - added.sum(0)) @ direction)
-    own = matrix.bias[number].double() if getattr(matrix, "bias", None) is not None else 0
+    own = float64_on_cpu(matrix.bias[number]) if getattr(matrix, "bias", None) is not None else 0
     if len({len(row) for row in rows}) > 1:
         raise InputError("model", "The layers differ in their heads.")
     return LogitParts(
@@ -216,7 +217,7 @@ def _watched(model: OpenedModel) -> Iterator[dict[str, _Passed]]:
             given = first = result.logits
         if _is_stream(given) and _is_stream(first):
             rows = [each.reshape(-1, each.shape[-1]) for each in (given, first)]
-            given, result = (each[-1].double() for each in rows)
+            given, result = (float64_on_cpu(each[-1]) for each in rows)
             passed[name] = _Passed(given, result, rows[1])
 
     with model.lock:
@@ -295,8 +296,8 @@ def _frozen(model: OpenedModel, name: str, passed: _Passed) -> tuple[Tensor, Ten
         if hasattr(module, name)
     ]
     weight, bias = (getattr(module, each, None) for each in ("weight", "bias"))
-    gains = torch.ones_like(stream) if weight is None else weight.double()
-    shift = torch.zeros_like(stream) if bias is None else bias.double()
+    gains = torch.ones_like(stream) if weight is None else float64_on_cpu(weight)
+    shift = torch.zeros_like(stream) if bias is None else float64_on_cpu(bias)
     kinds = product((False, True), (gains, 1 + gains), named or UNNAMED)
     for is_centred, gain, epsilon in kinds:
         moved = stream - stream.mean() if is_centred else stream
@@ -311,7 +312,7 @@ def _added_by_heads(
 ) -> Tensor:
     """Return what each head of a layer adds to the residual stream, [head, d_model]."""
     assert call.context is not None
-    context = call.context[0, -1].double()  # head d_value
+    context = float64_on_cpu(call.context[0, -1])  # head d_value
     attention = model.model.get_submodule(call.module)
     for name, module in attention.named_modules():
         path = f"{call.module}.{name}"
@@ -323,7 +324,7 @@ def _added_by_heads(
         ):
             continue
         with model.weights_in_memory(path):
-            weight = module.weight.double()
+            weight = float64_on_cpu(module.weight)
         # transformers' Conv1D keeps its matrix the other way round than torch's Linear.
         matrix = weight if isinstance(module, nn.Linear) else weight.T
         parts = matrix.reshape(matrix.shape[0], *context.shape)  # d_model head d_value

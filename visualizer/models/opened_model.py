@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from visualizer.attention import device as attention_device
 from visualizer.attention.captured_attention import position_labels
 from visualizer.attention.captured_numbers import with_patches
+from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.attention.model_layer_stages import AROUND
 from visualizer.attention.model_reading import SecondText
 from visualizer.attention.run import HELD_WHOLE, USABLE, gib
@@ -890,7 +891,7 @@ class OpenedModel:
             cut_by_module = self._cuts_by_module(given, cuts or {})
             with self.recorded(by_module, cut_by_module, keeps=False):
                 logits = self.run({**batch, **self._last_only()}).logits
-        logs: torch.Tensor = logits[:, -1].double().cpu().log_softmax(-1)
+        logs: torch.Tensor = float64_on_cpu(logits[:, -1]).log_softmax(-1)
         return logs
 
     def calls_by_layer(
@@ -1233,7 +1234,7 @@ def _with_patches(found: LayerRun, image: GivenImage) -> LayerRun:
 
 
 def _of_last(result: Any) -> torch.Tensor:
-    logs: torch.Tensor = result.logits[0, -1].double().cpu().log_softmax(-1)
+    logs: torch.Tensor = float64_on_cpu(result.logits[0, -1]).log_softmax(-1)
     return logs
 
 
@@ -1245,7 +1246,8 @@ def _changes(runs: Sequence[LayerRun], plain: PlainReading) -> dict[int, np.ndar
         for layer, call in zip(each.group.layers, each.group.calls, strict=False):
             before = plain.weights.get(layer)
             if before is not None and before.shape == call.weights[0].shape:
-                apart = (call.read_weights()[0].double() - before.double()).abs().sum(-1) / 2
+                now = float64_on_cpu(call.read_weights()[0])
+                apart = (now - float64_on_cpu(before)).abs().sum(-1) / 2
                 found[layer] = apart.mean(-1).cpu().numpy()
     return found
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from msgspec import Struct
 
+from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.models.layer_numbers import vectors
 
 if TYPE_CHECKING:
@@ -62,14 +63,14 @@ class RoutedExperts(Struct, frozen=True, eq=False):
         """Whether what the module gives is the sum of weights times results."""
         found = self.of_text(passed)
         weights, results = (
-            found[f"{self.path}.{name}"].double() for name in ("router_weights", "results")
+            float64_on_cpu(found[f"{self.path}.{name}"]) for name in ("router_weights", "results")
         )
         return _is_close((weights[..., None] * results).sum(1), passed[self.path].result)
 
     def are_whole(self, passed: Mapping[str, ModulePass], result: Tensor) -> bool:
         """Whether nothing but what is shared is added to what the module gives."""
-        made, shared = passed[self.path].result.double(), self._shared(passed)
-        return _is_close(made if shared is None else made + shared, result)
+        made, shared = float64_on_cpu(passed[self.path].result), self._shared(passed)
+        return _is_close(made if shared is None else made + float64_on_cpu(shared), result)
 
     def _shared(self, passed: Mapping[str, ModulePass]) -> Tensor | None:
         if not self.shared:
@@ -83,5 +84,5 @@ class RoutedExperts(Struct, frozen=True, eq=False):
 
 
 def _is_close(made: Tensor, wanted: Tensor) -> bool:
-    off = (made.cpu() - wanted.cpu().double()).abs().max()
-    return bool(off <= CLOSE * wanted.abs().max().cpu().clamp_min(1e-12))
+    other = float64_on_cpu(wanted)
+    return bool((made - other).abs().max() <= CLOSE * other.abs().max().clamp_min(1e-12))

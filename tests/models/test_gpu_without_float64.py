@@ -1,0 +1,176 @@
+"""Models are read, edited and asked on a GPU that has no float64."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.examples import others_slow
+from tests.support.gpu_without_float64 import (
+    GPU,
+    GpuWithoutFloat64,
+    TensorOnGpu,
+    move_to_gpu,
+)
+from tests.support.small_trainings import begun
+from tests.support.tiny_models import save_tiny_model
+from tests.support.tiny_vision_models import picture, save_vision_model
+from visualizer.attention.float64_conversion import float64_on_cpu
+from visualizer.attention.spec import Device
+from visualizer.language.corpora.corpus import Split
+from visualizer.language.probe import Probe, read
+from visualizer.language.sampling import Sampling
+from visualizer.models.activation_patching import context_edits
+from visualizer.models.generation_with_cache import generate
+from visualizer.models.head_ablations import ablation_changes
+from visualizer.models.logit_attribution import logit_lens, logit_parts
+from visualizer.models.model_source import HeadEdit, HeadEditKind
+from visualizer.models.opened_model import OpenedModel, open_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT, OTHER = "the cat sat on the mat", "a dog ran to a log"
+KINDS = (
+    "llama", "gpt2", "qwen2_moe", "granite_swa", "deepseek_v3", "qwen3_next", "bert", "bart", "t5",
+    "modernbert", "gemma2", "granite", "opt", "bloom", "gpt_oss",
+)  # fmt: skip
+
+
+@contextmanager
+def on_gpu(model: OpenedModel) -> Iterator[OpenedModel]:
+    """Have a model compute on the simulated GPU."""
+    move_to_gpu(model.model)
+    with GpuWithoutFloat64():
+        yield model
+
+
+def test_the_simulated_gpu_has_no_float64() -> None:
+    numbers = torch.ones(3).as_subclass(TensorOnGpu)
+    for convert in (
+        lambda: numbers.double(),
+        lambda: numbers.to(torch.float64),
+        lambda: numbers.sum(dtype=torch.float64),
+        lambda: numbers.mul(torch.ones(1, dtype=torch.float64).as_subclass(TensorOnGpu)),
+    ):
+        with pytest.raises(TypeError, match="float64"):
+            convert()  # type: ignore[no-untyped-call]
+    with pytest.raises(RuntimeError, match="same device"):
+        numbers * torch.ones(3)
+    with pytest.raises(TypeError, match="numpy"):
+        numbers.numpy()
+    with GpuWithoutFloat64(), pytest.raises(TypeError, match="float64"):
+        torch.zeros(3, dtype=torch.float64, device=GPU)
+    assert type(float64_on_cpu(numbers)) is torch.Tensor
+    assert float64_on_cpu(numbers).dtype is torch.float64
+
+
+@pytest.mark.parametrize("kind", others_slow(KINDS))
+def test_texts_are_read_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
+    model = open_model(save_tiny_model(tmp_path / kind, kind), Device.CPU)
+    second = OTHER if model.has_decoder else None
+    wanted = model.read(TEXT, second=second)
+    fresh = OpenedModel(model.folder, model.model, model.tokenizer, model.device)
+    with on_gpu(fresh):
+        for _ in range(2):  # what is known of layers is used for the next text
+            found = fresh.read(TEXT, second=second)
+    for one, other in zip(found.runs, wanted.runs, strict=True):
+        assert one.notices == other.notices
+        assert one.run.trace.names == other.run.trace.names
+        for name in one.run.trace.names:
+            there = other.run.trace.read(name)
+            np.testing.assert_allclose(one.run.trace.read(name), there, atol=1e-6)
+            step, same = (each.run.trace.stage(name).operation for each in (one, other))
+            assert step is same
+    if wanted.next_token is not None:
+        assert found.next_token is not None
+        np.testing.assert_allclose(found.next_token, wanted.next_token, atol=1e-6)
+
+
+def asked(model: OpenedModel) -> list[np.ndarray]:
+    """Return numbers of everything that a model that continues texts is asked."""
+    mean, patch = (
+        context_edits(model, TEXT, [HeadEdit(0, 1, kind, text=text)])
+        for kind, text in ((HeadEditKind.MEAN, ""), (HeadEditKind.PATCHED, OTHER))
+    )
+    found: list[Any] = [
+        model.read(TEXT, edits, cuts).changes[0]
+        for edits, cuts in ((mean, {}), (patch, {}), ({}, {(0, 1): [(3, 1)]}))
+    ]
+    parts, lens = logit_parts(model, TEXT), logit_lens(model, TEXT)
+    found += [parts.heads, parts.rest, lens.numbers, lens.probabilities]
+    found.append(model.log_probabilities_without_each(TEXT, [(0, 1), (1, 2)]))
+    found.append(ablation_changes(model, TEXT).changes)
+    found += generate(model, TEXT, 4, Sampling(0.0)).weights
+    return [np.asarray(each) for each in found]
+
+
+@pytest.mark.parametrize("kind", others_slow(["llama", "gpt2", "opt"]))
+def test_what_is_asked_is_answered_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
+    model = open_model(save_tiny_model(tmp_path / kind, kind), Device.CPU)
+    wanted = asked(model)
+    fresh = OpenedModel(model.folder, model.model, model.tokenizer, model.device)
+    with on_gpu(fresh):
+        found = asked(fresh)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", others_slow(["llama", "gpt_oss"]))
+def test_long_texts_are_read_as_on_the_cpu(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = open_model(save_tiny_model(tmp_path / kind, kind), Device.CPU)
+    fresh = OpenedModel(model.folder, model.model, model.tokenizer, model.device)
+    model.most_held = fresh.most_held = 0
+    (wanted,) = model.read(TEXT, by_blocks=True).runs
+    with on_gpu(fresh):
+        (found,) = fresh.read(TEXT, by_blocks=True).runs
+    assert found.run.trace.is_blockwise
+    assert found.notices == wanted.notices
+    for name in found.run.trace.names:
+        there = wanted.run.trace.read(name)
+        np.testing.assert_allclose(found.run.trace.read(name), there, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", others_slow(["vit", "dinov2"]))
+def test_images_are_read_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
+    picture(tmp_path / "noise.png")
+    model = open_model(save_vision_model(tmp_path / kind, kind), Device.CPU)
+    (wanted,) = model.attend_image(tmp_path / "noise.png")
+    fresh = OpenedModel(model.folder, model.model, model.tokenizer, model.device)
+    with on_gpu(fresh):
+        (found,) = fresh.attend_image(tmp_path / "noise.png")
+    assert found.run.trace.names == wanted.run.trace.names
+    for name in found.run.trace.names:
+        there = wanted.run.trace.read(name)
+        np.testing.assert_allclose(found.run.trace.read(name), there, atol=1e-6)
+
+
+def trained_and_probed(folder: Path, *, is_on_gpu: bool) -> tuple[list[float], Any]:
+    running = begun(folder, dropout=0.0).running
+    assert running
+    trainer = running.training
+    if is_on_gpu:
+        move_to_gpu(trainer.model)
+        trainer.device = GPU
+    trainer.optimiser = torch.optim.AdamW(trainer.model.parameters(), lr=1e-3)
+    vocabulary = trainer.corpus.vocabulary
+    with GpuWithoutFloat64() if is_on_gpu else nullcontext():
+        losses = [trainer.advance() for _ in range(3)] + [trainer.evaluate(Split.VALIDATION, 2)]
+        text = vocabulary.write(vocabulary.decode(range(5)))
+        return losses, read(trainer.model, Probe.of(text, vocabulary, trainer.model))
+
+
+def test_models_of_the_lab_are_trained_and_probed_as_on_the_cpu(tmp_path: Path) -> None:
+    losses, wanted = trained_and_probed(tmp_path / "cpu", is_on_gpu=False)
+    again, found = trained_and_probed(tmp_path / "gpu", is_on_gpu=True)
+    assert again == pytest.approx(losses, abs=1e-5)
+    for name, numbers in wanted.items():
+        np.testing.assert_allclose(found[name], numbers, atol=1e-5)
