@@ -163,6 +163,11 @@ def test_errors_that_say_what_to_do_and_cancelling_pass_through() -> None:
             inferred("nothing", raising(error))
 
 
+def test_memory_that_ran_out_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    assert inferred("nothing", raising(MemoryError())) is None
+    assert logged(caplog) == []
+
+
 def raising(error: Exception) -> Callable[[], None]:
     def infer() -> None:
         raise error

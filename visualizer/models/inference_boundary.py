@@ -11,7 +11,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, is_out_of_memory
 from visualizer.progress_callback import CancelledError
 from visualizer.python_thread_for_qt_thread import on_python_thread
 
@@ -25,7 +25,8 @@ _log = logging.getLogger(__name__)
 def inferred(what: str, infer: Callable[[], Inferred]) -> Inferred | None:
     """Return what is inferred of a model; None if that fails.
 
-    An error is logged with its traceback, as it is a fault of this program.
+    An error is logged with its traceback, as it is a fault of this program, unless the memory ran
+    out.
 
     Parameters
     ----------
@@ -37,13 +38,14 @@ def inferred(what: str, infer: Callable[[], Inferred]) -> Inferred | None:
     Raises
     ------
     InputError, CancelledError
-        Those of the callable, which are no errors of inference.
+        Those of the callable, which are not errors of inference.
     """
     try:
         return infer()
     except (InputError, CancelledError):
         raise
     except Exception as error:  # noqa: BLE001 - each architecture fails in its own way
-        # Logging asks for the current thread, of which Python would keep an entry for Qt's.
-        on_python_thread(partial(_log.error, "Could not infer %s.", what, exc_info=error))
+        if not is_out_of_memory(error):
+            # Logging asks for the current thread, of which Python would keep an entry for Qt's.
+            on_python_thread(partial(_log.error, "Could not infer %s.", what, exc_info=error))
         return None

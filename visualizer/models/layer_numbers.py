@@ -188,9 +188,8 @@ def kept_by_sinks(at: LayerPass) -> Tensor:
     scores = float64_on_cpu(call.queries[0]) @ float64_on_cpu(keys).transpose(-1, -2) * call.scaling
     if call.mask is not None and call.mask.is_floating_point():
         scores = scores + float64_on_cpu(call.mask[0])
-    scores = scores.masked_fill(
-        (call.read_weights()[0] == 0).cpu(), -torch.inf
-    )  # masked, or an edge that is cut
+    is_masked = call.read_weights()[0] == 0  # or an edge that is cut
+    scores = scores.masked_fill(is_masked.cpu(), -torch.inf)
     sinks: Tensor = float64_on_cpu(call.arguments["s_aux"].flatten())
     kept = (scores.logsumexp(-1) - sinks[:, None]).sigmoid()
     return kept.to(call.queries.dtype).to(call.queries.device)

@@ -30,6 +30,7 @@ class Snapshot(Struct, frozen=True, eq=False):
     run: Run
 
     __repr__ = brief_repr
+
     @property
     def whole_document(self) -> Document:
         """The document with the numbers that only its run has, as it is written to a file."""
