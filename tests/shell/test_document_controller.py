@@ -838,8 +838,8 @@ def test_what_is_typed_while_a_file_is_read_stays(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "weights.npz"
-    weights = {name: np.eye(3, 2) for name in ("W_query", "W_key", "W_value")}
-    np.savez(path, **weights)
+    eye = np.eye(3, 2)
+    np.savez(path, W_query=eye, W_key=eye, W_value=eye)
     controller = hand.window.document_controller
     begun, goes_on, read = Event(), Event(), controller._program.read
 

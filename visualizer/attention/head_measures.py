@@ -151,7 +151,10 @@ def first_query(sides: tuple[int, int], texts: Texts | None) -> int | None:
 
 
 def measure_each(
-    held: CachedTensor, values: CachedTensor | None, lengths: tuple[int, ...], texts: Texts
+    held: CachedTensor,
+    values: CachedTensor | None,
+    lengths: tuple[int, ...],
+    texts: Texts | None,
 ) -> HeadMeasures:
     """Measure every head as `measure`, of a tensor of which layers may be computed when read."""
     if not (held.is_computed and len(held.shape) > 3):
