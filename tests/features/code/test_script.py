@@ -373,7 +373,7 @@ def test_a_run_on_a_gpu_is_said_to_be_one() -> None:
 
 def test_a_script_says_what_it_is_and_how_closely_it_agrees() -> None:
     source = script(a_run(), CodeDialect.BOOK)
-    assert source.startswith("# Multi-head attention · 6 tokens")
+    assert source.startswith("# Multi-head attention · untrained: random weights, seed 123 · ")
     assert "rtol=1e-05" in source
     assert "# The expected numbers come from: CPU, float32." in source
     summed = a_run(normalisation=Normalisation.SUM, mask=Mask.NONE)
