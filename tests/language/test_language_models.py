@@ -181,7 +181,8 @@ def test_a_layer_is_computed_anew_by_the_program(model: ModelKind) -> None:
     _, traces = built.read(probe.ids)
     for number, trace in enumerate(traces):
         values, arrays = language_probe.layer(built, probe, number)
-        answer = Message("layer", {"spec": values, "tokens": probe.tokens, "layer": number}, arrays)
+        said = {"spec": values, "tokens": probe.tokens, "layer": number, "step": 1}
+        answer = Message("layer", said, arrays)
         spec = saved_of(answer, Tokenizer.CHARACTERS).document.spec
         anew = run((probe.tokens,), spec).trace
         assert set(anew.names) >= {"input", "weights", "context"}

@@ -203,7 +203,7 @@ def test_a_step_is_saved_and_opened_at_its_position(tmp_path: Path) -> None:
         assert again.run.compared_texts == (words,)
         found = again.run.trace.measured("weights", again.run.compared_texts)
         np.testing.assert_allclose(
-            found.previous[0], [row["previous"] for row in seen.heads()[:4]], atol=1e-6
+            found.previous.flat[:4], [row["previous"] for row in seen.heads()[:4]], atol=1e-6
         )
     assert "only the last tokens" in why_none(own.run)
 

@@ -82,7 +82,7 @@ class RaisesAt(TorchFunctionMode):
 STEPS = (
     (opened_model, "with_layers"),
     (opened_model, "groups_of"),
-    (run_from_attention_calls, "captured_run"),
+    (run_from_attention_calls, "run_of_layers"),
 )
 
 

@@ -10,6 +10,7 @@ import torch
 from msgspec import Struct
 
 from visualizer.attention.captured_attention import with_mask
+from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.attention.layered_tensor import ComputedTensor, LayerCache, LayeredTensor
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import stages
@@ -61,7 +62,7 @@ class WeightSample(Struct, frozen=True, eq=False):
                 np.unique(np.linspace(0, queries - 1, count).round().astype(int))
             )
         own = weights if len(rows) == queries else weights[:, rows.to(weights.device)]
-        sums, lowest = weights.sum(-1).double().cpu(), weights.amin()
+        sums, lowest = float64_on_cpu(weights.sum(-1)), weights.amin()
         odd = int(weights.isnan().sum()) if bool(lowest.isnan()) else 0
         is_negative = bool((weights < 0).any()) if odd else bool(lowest < 0)
         return cls(rows, own.cpu(), sums, is_negative, odd)

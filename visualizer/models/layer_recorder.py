@@ -96,12 +96,18 @@ def record_layers(
     within : str
         How the paths begin of the modules that are recorded.
     sizes_only : bool
-        Whether of vectors the sizes are kept, and not the numbers.
+        Whether of vectors the sizes are kept, and not the numbers, except for tables of embeddings.
     """
     passed: dict[str, ModulePass] = {}
     met: set[str] = set()
 
-    def keep(name: str, inputs: tuple[Any, ...], named: Mapping[str, Any], result: Any) -> None:
+    def keep(
+        module: nn.Module,
+        name: str,
+        inputs: tuple[Any, ...],
+        named: Mapping[str, Any],
+        result: Any,
+    ) -> None:
         if name in met:
             passed.pop(name, None)
             return
@@ -110,7 +116,8 @@ def record_layers(
         first = result[0] if isinstance(result, tuple) and result else result
         if isinstance(given, torch.Tensor) and isinstance(first, torch.Tensor):
             every = (*inputs, *named.values())
-            both = (_sizes(given), _sizes(first)) if sizes_only else (given, first)
+            is_whole = not sizes_only or isinstance(module, nn.Embedding)
+            both = (given, first) if is_whole else (_sizes(given), _sizes(first))
             each = inferred(
                 f"what {name} was given",
                 lambda: ModulePass(*both, _rotation(every), _routing(every)),
@@ -119,7 +126,9 @@ def record_layers(
 
     hooks = [
         module.register_forward_hook(
-            lambda _, inputs, named, result, name=name: keep(name, inputs, named, result),
+            lambda module, inputs, named, result, name=name: keep(
+                module, name, inputs, named, result
+            ),
             with_kwargs=True,
         )
         for name, module in model.named_modules()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from visualizer.errors import InputError
+from visualizer.optional_packages import require_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +31,10 @@ def transformers_model_within(given: object) -> nn.Module:
     Raises
     ------
     InputError
-        Of ``model``, when there is none or several, or when copies of it run on several devices.
+        Of ``model``, when there is none or several, or when copies of it run on several devices; of
+        ``package``, when transformers is not installed.
     """
+    require_package("transformers", "Recording a model")
     from transformers import PreTrainedModel
 
     found: dict[int, tuple[str, nn.Module]] = {}

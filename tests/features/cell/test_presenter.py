@@ -39,6 +39,15 @@ if TYPE_CHECKING:
 ROWS = {"unmasked", "zeroed", "weights"}
 
 
+def taken_before(run: Run, stage: str) -> str:
+    """Return how a sentence begins on weights of which there are others after them."""
+    if stage == "unmasked":
+        return "Before the mask, "
+    if stage != run.trace.attention:
+        return "Before renormalisation, "
+    return "Before dropout, " if run.trace.dropout_stage else ""
+
+
 def told(run: Run, cell: Cell, text: int = 0) -> CellPanel:
     return head_cell_panel(resolved(run, View(text=text)), cell, is_pinned=False)
 
@@ -90,8 +99,9 @@ def test_the_words_of_a_weight_are_true(case: Case) -> None:
                 cell = Cell(stage, place)
                 said, weight = told(run, cell, text).plain, value(run, cell, text)
                 query, key = (f"{words[at]} ({kind} {at + 1})" for at, kind in pair(place))
-                before = "Before the mask, " if stage == "unmasked" else ""
-                reads, gives = ("would read", "would give") if before else ("reads", "gives")
+                before = taken_before(run, stage)
+                is_unmasked = stage == "unmasked"
+                reads, gives = ("would read", "would give") if is_unmasked else ("reads", "gives")
                 if not may_read(run, text, stage, place):
                     padding = is_padding(run, text, place[2])
                     why = "it is padding" if padding else "the mask forbids it"
@@ -326,9 +336,9 @@ def test_words_that_look_like_tags_are_words() -> None:
     assert readout.plain.endswith(" from < (key 1).")
 
 
-def test_a_token_that_begins_with_a_space_is_a_word_of_the_sentence() -> None:
+def test_the_space_before_a_token_is_marked_in_the_sentence_as_in_labels() -> None:
     run = structs.replace(a_run("one word"), texts=(("one", " word"),))
-    assert " from word (key 2)." in told(run, Cell("weights", (0, 1, 1))).plain
+    assert " from ␣word (key 2)." in told(run, Cell("weights", (0, 1, 1))).plain
 
 
 def test_of_many_terms_the_largest_are_shown_and_the_rest_is_named() -> None:

@@ -18,7 +18,7 @@ from visualizer.attention.captured_attention import (
     CapturedVectors,
     LayerMask,
 )
-from visualizer.attention.head_measures import measure
+from visualizer.attention.head_measures import measure_each
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import BooleanMatrix, Mask, Normalisation, Projection
 from visualizer.attention.trace import Trace
@@ -304,8 +304,8 @@ def test_nothing_is_measured_while_the_pane_is_closed(monkeypatch: pytest.Monkey
     run = a_run()
     assert screen(run, View()).panel(HEADS) is None
     assert needs(run, View()) != needs(run, OPEN)
-    other, measured = a_run(), Mock(side_effect=measure)
-    monkeypatch.setattr(trace, "measure", measured)
+    other, measured = a_run(), Mock(side_effect=measure_each)
+    monkeypatch.setattr(trace, "measure_each", measured)
     warm(other, View())
     assert measured.call_count == 0
     warm(other, OPEN)

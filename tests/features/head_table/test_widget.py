@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication, QTableView
 
 from tests.support.window_input import Hand
 from visualizer.attention import trace
-from visualizer.attention.head_measures import HeadMeasures, measure
+from visualizer.attention.head_measures import HeadMeasures, measure_each
 from visualizer.features.head_table.item_model import HEAD, KEYS, HeadTableModel
 from visualizer.features.head_table.presenter import COLUMNS as ALL
 from visualizer.features.head_table.presenter import (
@@ -381,9 +381,9 @@ def test_the_window_opens_it_by_its_key_and_measures_off_its_own_thread(
 
     def measured(*given: Any) -> HeadMeasures:
         threads.append(threading.get_ident())
-        return measure(*given)
+        return measure_each(*given)
 
-    monkeypatch.setattr(trace, "measure", measured)
+    monkeypatch.setattr(trace, "measure_each", measured)
     hand.type_number("heads", "1")
     hand.type_number("heads", "2")
     hand.settle()
