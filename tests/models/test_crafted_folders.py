@@ -59,6 +59,7 @@ def assert_rejected(results: Results, names: tuple[str, ...]) -> None:
     assert {name: took for name, (took, _, _) in results.items() if took > MAX_SECONDS} == {}
 
 
+@pytest.mark.slow
 def test_a_small_folder_takes_little_memory(tmp_path: Path) -> None:
     results = opened(tmp_path, QUICK)
     assert_rejected(results, QUICK)

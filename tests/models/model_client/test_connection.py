@@ -143,14 +143,13 @@ def test_a_request_that_cannot_connect_waits_for_no_other(monkeypatch: pytest.Mo
 
 def test_a_connection_that_cannot_be_made_is_not_kept_by_its_error() -> None:
     asks = ModelConnection("127.0.0.1", refusing_port(), "token")
-    kept = weakref.ref(asks)
+    kept, others = weakref.ref(asks), {*threading.enumerate()}
     gc.collect()
     gc.disable()
     try:
         with pytest.raises(InputError, match="cannot be reached"):
             asks.ask("/model", {})
-        threads = [one for one in threading.enumerate() if one.daemon]
-        for thread in threads:
+        for thread in {*threading.enumerate()} - others:
             thread.join(PATIENCE_S)
         del asks
         assert kept() is None
