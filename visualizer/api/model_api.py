@@ -26,6 +26,7 @@ from visualizer.attention.token_labels import readable_tokens
 from visualizer.brief_repr import shortened
 from visualizer.errors import InputError
 from visualizer.export.offscreen_qt_application import qt_for_drawing
+from visualizer.memory_allocator_settings import return_freed_memory
 from visualizer.models.layer_selection_and_head_measures import (
     head_rows,
     layer_numbers,
@@ -92,6 +93,7 @@ def open_model(
     from visualizer.attention.device import check_available
     from visualizer.models.opened_model import open_model as opened
 
+    return_freed_memory()
     place, where = file_path("path", path), (device_of(device), dtype_of(dtype))
     check_available(*where)
     return Model(opened(place, *where, is_from_disk=switch("from_disk", from_disk)))

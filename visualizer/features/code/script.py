@@ -176,7 +176,7 @@ def _given(run: Run) -> Iterator[str]:
 def _weights(spec: AttentionSpec, words: CodeIdentifiers, run: Run) -> Iterator[str]:
     """Lines that draw the layers as the run did: same seed, same order, in float32."""
     has_layers = spec.projection is not Projection.NONE
-    if not has_layers and not spec.output_projection:
+    if not (has_layers or spec.output_projection or spec.has_block):
         return
     drawn = [f"torch.manual_seed({spec.seed})"]
     drawn += _layers(spec, words) if has_layers else []
