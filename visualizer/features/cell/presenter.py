@@ -245,7 +245,10 @@ def _term(facts: CellFacts, position: int) -> TermLine:
         for factor, is_first in zip(group.factors, (True, False, False), strict=False)
     )
     chosen = explanation.rule is not CombineRule.SUM and position == explanation.chosen
-    return TermLine(_named(facts, group, at), pieces, format_number(float(group.terms[at])), chosen)
+    # Terms are float64. As the only one is the value, it is rounded as the value is.
+    with np.errstate(over="ignore"):
+        term = group.terms[at].astype(facts.run.trace.spec.dtype.value)
+    return TermLine(_named(facts, group, at), pieces, format_number(float(term)), chosen)
 
 
 def _source(facts: CellFacts, factor: Factor, at: int) -> Cell | None:
