@@ -135,12 +135,23 @@ def show(application: QApplication, qtbot: QtBot) -> Show:
     return show_
 
 
+@pytest.fixture(scope="session", autouse=True)
+def settings_of_shared_windows(settings_folders: Iterator[Path]) -> Iterator[None]:
+    """Separate settings for windows that exist between tests, which close after the last one."""
+    with pytest.MonkeyPatch.context() as patch:
+        _use_settings_in(next(settings_folders), patch)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def own_settings(settings_folders: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the settings of the person who runs the tests out of them, and theirs untouched."""
-    folder = next(settings_folders)
-    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "settings"))
+    """Separate settings for each test; those of the person who runs the tests are not touched."""
+    _use_settings_in(next(settings_folders), monkeypatch)
+
+
+def _use_settings_in(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    patch.setenv("XDG_DATA_HOME", str(folder / "data"))
+    patch.setenv("XDG_CONFIG_HOME", str(folder / "settings"))
     QStandardPaths.setTestModeEnabled(sys.platform in ("win32", "darwin"))  # without such names
     for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):  # of Qt's own dialogs
         QSettings.setPath(QSettings.Format.NativeFormat, scope, str(folder / "settings"))
