@@ -114,8 +114,10 @@ class Run:
                 self._manager.begin(SavedDocument(Document(), View()), None)
             QCoreApplication.exec()
         self._rest()
+        self._is_resting = True
+        faulthandler.dump_traceback_later(3 * HANGS_S, exit=True)
         self._close_all(keep=False)
-        wait_for_trainings()
+        wait_for_trainings()  # which may take as long as their patience lasts
         wait_for_left_workers()
         self._server.lose()
         known = {row.id for row in COMMANDS if row.shortcuts}
