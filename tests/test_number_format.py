@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visualizer.number_format import (
-    LONGEST_WORD,
+    MAX_WORD_LENGTH,
     format_count,
     format_number,
     format_share,
@@ -128,7 +128,7 @@ def test_counted(count: int, written: str) -> None:
 
 def test_only_long_words_are_cut() -> None:
     assert shorten("journey") == "journey"
-    assert shorten("x" * LONGEST_WORD) == "x" * LONGEST_WORD
+    assert shorten("x" * MAX_WORD_LENGTH) == "x" * MAX_WORD_LENGTH
     cut = shorten("x" * 400)
-    assert len(cut) == LONGEST_WORD
+    assert len(cut) == MAX_WORD_LENGTH
     assert cut.endswith("x…")

@@ -40,7 +40,7 @@ __all__ = [
     "load",
     "open_model",
 ]
-_OF_MODELS = frozenset({"Model", "ModelAttention", "capture", "open_model"})
+_MODEL_NAMES = frozenset({"Model", "ModelAttention", "capture", "open_model"})
 
 
 def __getattr__(name: str) -> Any:
@@ -49,7 +49,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'visualizer' has no attribute {name!r}")
     from visualizer.api import attention_api, model_api
 
-    return getattr(model_api if name in _OF_MODELS else attention_api, name)
+    return getattr(model_api if name in _MODEL_NAMES else attention_api, name)
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,7 @@ from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, witho
 from visualizer.attention.spec import Device, Dtype
 from visualizer.console_messages_and_progress import say
 from visualizer.documents.document_file import SavedDocument
-from visualizer.errors import NO_MEMORY, InputError, is_out_of_memory
+from visualizer.errors import MEMORY_ERROR, InputError, is_out_of_memory
 from visualizer.export.offscreen_qt_application import exit_if_qt_cannot_start
 from visualizer.interruption_of_windowless_work import STOPPED
 from visualizer.memory_allocator_settings import (
@@ -56,7 +56,7 @@ the window's thread then waits as long for a worker. Python's own five milliseco
 in one repaint, are seen."""
 ON_THEIR_WAY = "These numbers are on their way from the model's server. Try again in a moment."
 SAID_MS = 5_000
-NO_WINDOW = (
+SCREEN_ERROR = (
     "No window can be opened: Qt could not start on this screen. "
     "Without a screen, write a file with --export."
 )
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        say(NO_MEMORY)
+        say(MEMORY_ERROR)
         return 2
 
 
@@ -372,7 +372,7 @@ def make_application() -> QApplication:
     ask_for_large_pages()
     write_numbers_with_a_point()
     import_plainly()
-    with exit_if_qt_cannot_start(NO_WINDOW):
+    with exit_if_qt_cannot_start(SCREEN_ERROR):
         application = QApplication([sys.argv[0]])
     from visualizer.widgets.garbage_collector import GarbageCollector
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-MOST_LETTERS = 400
+MAX_LENGTH = 400
 """Maximum length of the representation of an object."""
-MOST_LETTERS_OF_VALUE, MOST_ITEMS = 60, 15
+MAX_VALUE_LENGTH, MAX_TUPLE_LENGTH = 60, 15
 """Maximum lengths of the value of a field, and of a tuple that is written out."""
 
 
@@ -26,7 +26,7 @@ def brief_repr(struct: Any) -> str:
 
 def shortened(text: str) -> str:
     """Cut a representation to its maximum length."""
-    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 2]}…{text[-1]}"
+    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 2]}…{text[-1]}"
 
 
 def _differ(value: Any, default: Any) -> bool:
@@ -43,10 +43,10 @@ def _brief(value: Any) -> str:
     if isinstance(value, bytes | bytearray):
         return f"<{len(value):,} bytes>"
     if isinstance(value, str):
-        return _cut(repr(value[: MOST_LETTERS_OF_VALUE + 1]))
-    if isinstance(value, tuple | list) and len(value) <= MOST_ITEMS:
+        return _cut(repr(value[: MAX_VALUE_LENGTH + 1]))
+    if isinstance(value, tuple | list) and len(value) <= MAX_TUPLE_LENGTH:
         written = repr(value) if all(isinstance(one, int | float | str) for one in value) else ""
-        if 0 < len(written) <= MOST_LETTERS_OF_VALUE:
+        if 0 < len(written) <= MAX_VALUE_LENGTH:
             return written
     if isinstance(value, Collection) and not hasattr(value, "__struct_fields__"):
         return f"<{kind} of {len(value):,}>"
@@ -54,6 +54,6 @@ def _brief(value: Any) -> str:
 
 
 def _cut(written: str) -> str:
-    if len(written) <= MOST_LETTERS_OF_VALUE:
+    if len(written) <= MAX_VALUE_LENGTH:
         return written
-    return f"{written[: MOST_LETTERS_OF_VALUE - 2]}…{written[-1]}"
+    return f"{written[: MAX_VALUE_LENGTH - 2]}…{written[-1]}"

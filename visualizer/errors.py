@@ -60,14 +60,14 @@ def is_out_of_memory(error: BaseException) -> bool:
     return False
 
 
-NO_MEMORY = "There is not enough memory for this. Use a shorter text, or close other programs."
+MEMORY_ERROR = "There is not enough memory for this. Use a shorter text, or close other programs."
 
 
 def memory_error_in_words(error: Exception) -> Exception:
     """Return an error, or in place of one that memory ran out an `InputError` of ``memory``."""
     if isinstance(error, InputError) or not is_out_of_memory(error):
         return error
-    return InputError("memory", NO_MEMORY)
+    return InputError("memory", MEMORY_ERROR)
 
 
 class Problem(Struct, frozen=True):

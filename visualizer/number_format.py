@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-LONGEST_WORD = 16
+MAX_WORD_LENGTH = 16
 
 
 def format_number(value: float, decimals: int = 4) -> str:
@@ -56,5 +56,5 @@ def format_count(count: int, name: str) -> str:
 
 
 def shorten(word: str) -> str:
-    """Truncate a word to `LONGEST_WORD` characters, with an ellipsis."""
-    return word if len(word) <= LONGEST_WORD else f"{word[: LONGEST_WORD - 1]}…"
+    """Truncate a word to `MAX_WORD_LENGTH` characters, with an ellipsis."""
+    return word if len(word) <= MAX_WORD_LENGTH else f"{word[: MAX_WORD_LENGTH - 1]}…"

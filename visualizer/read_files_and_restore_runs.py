@@ -17,7 +17,7 @@ from visualizer.documents.plain_text_file import text_in
 from visualizer.errors import InputError
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.models.model_folder import is_model_folder
-from visualizer.models.model_path import OF_GGUF
+from visualizer.models.model_path import GGUF_ERROR
 from visualizer.python_thread_for_qt_thread import on_python_thread
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -55,7 +55,7 @@ def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
         return _model(path, document)
     suffix = path.suffix.lower()
     if suffix == ".gguf":
-        raise InputError("open", OF_GGUF.format(name=path.name))
+        raise InputError("open", GGUF_ERROR.format(name=path.name))
     if suffix == ".txt" and document.model and document.reads_image:
         raise InputError("open", f"{document.model.name} reads images, and no texts.")
     if suffix == ".txt":

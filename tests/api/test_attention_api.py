@@ -407,7 +407,7 @@ def test_files_hold_what_is_read(tmp_path: Path) -> None:
 
 def test_a_notebook_gets_a_drawing_that_is_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     figure = attend(SENTENCE).figure()
-    contents = [b"<svg/>", b"." * (figure_and_explained_number.LARGEST_SVG + 1)]
+    contents = [b"<svg/>", b"." * (figure_and_explained_number.MAX_SVG_BYTES + 1)]
 
     def write(snapshot: object, look: object, file: BytesIO, progress: object) -> None:
         file.write(contents.pop(0))
@@ -517,7 +517,7 @@ def test_an_application_is_made_where_there_is_none_and_goes_again(tmp_path: Pat
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.splitlines() == [
-        offscreen_qt_application.NOT_HERE,
+        offscreen_qt_application.WRONG_THREAD_ERROR,
         "Nothing can be drawn beside a QCoreApplication. Make a QGuiApplication instead.",
         "there",
     ]

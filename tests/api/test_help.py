@@ -12,9 +12,15 @@ import visualizer
 from visualizer.api.argument_conversion import _NAMES
 from visualizer.api.figure_and_explained_number import Explained
 from visualizer.api.keyword_argument_types import Look, Settings
-from visualizer.attention.spec import LARGEST_SEED, AttentionSpec
-from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
-from visualizer.export.option_parsing import LARGEST_DPI, SIZES, SMALLEST_DPI, size_of
+from visualizer.attention.spec import MAX_SEED, AttentionSpec
+from visualizer.export.figure_settings import (
+    MAX_DPI,
+    MIN_DPI,
+    FigureExtent,
+    FigurePaper,
+    FigureSettings,
+)
+from visualizer.export.option_parsing import SIZES, size_of
 from visualizer.session.document import Document
 from visualizer.session.setting_definitions import SETTINGS
 
@@ -81,6 +87,6 @@ def test_defaults_and_limits_are_those_of_the_program() -> None:
         value = DEFAULT.get(_NAMES.get(name, name))
         assert f"; {value:g} " in about[name] or f"; {value:g} by default" in about[name]
     assert f'``"{DEFAULT.get("mechanism")}"`` (the default)' in " ".join(about["mechanism"].split())
-    assert (LARGEST_SEED, spec.temperature) == (2**31 - 1, 1)
+    assert (MAX_SEED, spec.temperature) == (2**31 - 1, 1)
     assert "from 0 to 2³¹ − 1" in about["seed"]
-    assert f"{SMALLEST_DPI} to {LARGEST_DPI:,}; {FigureSettings().dpi} by default" in look["dpi"]
+    assert f"{MIN_DPI} to {MAX_DPI:,}; {FigureSettings().dpi} by default" in look["dpi"]

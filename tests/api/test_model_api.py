@@ -72,7 +72,7 @@ def test_several_texts_are_read_as_each_alone(
     assert refusal(model.attend, ["a", " "]).startswith("Text 2 of 2: There is nothing to read")
     assert "read the pairs apart" in refusal(model.attend, ["a", "b"], "c")
     assert "is empty" in refusal(model.attend, [])
-    monkeypatch.setattr(several_texts, "MOST_TEXTS", 1)
+    monkeypatch.setattr(several_texts, "MAX_TEXTS", 1)
     assert refusal(model.attend, texts) == "There are 2 texts, and at most 1 are read together."
 
 

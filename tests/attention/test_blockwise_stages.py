@@ -65,7 +65,7 @@ def small_blocks() -> Iterator[None]:
         patch.setattr(blockwise_tensor, "BAND", 2)
         patch.setattr(blockwise_tensor, "CHUNK", 3)
         patch.setattr(blockwise_tensor, "TILE", 2)
-        patch.setattr(blockwise_tensor, "MOST_BAND_CELLS", 16)
+        patch.setattr(blockwise_tensor, "MAX_MEASURED_BAND_CELLS", 16)
         patch.setattr(blockwise_tensor, "CELLS_AT_ONCE", 8)
         patch.setattr(head_measures, "SORTED_KEYS", 2)
         patch.setattr("visualizer.attention.blockwise_stages.CHUNK", 3)
@@ -83,7 +83,7 @@ def long_run(tokens: int, spec: AttentionSpec = SPEC) -> Run:
     """A run of which the matrices are not held, whatever its length."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attention_run, "HELD_WHOLE", 0)
-        patch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+        patch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
         return run((tuple((LETTERS * (tokens // len(LETTERS) + 1))[:tokens]),), spec)
 
 
@@ -355,8 +355,8 @@ def test_what_is_far_is_first_drawn_of_a_few_rows_however_large(
 
 
 def test_first_pictures_of_many_heads_keep_no_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blockwise_tensor, "MOST_TILE_BYTES", 2**20)
-    monkeypatch.setattr(blockwise_tensor, "MOST_FIRSTS", 8)
+    monkeypatch.setattr(blockwise_tensor, "MAX_CACHED_TILE_BYTES", 2**20)
+    monkeypatch.setattr(blockwise_tensor, "MAX_CACHED_PREVIEWS", 8)
     heads, size = 12, 800
     held = BlockwiseTensor((heads, size, size), FarNumbers(torch.rand((heads, size, size))))
     for head in range(heads):
@@ -402,7 +402,7 @@ def test_where_there_is_no_coarser_picture_it_is_that_of_a_finer_one() -> None:
 def test_a_bounded_number_of_tiles_is_kept_and_the_whole_picture_always(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(blockwise_tensor, "MOST_TILE_BYTES", 2**20)
+    monkeypatch.setattr(blockwise_tensor, "MAX_CACHED_TILE_BYTES", 2**20)
     held = long_run(2_000).trace.holding("weights")
     whole = (0, slice(None), slice(None))
     held.draw(16, 16, whole, never)
@@ -429,7 +429,7 @@ def test_unchanged_pictures_are_kept_when_the_mask_changes() -> None:
     before = long_run(600)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attention_run, "HELD_WHOLE", 0)
-        patch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+        patch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
         after = run(before.texts, replace(SPEC, mask=Mask.NONE), before)
     assert after.trace.holding("scaled") is before.trace.holding("scaled")
     assert after.trace.holding("weights") is not before.trace.holding("weights")

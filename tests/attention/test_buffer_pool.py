@@ -35,7 +35,7 @@ CHANGES: list[dict[str, object]] = [
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> BufferPool:
     """A pool for tensors of any size."""
-    monkeypatch.setattr(buffer_pool, "LEAST_BYTES", 1)
+    monkeypatch.setattr(buffer_pool, "MIN_POOLED_BYTES", 1)
     return BufferPool()
 
 
@@ -91,7 +91,7 @@ def test_small_tensors_and_those_elsewhere_are_left_to_torch() -> None:
 
 
 def test_no_more_than_so_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffer_pool, "MOST_BYTES", 5 * 2 * 600 * 1024)
+    monkeypatch.setattr(buffer_pool, "MAX_FREE_BYTES", 5 * 2 * 600 * 1024)
     pool = BufferPool()
     first, second = lent(pool), lent(pool)
     place = second.data_ptr()

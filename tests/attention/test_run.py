@@ -481,7 +481,7 @@ def test_padding_is_no_row_that_may_read_nothing() -> None:
 def test_of_more_tokens_than_are_read_the_first_ones_are_offered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(attention_run, "MOST_TOKENS", 5)
+    monkeypatch.setattr(attention_run, "MAX_TOKENS", 5)
     with pytest.raises(InputError, match=r"6 tokens are more than the 5 that a text") as refused:
         run((TEXT,), SPEC)
     assert (refused.value.field, refused.value.remedy) == ("text", (FIRST_TOKENS, 5))

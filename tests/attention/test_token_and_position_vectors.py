@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.attention_strategies import WORDS, texts, tokens
 from visualizer.attention.token_and_position_vectors import (
     BOOK_VECTORS,
-    LONGEST_KEPT,
+    MAX_CACHED_SIZE,
     PADDING,
     embed,
     normal,
@@ -81,16 +81,16 @@ def test_vectors_are_standard_normal() -> None:
 
 
 def test_vectors_are_not_to_be_written() -> None:
-    for size in (3, LONGEST_KEPT + 1):
+    for size in (3, MAX_CACHED_SIZE + 1):
         with pytest.raises(ValueError, match="read-only"):
             normal("token a", size, 1)[0] = 1
 
 
 def test_only_short_vectors_are_kept() -> None:
-    assert normal("token b", LONGEST_KEPT, 1) is normal("token b", LONGEST_KEPT, 1)
-    long = normal("token b", LONGEST_KEPT + 1, 1)
-    assert long is not normal("token b", LONGEST_KEPT + 1, 1)
-    assert (long[:-1] == normal("token b", LONGEST_KEPT, 1)).all()
+    assert normal("token b", MAX_CACHED_SIZE, 1) is normal("token b", MAX_CACHED_SIZE, 1)
+    long = normal("token b", MAX_CACHED_SIZE + 1, 1)
+    assert long is not normal("token b", MAX_CACHED_SIZE + 1, 1)
+    assert (long[:-1] == normal("token b", MAX_CACHED_SIZE, 1)).all()
 
 
 # -------------------------------------------------------------------------------- positions

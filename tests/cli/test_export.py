@@ -25,7 +25,7 @@ from visualizer.console_messages_and_progress import ConsoleProgress
 from visualizer.documents.document_file import write_document
 from visualizer.errors import InputError
 from visualizer.export.figures import rasterization
-from visualizer.export.missing_font_characters import NO_FONTS
+from visualizer.export.missing_font_characters import FONTS_MISSING_NOTICE
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.session.document import Document
 from visualizer.session.view import View
@@ -128,7 +128,7 @@ def test_the_package_is_the_program(tmp_path: Path) -> None:
 def test_a_system_without_fonts_is_said(tmp_path: Path) -> None:
     fonts = tmp_path / "fonts.conf"
     fonts.write_text('<?xml version="1.0"?><fontconfig></fontconfig>')
-    for name, said in (("a.png", [NO_FONTS]), ("a.npz", [])):
+    for name, said in (("a.png", [FONTS_MISSING_NOTICE]), ("a.npz", [])):
         ended = run(["--export", name], tmp_path, FONTCONFIG_FILE=str(fonts))
         assert ended.returncode == 0
         lines = [*said, f"{name} written."]

@@ -24,7 +24,7 @@ from visualizer.language import probe as language_probe
 from visualizer.language.first_probe_text import first_probe_of
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.sampling import NO_NUMBERS, Sampling, probabilities
+from visualizer.language.sampling import DIVERGED_ERROR, Sampling, probabilities
 from visualizer.language.text_generation import generated_tokens
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_settings import CorpusKind, CorpusSource, ModelKind
@@ -120,7 +120,7 @@ def test_a_model_that_diverged_is_said(tmp_path: Path) -> None:
     tokens = generated_tokens(model, opened.about.vocabulary, "a", Sampling(), 0)
     with pytest.raises(ValueError, match="its training diverged") as refused:
         next(tokens)
-    assert str(refused.value) == NO_NUMBERS
+    assert str(refused.value) == DIVERGED_ERROR
     opened.close()
 
 

@@ -16,7 +16,7 @@ from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device
 from visualizer.language.trained_example import FOLDER
 from visualizer.language.trained_example import TEXT as REPEATED
-from visualizer.models.opened_model import NOT_FROM_DISK
+from visualizer.models.opened_model import DISK_STAGES_NOTICE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,7 +86,7 @@ def test_layers_are_read_from_the_disk(folder: Path, capsys: pytest.CaptureFixtu
     out, err = model(capsys, folder, "--text", TEXT, "--from-disk")
     assert out == wanted
     assert "each pass reads" in err
-    assert NOT_FROM_DISK in err
+    assert DISK_STAGES_NOTICE in err
 
 
 def test_what_is_not_read_from_the_disk_is_said(

@@ -32,10 +32,15 @@ from visualizer.cli.options import OPTION_GROUPS, parser
 from visualizer.cli.shell_completion import COMMANDS as COMPLETED
 from visualizer.cli.train import TRAIN, train_parser
 from visualizer.cli.train import complaint as train_complaint
-from visualizer.export.figure_settings import PRESETS, FigureExtent, FigurePaper, FigureSettings
+from visualizer.export.figure_settings import (
+    MAX_SIDE_MM,
+    PRESETS,
+    FigureExtent,
+    FigurePaper,
+    FigureSettings,
+)
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.formats import suffixes
-from visualizer.export.option_parsing import LARGEST_MM
 from visualizer.features.setup.widget import SentenceEdit
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
 from visualizer.session.stage_and_head_parsing import heads_of
@@ -163,7 +168,7 @@ def test_a_text_in_a_file_is_taken_as_one_that_is_typed(mark: bytes, tmp_path: P
         (b"\xff\xfeo\0n\0e\0", "takes a text in UTF-8: byte 1 is none of UTF-8"),
         (b" \n\xe2\x80\xa8", "takes a text that is not blank"),
         (b"", "takes a text that is not blank"),
-        (b"o" * (option_types.LONGEST_TEXT + 1), "takes a text of at most 16 MiB"),
+        (b"o" * (option_types.MAX_TEXT_FILE_BYTES + 1), "takes a text of at most 16 MiB"),
     ],
 )
 def test_a_file_that_holds_no_text_is_refused(
@@ -210,7 +215,7 @@ def test_a_figure_looks_as_it_is_asked_to(options: str, look: FigureSettings) ->
 
 @given(st.integers(200, 8000), st.integers(200, 8000), st.integers(96, 400))
 def test_pixels_are_as_many_as_were_asked_for(width: int, height: int, dpi: int) -> None:
-    assume(max(width, height) / dpi * 25.4 <= LARGEST_MM)
+    assume(max(width, height) / dpi * 25.4 <= MAX_SIDE_MM)
     options = ["--size", f"{width}x{height}px", "--dpi", str(dpi)]
     look = figure_settings_of(parser().parse_args(options))
     assert look.height_mm
@@ -394,7 +399,7 @@ def test_the_shell_gets_the_same(tmp_path: Path) -> None:
 def test_a_screen_that_qt_cannot_start_on_is_said(tmp_path: Path) -> None:
     ended = run([], tmp_path, QT_QPA_PLATFORM="nonsense")
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr.splitlines()[-1] == f"attention-visualizer: {app.NO_WINDOW}"
+    assert ended.stderr.splitlines()[-1] == f"attention-visualizer: {app.SCREEN_ERROR}"
 
 
 # --------------------------------------------------------------------------------------- words

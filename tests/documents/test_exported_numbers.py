@@ -167,7 +167,7 @@ def test_numbers_too_many_to_be_compared_are_computed_from_the_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = exported(tmp_path, ".json", OWN)
-    monkeypatch.setattr(exported_numbers, "MOST_COMPARED", 1000)
+    monkeypatch.setattr(exported_numbers, "MAX_COMPARED_BYTES", 1000)
     saved = opened(path)
     assert saved.document == OWN
     assert saved.notice == (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from visualizer.documents.recent_files import MOST, forget, recent, remember
+from visualizer.documents.recent_files import MAX_RECENT_FILES, forget, recent, remember
 
 
 def test_the_newest_is_first_and_once(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_nobody_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_so_many_are_kept(tmp_path: Path) -> None:
-    for number in range(MOST + 3):
+    for number in range(MAX_RECENT_FILES + 3):
         remember(tmp_path / "new", Path(f"/x/{number}"))
     assert recent(tmp_path / "new") == tuple(Path(f"/x/{at}") for at in range(12, 2, -1))
 

@@ -19,7 +19,7 @@ from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
 from visualizer.export.data.parameters_safetensors_writer import write_safetensors
 from visualizer.export.figure_settings import FigureExtent, FigureSettings
-from visualizer.export.figures.document_attachment import MOST_CARRIED, attached_document
+from visualizer.export.figures.document_attachment import MAX_ATTACHED_BYTES, attached_document
 from visualizer.export.figures.figure_page import figure_of
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.films.film_layout import lay_out_film
@@ -103,7 +103,7 @@ def test_a_figure_opens_as_what_it_is_a_picture_of(suffix: str, tmp_path: Path) 
 
 def test_a_figure_does_not_carry_attention_of_any_size() -> None:
     large = Document(
-        captured=CapturedAttention.of("a.npy", np.ones((1, 1, 1, MOST_CARRIED // 8 + 1)))
+        captured=CapturedAttention.of("a.npy", np.ones((1, 1, 1, MAX_ATTACHED_BYTES // 8 + 1)))
     )
     assert attached_document(Snapshot(large, View(), replayed()), FigureSettings()) == b""
     view = View(comparison=Comparison(ComparisonKind.KEPT, document=large))

@@ -23,7 +23,7 @@ from visualizer.export.figure_settings import FigurePaper, FigureSettings
 from visualizer.export.figures import rasterization
 from visualizer.export.figures.figure_page import figure_of, page_of
 from visualizer.export.figures.png_writer import save
-from visualizer.export.figures.rasterization import LARGEST_SIDE, picture
+from visualizer.export.figures.rasterization import MAX_SIDE_PX, picture
 from visualizer.export.formats import FORMATS, FormatKind, format_of, suffixes, with_suffix
 from visualizer.export.writers import WRITERS, export
 from visualizer.heatmap.panel_and_board_types import Board
@@ -411,7 +411,7 @@ def test_a_picture_is_never_too_large_to_be_made(hand: Hand) -> None:
     figure = figure_of(snapshot, FigureSettings())
     tall = replace(figure, board=Board(tuple(column * 60 for column in figure.board.columns)))
     image = picture(page_of(tall, FigureSettings()), 192)
-    assert max(image.width(), image.height()) == pytest.approx(LARGEST_SIDE, rel=0.01)
+    assert max(image.width(), image.height()) == pytest.approx(MAX_SIDE_PX, rel=0.01)
 
 
 # ------------------------------------------------------------------------------------- formats

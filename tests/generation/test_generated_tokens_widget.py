@@ -129,7 +129,7 @@ def test_a_chip_has_the_colour_of_its_probability(told: Told, theme: Theme) -> N
     told.keep(told.tree.picked(0, "a", 0.0).picked(1, "b", 1.0), theme)
     image = told.pane.strip.viewport().grab().toImage()
     table = value_to_colour_mapping.table("viridis", theme)
-    for chip, entry in ((4, 0), (5, value_to_colour_mapping.LARGEST)):
+    for chip, entry in ((4, 0), (5, value_to_colour_mapping.MAX_COLOUR_INDEX)):
         box = told.pane.strip.box(chip)
         found = image.pixelColor(round(box.left()) + 5, round(box.center().y()))
         assert found == QColor.fromRgb(int(table[entry]))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visualizer.generation.next_tokens_presenter import present_bars
-from visualizer.language.sampling import NO_NUMBERS, Sampling
+from visualizer.language.sampling import DIVERGED_ERROR, Sampling
 
 SAMPLINGS = st.builds(Sampling, st.floats(0, 3), st.none() | st.integers(1, 40), st.floats(0.01, 1))
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyz \n0123456789")
@@ -85,7 +85,7 @@ def test_with_nothing_left_out_there_is_nothing_to_explain() -> None:
 def test_what_are_no_numbers_have_no_bars(broken: float) -> None:
     panel = present_bars("a", np.full((1, 3), broken), LETTERS[:3], Sampling())
     assert panel.bars == ()
-    assert panel.legend == NO_NUMBERS
+    assert panel.legend == DIVERGED_ERROR
 
 
 def test_a_token_that_is_never_expected_has_no_probability() -> None:

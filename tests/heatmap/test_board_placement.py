@@ -26,7 +26,7 @@ from tests.support.hand_made_panels import (
     axis,
 )
 from visualizer.heatmap import board_placement
-from visualizer.heatmap.board_arrangement import LARGEST_CELL, SMALLEST_SIDE, BoardArranger
+from visualizer.heatmap.board_arrangement import MAX_CELL_PX, SMALLEST_SIDE, BoardArranger
 from visualizer.heatmap.board_layout import TitlePlace
 from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap
@@ -96,7 +96,7 @@ def test_cells_are_whole_pixels_of_the_screen(
             assert abs(length * ratio - round(length * ratio)) < 1e-6
         assert slot.cell_width * ratio >= 1 - 1e-6
         if slot.heatmap.columns.is_token:
-            assert slot.cell_width <= LARGEST_CELL + 1e-6
+            assert slot.cell_width <= MAX_CELL_PX + 1e-6
 
 
 @given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
@@ -368,7 +368,7 @@ def test_one_stage_wraps_its_heads_into_a_grid() -> None:
 
 def test_panels_grow_with_the_window() -> None:
     sizes = [lay_out(a_board(3, 1, 8), width, 900).slots[0].cell_width for width in (800, 1600)]
-    assert sizes[0] < sizes[1] <= LARGEST_CELL
+    assert sizes[0] < sizes[1] <= MAX_CELL_PX
 
 
 def test_heads_that_do_not_fit_are_turned_like_pages() -> None:

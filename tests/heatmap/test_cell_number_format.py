@@ -15,7 +15,7 @@ from tests.support.hand_made_panels import a_board, a_heatmap
 from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.cell_number_format import (
     AIR_PX,
-    LEAST_OF_TWO_DECIMALS,
+    MIN_TWO_DECIMAL_VALUE,
     SMALLEST_PX,
     CellNumberFormat,
     cell_number_format,
@@ -56,7 +56,7 @@ def test_a_larger_cell_never_has_fewer_decimals(numbers: list[float]) -> None:
     found = [cell_number_format(panels, cell, cell) for cell in range(9, 140)]
     decimals = [-1 if one is None else one.decimals for one in found]
     assert decimals == sorted(decimals)
-    if 0 < max(map(abs, numbers)) < LEAST_OF_TWO_DECIMALS:  # by one figure, and then by four
+    if 0 < max(map(abs, numbers)) < MIN_TWO_DECIMAL_VALUE:  # by one figure, and then by four
         assert set(decimals) <= {-1, 0, 3, 4}
     assert decimals[-1] == 4 or max(map(abs, numbers)) > 100
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication
 
 from visualizer.heatmap.labelled_cells import LabelledCells, largest_size
 from visualizer.heatmap.labelled_cells_widget import LabelledCellsView
-from visualizer.heatmap.value_to_colour_mapping import LARGEST, table
+from visualizer.heatmap.value_to_colour_mapping import MAX_COLOUR_INDEX, table
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def test_cells_have_the_colours_of_the_scale(qtbot: QtBot) -> None:
     view = view_of(qtbot, cells_of())
     picture = view.viewport().grab().toImage()
     colours = table("viridis", LIGHT)
-    for place, index in (((0, 1), LARGEST), ((1, 1), 0)):
+    for place, index in (((0, 1), MAX_COLOUR_INDEX), ((1, 1), 0)):
         pixel = picture.pixel(view.rect_of(*place).center())
         assert pixel == int(colours[index])
 

@@ -18,7 +18,7 @@ from visualizer.heatmap import panel_margins, panel_margins_paint, panel_paint
 from visualizer.heatmap.board_layout import ColumnHead, TitlePlace, with_cell_numbers
 from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.panel_and_board_types import Board, Heatmap
-from visualizer.heatmap.value_to_colour_mapping import LARGEST, colour_indices, table
+from visualizer.heatmap.value_to_colour_mapping import MAX_COLOUR_INDEX, colour_indices, table
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.widgets.fonts import apply_text_size, font, metrics, text_scale
 from visualizer.widgets.theme import DARK, LIGHT, Theme
@@ -78,7 +78,7 @@ class Painted:
 
 
 def scale(heatmap: Heatmap, theme: Theme = LIGHT) -> list[str]:
-    words = table(heatmap.colour.map, theme)[: LARGEST + 1]
+    words = table(heatmap.colour.map, theme)[: MAX_COLOUR_INDEX + 1]
     return [f"#{int(word) & 0xFFFFFF:06x}" for word in words]
 
 
@@ -141,7 +141,7 @@ def test_the_scale_of_a_column_goes_from_the_lowest_to_the_highest_colour(
     lines = ([image.pixelColor(x, y).name() for x in range(20, 460)] for y in range(20, 40))
     along = max(([colours.index(one) for one in line if one in colours] for line in lines), key=len)
     assert along[0] <= 12
-    assert along[-1] >= LARGEST - 12
+    assert along[-1] >= MAX_COLOUR_INDEX - 12
     assert along == sorted(along)
     edge = 20 + width + 1
     beyond = [image.pixelColor(x, y).name() for x in range(edge, 460) for y in range(36)]
@@ -237,7 +237,7 @@ def test_dropped_cells_are_crossed_out() -> None:
 
 def test_numbers_stand_in_cells_that_have_room() -> None:
     heatmap = a_heatmap(np.full((4, 4), 0.25))
-    ground = scale(heatmap)[LARGEST // 4]
+    ground = scale(heatmap)[MAX_COLOUR_INDEX // 4]
     large, small, tiny = (Painted(heatmap, cell) for cell in (LARGE, SMALL, TINY))
     assert "#ffffff" in large.inside(0, 0)
     assert len(large.inside(0, 0)) > 2
@@ -263,7 +263,7 @@ def test_no_number_stands_in_a_forbidden_cell_but_minus_infinity() -> None:
 def test_pooled_cells_have_no_numbers() -> None:
     side = {"rows": axis("query", 4, 2), "columns": axis("key", 4, 2)}
     painted = Painted(a_heatmap(np.full((4, 4), 0.25), **side), LARGE)
-    assert painted.inside(0, 0) == {scale(painted.heatmap)[LARGEST // 4]}
+    assert painted.inside(0, 0) == {scale(painted.heatmap)[MAX_COLOUR_INDEX // 4]}
 
 
 def test_row_sums_stand_beside_the_rows() -> None:
@@ -373,7 +373,7 @@ def test_the_window_paints_the_same(hand: Hand, scheme: str) -> None:
             for row, column in np.ndindex(6, 6):
                 area = hand.board.area_of(Cell(stage, (head, row, column)))
                 assert area
-                if chosen[row, column] <= LARGEST:
+                if chosen[row, column] <= MAX_COLOUR_INDEX:
                     corner = area.topLeft() * ratio
                     seen = image.pixelColor(int(corner.x()) + 4, int(corner.y()) + 4).name()
                     assert seen == colours[chosen[row, column]]

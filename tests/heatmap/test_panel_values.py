@@ -27,7 +27,7 @@ from visualizer.heatmap.board_presenter import present_board
 from visualizer.heatmap.cell_keyboard_navigation import moved_cursor
 from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.heatmap.panel_cell_lookup import cell_of, panel_of, shown_cell
-from visualizer.heatmap.value_to_colour_mapping import DROPPED, NOT_A_NUMBER
+from visualizer.heatmap.value_to_colour_mapping import DROPPED, NAN_COLOUR_INDEX
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.view import View
@@ -436,7 +436,7 @@ def test_rows_of_which_a_coarser_picture_is_known_lie_within_their_own_range(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
-    monkeypatch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+    monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     run = a_run(" ".join(f"w{number}" for number in range(60)), **SIZES)
     run.trace.holding("weights").sketch(4, 4, (0, slice(None), slice(None)))
     shown = panel(run, "weights", 0, colouring=ColourOptions(limits=ColourLimits.ROW))
@@ -448,11 +448,11 @@ def test_rows_of_which_a_coarser_picture_is_known_lie_within_their_own_range(
 
 def test_of_what_no_picture_is_known_no_cell_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
-    monkeypatch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+    monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     run = a_run(" ".join(f"w{number}" for number in range(60)), **SIZES)
     shown = panel(run, "context", 0)
     assert set(value_to_colour_mapping.colour_indices(shown).ravel()) == {DROPPED}
     run.trace.holding("context").sketch(1, 1, (0, slice(None), slice(None)))
     shown = panel(run, "context", 0)
     assert shown.hidden is None
-    assert value_to_colour_mapping.colour_indices(shown).max() < NOT_A_NUMBER
+    assert value_to_colour_mapping.colour_indices(shown).max() < NAN_COLOUR_INDEX

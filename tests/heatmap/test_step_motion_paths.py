@@ -20,8 +20,8 @@ from visualizer.heatmap.step_cell_and_prediction_highlights import (
     present_highlights,
 )
 from visualizer.heatmap.step_motion_paths import (
-    MOST_PARTS,
-    MOST_PATHS,
+    MAX_BLOCK_PARTS,
+    MAX_PATHS,
     MOTION_MS,
     MotionPath,
     begins_motion,
@@ -131,14 +131,14 @@ def test_of_many_keys_several_travel_together() -> None:
     run = a_run(" ".join(50 * ["word"]), heads=1)
     found = paths(run, shown_step(run, Place("scores", 3), Grain.ROW))
     keys = [path.source.rows for path in found if path.source.stage == "keys"]
-    assert 1 < len(keys) <= MOST_PARTS
+    assert 1 < len(keys) <= MAX_BLOCK_PARTS
     assert [key for part in keys for key in part] == [*range(50)]
 
 
 def test_of_many_heads_each_block_travels_as_one() -> None:
     run = a_run(" ".join(40 * ["word"]), heads=16, d_out=16)
     found = paths(run, shown_step(run, Place("scores", 3), Grain.ROW))
-    assert len(found) == 2 * 16 <= MOST_PATHS
+    assert len(found) == 2 * 16 <= MAX_PATHS
 
 
 def test_what_has_no_panel_is_left_out() -> None:

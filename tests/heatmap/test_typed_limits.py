@@ -11,7 +11,7 @@ from tests.heatmap.test_panel_paint import SMALL, TINY, Painted, scale
 from tests.support.hand_made_panels import a_heatmap
 from visualizer.heatmap.panel_colour_scale import ColourScale, outside_limits
 from visualizer.heatmap.panel_margins import limit_texts
-from visualizer.heatmap.value_to_colour_mapping import LARGEST, colour_indices
+from visualizer.heatmap.value_to_colour_mapping import MAX_COLOUR_INDEX, colour_indices
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
@@ -51,7 +51,7 @@ def test_a_triangle_points_to_where_the_number_is(
 ) -> None:
     above = Painted(filled(0.9, colour), SMALL, theme, ratio)
     below = Painted(filled(-0.9, colour), SMALL, theme, ratio)
-    assert colour_indices(above.heatmap)[2, 2] == LARGEST
+    assert colour_indices(above.heatmap)[2, 2] == MAX_COLOUR_INDEX
     assert colour_indices(below.heatmap)[2, 2] == 0
     up, down = inks(above, 2, 2), inks(below, 2, 2)
     assert up == sorted(up)
@@ -102,10 +102,10 @@ def test_ends_of_any_size_can_be_typed(end: float, is_signed: bool, curve: Colou
     colour = ColourScale("viridis", curve, ColourLimits.TYPED, -end if is_signed else 0.0, end)
     heatmap = filled(0.5, colour)
     chosen = colour_indices(heatmap)
-    assert (chosen <= LARGEST).all()
+    assert (chosen <= MAX_COLOUR_INDEX).all()
     if curve is ColourCurve.LINEAR:
-        lowest = LARGEST // 2 if is_signed else 0
-        assert set(chosen.ravel()) == {LARGEST if end < 0.4 else lowest}
+        lowest = MAX_COLOUR_INDEX // 2 if is_signed else 0
+        assert set(chosen.ravel()) == {MAX_COLOUR_INDEX if end < 0.4 else lowest}
     found = outside_limits(heatmap.values, heatmap.marks, colour)
     assert (found is None) == (curve is ColourCurve.RANK)
     if found:

@@ -16,9 +16,9 @@ from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.heatmap.value_to_colour_mapping import (
     DROPPED,
     FORBIDDEN,
-    LARGEST,
     LOG_SPAN,
-    NOT_A_NUMBER,
+    MAX_COLOUR_INDEX,
+    NAN_COLOUR_INDEX,
     colour_indices,
     image,
     light_entries,
@@ -64,21 +64,21 @@ def test_our_tables_are_pyqtgraphs(name: str) -> None:
 
 @pytest.mark.parametrize("name", SEQUENTIAL)
 def test_more_is_lighter_all_along_a_sequential_map(name: str) -> None:
-    steps = np.diff(lightness(channels(table(name, LIGHT)[: LARGEST + 1])))
+    steps = np.diff(lightness(channels(table(name, LIGHT)[: MAX_COLOUR_INDEX + 1])))
     ups = steps if steps.sum() > 0 else -steps
     assert (ups > -0.15).all()  # the tables are rounded to 8 bits
     assert ups.sum() > 60
 
 
 def shades(name: str, theme: Theme = LIGHT) -> np.ndarray:
-    return channels(table(name, theme)[: LARGEST + 1])
+    return channels(table(name, theme)[: MAX_COLOUR_INDEX + 1])
 
 
 @pytest.mark.parametrize("name", DIVERGING)
 @pytest.mark.parametrize("eyes", EYES)
 def test_a_diverging_map_is_lightest_or_darkest_at_0(name: str, eyes: str) -> None:
     along = oklab(shades(name), eyes)[:, 0]
-    middle = LARGEST // 2
+    middle = MAX_COLOUR_INDEX // 2
     outwards = np.sign(along[0] - along[middle])
     assert (np.diff(along[middle::-1]) * outwards > -0.002).all()  # rounded to 8 bits
     assert (np.diff(along[middle:]) * outwards > -0.002).all()
@@ -95,9 +95,11 @@ def test_the_sides_of_a_diverging_map_are_as_far_from_0(name: str) -> None:
 @pytest.mark.parametrize("eyes", EYES)
 def test_the_sides_of_a_diverging_map_are_told_apart(name: str, eyes: str) -> None:
     seen = oklab(shades(name), eyes)
-    apart = np.linalg.norm(seen - seen[::-1], axis=1)[LARGEST // 2 :: -1]  # from 0 outwards
+    apart = np.linalg.norm(seen - seen[::-1], axis=1)[
+        MAX_COLOUR_INDEX // 2 :: -1
+    ]  # from 0 outwards
     assert (np.diff(apart) > -0.005).all()
-    assert apart[LARGEST // 8] > 0.05
+    assert apart[MAX_COLOUR_INDEX // 8] > 0.05
     assert apart[-1] > 0.25
 
 
@@ -109,7 +111,7 @@ def test_0_is_near_the_paper(theme: Theme, name: str) -> None:
     assert (light_entries(AUTOMATIC, theme) == light_entries(name, theme)).all()
     along = lightness(shades(AUTOMATIC, theme))
     paper = lightness(rgb(theme.paper))
-    assert abs(along - paper).argmin() == pytest.approx(LARGEST / 2, abs=2)
+    assert abs(along - paper).argmin() == pytest.approx(MAX_COLOUR_INDEX / 2, abs=2)
 
 
 def contrast(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -126,15 +128,15 @@ def relative_luminance(colours: np.ndarray) -> np.ndarray:
 
 def test_in_the_dark_half_of_the_range_is_seen() -> None:
     along = shades(AUTOMATIC, DARK)
-    middle = LARGEST // 2
-    for half in (middle // 2, middle + (LARGEST - middle) // 2 + 1):
+    middle = MAX_COLOUR_INDEX // 2
+    for half in (middle // 2, middle + (MAX_COLOUR_INDEX - middle) // 2 + 1):
         assert contrast(along[half], along[middle]) >= 3
 
 
 @THEMES
 @pytest.mark.parametrize("name", [*SEQUENTIAL, *DIVERGING, AUTOMATIC])
 def test_numbers_are_read_on_every_colour(name: str, theme: Theme) -> None:
-    light = light_entries(name, theme)[: LARGEST + 1]
+    light = light_entries(name, theme)[: MAX_COLOUR_INDEX + 1]
     ink = np.where(light[:, None], 0, 255) * np.ones(3)
     assert contrast(shades(name, theme), ink).min() >= 4.5
 
@@ -146,7 +148,7 @@ def test_what_is_no_number_has_a_colour_of_the_theme(name: str, theme: Theme) ->
     assert len(words) == 256
     assert (words >> 24 == 255).all()
     for entry, colour in (
-        (NOT_A_NUMBER, theme.warning),
+        (NAN_COLOUR_INDEX, theme.warning),
         (DROPPED, theme.raised),
         (FORBIDDEN, theme.paper),
     ):
@@ -156,8 +158,8 @@ def test_what_is_no_number_has_a_colour_of_the_theme(name: str, theme: Theme) ->
 @THEMES
 @pytest.mark.parametrize("name", SEQUENTIAL + DIVERGING)
 def test_numbers_can_be_read_on_every_colour(name: str, theme: Theme) -> None:
-    grounds = luminance(channels(table(name, theme)[: LARGEST + 1]))
-    ink = np.where(light_entries(name, theme)[: LARGEST + 1], 0.0, 1.0)  # black or white
+    grounds = luminance(channels(table(name, theme)[: MAX_COLOUR_INDEX + 1]))
+    ink = np.where(light_entries(name, theme)[: MAX_COLOUR_INDEX + 1], 0.0, 1.0)  # black or white
     high, low = np.maximum(ink, grounds), np.minimum(ink, grounds)
     assert ((high + 0.05) / (low + 0.05)).min() >= 4.5
 
@@ -167,7 +169,9 @@ def test_numbers_can_be_read_on_every_colour(name: str, theme: Theme) -> None:
 
 def test_linear_goes_from_end_to_end() -> None:
     heatmap = a_heatmap([[0, 0.25, 0.5, 1]])
-    assert colour_indices(heatmap).tolist() == [[0, LARGEST // 4, LARGEST // 2, LARGEST]]
+    assert colour_indices(heatmap).tolist() == [
+        [0, MAX_COLOUR_INDEX // 4, MAX_COLOUR_INDEX // 2, MAX_COLOUR_INDEX]
+    ]
     signed = a_heatmap([[-2, -1, 0, 1, 2]], colour=SIGNED)
     assert colour_indices(signed).tolist() == [[0, 63, 126, 189, 252]]
 
@@ -193,15 +197,15 @@ def test_log_gives_each_power_of_ten_the_same_room() -> None:
 def test_a_larger_number_never_has_a_smaller_place(row: list[float], colour: ColourScale) -> None:
     chosen = colour_indices(a_heatmap([sorted(row)], colour=colour))
     assert (np.diff(chosen.astype(int)) >= 0).all()
-    assert chosen.max() <= LARGEST
+    assert chosen.max() <= MAX_COLOUR_INDEX
 
 
 @pytest.mark.parametrize("colour", [UNIT, SIGNED, ROW, LOG], ids=str)
 def test_what_is_no_number_has_its_own_entry(colour: ColourScale) -> None:
     values = [[np.nan, np.inf, -np.inf], [1, 0, 0.5]]
     chosen = colour_indices(a_heatmap(values, colour=colour))
-    assert chosen[0].tolist() == [NOT_A_NUMBER, LARGEST, 0]
-    assert (chosen[1] <= LARGEST).all()
+    assert chosen[0].tolist() == [NAN_COLOUR_INDEX, MAX_COLOUR_INDEX, 0]
+    assert (chosen[1] <= MAX_COLOUR_INDEX).all()
 
 
 def test_marks_go_before_numbers_and_forbidden_before_dropped() -> None:
@@ -224,11 +228,13 @@ def test_masked_rows_take_their_scale_from_what_is_allowed() -> None:
     signed = ColourScale("CET-CBD1", ColourCurve.LINEAR, ColourLimits.ROW, -2.0, 2.0)
     forbidden = np.array([[False, True]])
     heatmap = a_heatmap([[0.5, -np.inf]], colour=signed, forbidden=forbidden)
-    assert colour_indices(heatmap).tolist() == [[LARGEST, FORBIDDEN]]
+    assert colour_indices(heatmap).tolist() == [[MAX_COLOUR_INDEX, FORBIDDEN]]
 
 
 def test_a_picture_has_a_pixel_a_cell() -> None:
-    indices = np.array([[0, 100, LARGEST], [FORBIDDEN, DROPPED, NOT_A_NUMBER]], dtype=np.uint8)
+    indices = np.array(
+        [[0, 100, MAX_COLOUR_INDEX], [FORBIDDEN, DROPPED, NAN_COLOUR_INDEX]], dtype=np.uint8
+    )
     made = image(indices, "viridis", LIGHT)
     words = table("viridis", LIGHT)
     assert (made.width(), made.height()) == (3, 2)
@@ -247,7 +253,7 @@ def test_log_of_signed_numbers_gives_each_power_the_same_room_on_both_sides() ->
     heatmap = a_heatmap([sizes, [-size for size in sizes]], colour=SIGNED_LOG)
     above, below = colour_indices(heatmap).astype(int)
     assert above.tolist() == [252, 221, 189, 158, 126, 126, 126]
-    assert np.abs(above + below - LARGEST).max() <= 1  # halves are rounded up
+    assert np.abs(above + below - MAX_COLOUR_INDEX).max() <= 1  # halves are rounded up
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=12))
@@ -255,13 +261,13 @@ def test_log_of_signed_numbers_is_the_same_on_both_sides(row: list[float]) -> No
     heatmap = a_heatmap([sorted(row), sorted(-number for number in row)], colour=SIGNED_LOG)
     one, other = colour_indices(heatmap).astype(int)
     assert (np.diff(one) >= 0).all()
-    assert (np.abs(one + other[::-1] - LARGEST) <= 1).all()
+    assert (np.abs(one + other[::-1] - MAX_COLOUR_INDEX) <= 1).all()
     for number, entry in zip(sorted(row), one, strict=True):
         if abs(number) > 2 * LOG_SPAN:
             power = np.sign(number) * (1 + np.log10(abs(number) / 2) / 4)
-            assert entry == pytest.approx((1 + power) / 2 * LARGEST, abs=0.51)
+            assert entry == pytest.approx((1 + power) / 2 * MAX_COLOUR_INDEX, abs=0.51)
         else:
-            assert entry == LARGEST // 2
+            assert entry == MAX_COLOUR_INDEX // 2
 
 
 def test_log_from_a_typed_low_end_begins_there() -> None:
@@ -294,7 +300,7 @@ def share(number: float, among: np.ndarray) -> float:
                 max_size=40))  # fmt: skip
 def test_by_rank_a_place_is_the_share_that_is_smaller(row: list[float]) -> None:
     numbers = np.array(row, dtype=np.float32)
-    expected = [share(number, numbers) * LARGEST for number in numbers]
+    expected = [share(number, numbers) * MAX_COLOUR_INDEX for number in numbers]
     found = colour_indices(a_heatmap([row], colour=RANK))[0]
     np.testing.assert_allclose(found, expected, atol=0.51)
     for number in set(row):  # what is alike looks alike
@@ -305,7 +311,7 @@ def test_by_rank_many_numbers_are_as_many_as_there_are_colours() -> None:
     numbers = np.random.default_rng(3).random((70, 70)).astype(np.float32) ** 8
     found = colour_indices(a_heatmap(numbers, colour=RANK)).astype(int)
     ranks = numbers.ravel().argsort().argsort().reshape(70, 70) / numbers.size
-    assert np.abs(found - ranks * LARGEST).max() < 2
+    assert np.abs(found - ranks * MAX_COLOUR_INDEX).max() < 2
 
 
 @pytest.mark.parametrize("mark", ["forbidden", "dropped", "hidden"])
@@ -313,7 +319,7 @@ def test_by_rank_what_is_no_number_of_the_scale_does_not_count(mark: str) -> Non
     row = [0.0, 0.0, 0.0, 0.2, 0.4, 0.6, 0.8]
     marks = np.array([[True, True, True, False, False, False, False]])
     found = colour_indices(a_heatmap([row], colour=RANK, **{mark: marks}))[0]
-    expected = [(2 * place + 1) / 8 * LARGEST for place in range(4)]
+    expected = [(2 * place + 1) / 8 * MAX_COLOUR_INDEX for place in range(4)]
     np.testing.assert_allclose(found[3:], expected, atol=0.51)
     assert set(found[:3]) == {FORBIDDEN if mark == "forbidden" else DROPPED}
 
@@ -330,13 +336,13 @@ def test_by_rank_signed_numbers_are_ranked_by_size_on_their_side() -> None:
     found = colour_indices(a_heatmap([[-8, -0.5, 0, 0.001, 4]], colour=SIGNED_RANK))[0].astype(int)
     sizes = [share(size, np.array([8, 0.5, 0, 0.001, 4])) for size in (8, 0.5, 0.001, 4)]
     expected = [1 - sizes[0], 1 - sizes[1], 1, 1 + sizes[2], 1 + sizes[3]]
-    np.testing.assert_allclose(found, np.array(expected) / 2 * LARGEST, atol=0.51)
+    np.testing.assert_allclose(found, np.array(expected) / 2 * MAX_COLOUR_INDEX, atol=0.51)
 
 
 @pytest.mark.parametrize("colour", [RANK, ROW_RANK, SIGNED_RANK], ids=str)
 def test_by_rank_too_what_is_no_number_has_its_own_entry(colour: ColourScale) -> None:
     found = colour_indices(a_heatmap([[np.nan, np.inf, 1, 0.5]], colour=colour))[0]
-    assert found[0] == NOT_A_NUMBER
-    assert (found[1:] <= LARGEST).all()
+    assert found[0] == NAN_COLOUR_INDEX
+    assert (found[1:] <= MAX_COLOUR_INDEX).all()
     alone = colour_indices(a_heatmap([[np.nan, np.nan]], colour=colour))
-    assert (alone == NOT_A_NUMBER).all()
+    assert (alone == NAN_COLOUR_INDEX).all()

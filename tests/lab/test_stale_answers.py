@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 
 from tests.support.lab_input import NONE, Student
 from tests.support.window_input import LEFT, words
-from visualizer.lab.attention_view.presenter import NO_TEXT
+from visualizer.lab.attention_view.presenter import TEXT_REQUIRED
 from visualizer.language.sampling import Sampling
 from visualizer.language.wire_format import Message
 
@@ -89,7 +89,7 @@ def test_an_empty_text_has_no_pictures_and_no_sentence_of_another(watching: Stud
     retype(watching, "")
     assert problem(watching) == ""
     assert can_draw(watching) == (False,) * 4
-    assert watching.window.training_views_controller._panel.message == NO_TEXT
+    assert watching.window.training_views_controller._panel.message == TEXT_REQUIRED
     assert watching.window.next.bars._bars.bars == ()
     retype(watching, "ab")
     watching.until(lambda: watching.window.generation_controller.result is not None)

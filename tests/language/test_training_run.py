@@ -169,7 +169,7 @@ def test_snapshots_are_read_as_the_model_was(tmp_path: Path) -> None:
 
 
 def test_too_many_snapshots_are_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_retention, "MOST_SNAPSHOT_BYTES", 100_000)
+    monkeypatch.setattr(snapshot_retention, "MAX_SNAPSHOT_BYTES", 100_000)
     opened = begun(tmp_path / "run", steps=60)
     finish(opened)
     kept = opened.folder.snapshots()
@@ -473,7 +473,7 @@ def test_what_cannot_be_a_run_is_refused_before_it_is_read(
     with pytest.raises(InputError, match=r"is no file, but a folder\."):
         RunFolder(tmp_path / "folder").read_about()
     begun(tmp_path / "run").close()
-    monkeypatch.setattr("visualizer.language.run_folder.MOST_BYTES", 100)
+    monkeypatch.setattr("visualizer.language.run_folder.MAX_METADATA_BYTES", 100)
     with pytest.raises(InputError, match="is larger than"):
         RunFolder(tmp_path / "run").read_about()
 
@@ -749,7 +749,7 @@ def test_the_first_and_the_last_snapshot_are_never_thinned(
     folder = with_snapshots(tmp_path, 0, 1, 2, 3, 5)
     snapshot_retention.thin(folder)
     assert folder.snapshots() == (0, 1, 2, 3, 5)
-    monkeypatch.setattr(snapshot_retention, "MOST_SNAPSHOT_BYTES", 0)
+    monkeypatch.setattr(snapshot_retention, "MAX_SNAPSHOT_BYTES", 0)
     snapshot_retention.thin(folder)
     assert folder.snapshots() == (0, 2, 5)
     snapshot_retention.thin(folder)

@@ -157,7 +157,7 @@ def test_attention_beyond_all_memory_is_refused_with_what_fits(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.open(tmp_path / "run", steps=3, model=ModelKind.ATTENTION_ONLY)
-    monkeypatch.setattr(probe, "MOST_BYTES", 2 * 4 * 4 * 6**2)  # of 2 layers of 2 heads
+    monkeypatch.setattr(probe, "MAX_MATRIX_BYTES", 2 * 4 * 4 * 6**2)  # of 2 layers of 2 heads
     for says, values in (("read", {}), ("layer", {"layer": 0})):
         client.say(says, id=1, text="abcabca", step=None, **values)
         refused = client.wait("refused")

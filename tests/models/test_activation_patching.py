@@ -12,7 +12,7 @@ from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import VOCABULARY, save_tiny_model
 from visualizer import InputError, Model
 from visualizer.models import activation_patching
-from visualizer.models.activation_patching import MOST_COMPARED, check_as_many_tokens
+from visualizer.models.activation_patching import MAX_COMPARED_TOKENS, check_as_many_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +111,7 @@ def test_differences_of_long_texts_are_not_looked_for(monkeypatch: pytest.Monkey
     def given(text: str) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
         return {}, tuple(text.split()), ()
 
-    short, long = "cat " * MOST_COMPARED, "cat " * (MOST_COMPARED + 1)
+    short, long = "cat " * MAX_COMPARED_TOKENS, "cat " * (MAX_COMPARED_TOKENS + 1)
     with pytest.raises(InputError, match="as many tokens; they differ in nothing → “cat”"):
         check_as_many_tokens(given, "cat " * 9, "cat " * 10)
     monkeypatch.delattr(activation_patching, "SequenceMatcher")  # of such texts it takes minutes

@@ -138,7 +138,7 @@ def test_ablations_go_on_from_what_is_known(reading: ModelReading) -> None:
 def test_a_large_lens_says_what_it_takes_first(
     reading: ModelReading, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answering, "MOST_PRODUCTS", 1000)
+    monkeypatch.setattr(answering, "MAX_CHEAP_PRODUCTS", 1000)
     said = answer(reading, ModelQuestion(QuestionKind.LENS))
     assert isinstance(said, CostlyAnswer)
     assert "2 layers at 9 tokens are 18 predictions among 331 tokens each" in said.sentence

@@ -33,7 +33,7 @@ def opened(folder: Path, kind: str = "llama") -> OpenedModel:
 def test_batches_are_what_each_head_gives_by_itself(
     tmp_path: Path, kind: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(head_ablations, "MOST_IN_BATCH", most)
+    monkeypatch.setattr(head_ablations, "MAX_BATCH_TOKENS", most)
     model, off = opened(tmp_path, kind), {(0, 2): 0.0}
     for edits in ({}, off):
         before = model.next_token_log_probabilities(TEXT, edits)

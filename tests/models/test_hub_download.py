@@ -207,7 +207,7 @@ def test_a_commit_that_is_a_path_is_refused(
 def test_an_endless_list_is_not_read_to_its_end(
     server: HubServer, cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_download, "LARGEST_LIST", 100)
+    monkeypatch.setattr(hub_download, "MAX_LIST_BYTES", 100)
     assert "damaged" in refusal(look_up, NAME, cache, environment)
 
 

@@ -174,10 +174,10 @@ def test_files_that_are_no_images(
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.png")
         assert "it is no file, but a pipe" in refusal(attend, tmp_path / "pipe.png")[1]
-    monkeypatch.setattr(image_file, "MOST_PIXELS", 1_000)
+    monkeypatch.setattr(image_file, "MAX_PIXELS", 1_000)
     said = ("image", "“noise.png” has 32 × 32 pixels, and 1,000 can be read.")
     assert refusal(attend, image) == said
-    monkeypatch.setattr(image_file, "MOST_BYTES", 100)
+    monkeypatch.setattr(image_file, "MAX_FILE_BYTES", 100)
     assert refusal(attend, image)[1].startswith("“noise.png” is larger than")
 
 

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 TEXT = "the cat sat on the mat"
-NOTICES = (run_from_attention_calls.NOT_INFERRED, run_with_layer_stages.NOT_INFERRED)
+NOTICES = (
+    run_from_attention_calls.SCORES_UNKNOWN_NOTICE,
+    run_with_layer_stages.STAGES_UNKNOWN_NOTICE,
+)
 ODD = (RuntimeError("odd"), AttributeError("odd"), IndexError("odd"), RecursionError("odd"))
 
 
@@ -128,7 +131,7 @@ def test_a_module_that_cannot_be_asked_for_its_weights(
     model.model.model.layers[1].mlp.down_proj.named_parameters = odd
     (found,) = model.attend(TEXT)
     assert are_shown((found,), plain)
-    assert run_with_layer_stages.NOT_INFERRED in found.notices
+    assert run_with_layer_stages.STAGES_UNKNOWN_NOTICE in found.notices
     assert "queries" in found.run.trace
     assert "feed_forward" not in found.run.trace
     (record,) = logged(caplog)
@@ -153,7 +156,7 @@ def test_an_argument_that_is_not_known_leaves_weights_alone(
     (found,) = model.attend(TEXT)
     assert are_shown((found,), plain)
     assert found.run.trace.names == ("weights",)
-    assert run_from_attention_calls.NOT_INFERRED in found.notices
+    assert run_from_attention_calls.SCORES_UNKNOWN_NOTICE in found.notices
     assert len(logged(caplog)) == 2  # one a layer
 
 

@@ -151,7 +151,7 @@ def test_stages_that_take_too_much_are_left_out_and_it_is_said(
     (whole,) = model.attend(TEXT)
     assert whole.notices == ()
     assert "residual" in whole.run.trace
-    monkeypatch.setattr(opened_model, "MOST_LAYER_BYTES", 1_000)
+    monkeypatch.setattr(opened_model, "MAX_LAYER_BYTES", 1_000)
     (found,) = model.attend(TEXT)
     assert "residual" not in found.run.trace
     assert found.run.trace.names[0] == "queries"

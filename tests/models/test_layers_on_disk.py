@@ -38,13 +38,13 @@ from visualizer.models import unfinished_reading_on_disk
 from visualizer.models.activation_patching import context_edits
 from visualizer.models.disk_reading_estimate import SEVERAL_STACKS, disk_reading_estimate
 from visualizer.models.generation_with_cache import generate
-from visualizer.models.layers_on_disk import OTHER_LAYOUT
+from visualizer.models.layers_on_disk import LAYOUT_MISMATCH
 from visualizer.models.logit_attribution import logit_lens, logit_parts
 from visualizer.models.model_folder import INDEX, read_model_folder
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.model_source import HeadEdit, HeadEditKind
 from visualizer.models.opened_model import (
-    NOT_FROM_DISK,
+    DISK_STAGES_NOTICE,
     ONE_PASS_FROM_DISK,
     OpenedModel,
     open_model,
@@ -201,7 +201,7 @@ def test_weights_in_several_files_of_another_type(tmp_path: Path) -> None:
 def test_stages_around_attention_are_left_out_with_a_sentence(tmp_path: Path) -> None:
     _, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
     (found,) = streamed.attend(TEXT)
-    assert NOT_FROM_DISK in found.notices
+    assert DISK_STAGES_NOTICE in found.notices
 
 
 def test_progress_is_told_in_layers(tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_files_that_change_between_layers_are_refused(tmp_path: Path, spoil: str
 
 @pytest.mark.parametrize(
     ("kind", "why"),
-    [("mixtral", OTHER_LAYOUT), ("t5", SEVERAL_STACKS), ("bart", SEVERAL_STACKS),
+    [("mixtral", LAYOUT_MISMATCH), ("t5", SEVERAL_STACKS), ("bart", SEVERAL_STACKS),
      ("albert", SEVERAL_STACKS)],
 )  # fmt: skip
 def test_models_that_cannot_be_streamed_are_refused(tmp_path: Path, kind: str, why: str) -> None:
@@ -411,13 +411,13 @@ def test_a_model_that_was_closed_is_read_from_the_disk_again(tmp_path: Path) -> 
     del model
     gc.collect()
     run = read_text(source, TEXT, Device.CPU)
-    assert NOT_FROM_DISK in run.notices
+    assert DISK_STAGES_NOTICE in run.notices
     wanted = open_model(folder, Device.CPU).attend(TEXT)[0].run
     np.testing.assert_array_equal(run.trace.read("weights"), wanted.trace.read("weights"))
     del run
     gc.collect()
     source, _model = open_source(folder, Device.CPU)
-    assert NOT_FROM_DISK not in read_text(source, TEXT, Device.CPU).notices
+    assert DISK_STAGES_NOTICE not in read_text(source, TEXT, Device.CPU).notices
 
 
 def test_the_estimate_counts_what_is_read_and_held(tmp_path: Path) -> None:

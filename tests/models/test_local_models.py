@@ -88,7 +88,7 @@ def test_only_so_many_entries_are_looked_at(
 ) -> None:
     for number in range(4):
         cache_config(tmp_path, f"a/{number}", LLAMA)
-    monkeypatch.setattr(model_path, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(model_path, "MAX_ENTRIES", 3)
     assert len(list_models(tmp_path)) == 3
 
 

@@ -41,7 +41,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the file in which the vectors of every text lie."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(opened_model, "HELD_WHOLE", 0)
-    monkeypatch.setattr(long_text_vectors, "MOST_IN_MEMORY", 0)
+    monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 0)
     return tmp_path / "cache" / "attention-visualizer"
 
 
@@ -63,7 +63,7 @@ def test_numbers_are_those_of_vectors_in_memory(
     size = OF_TOKEN * TOKENS * (2 if dtype is Dtype.FLOAT64 else 1)
     assert mapped_of(cache) == [-(-(size + LEEWAY) // 4096) * 4096]
     assert in_file.trace.tensor("keys").dtype is getattr(torch, dtype)
-    monkeypatch.setattr(long_text_vectors, "MOST_IN_MEMORY", 2**30)
+    monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 2**30)
     in_memory = read_text(source, TEXT, Device.CPU, dtype=dtype)
     assert len(mapped_of(cache)) == 1
     found, wanted = numbers_of(in_file), numbers_of(in_memory)
@@ -80,7 +80,7 @@ def test_numbers_are_those_of_vectors_in_memory(
 def test_they_are_in_memory_up_to_a_limit_and_a_share_of_what_is_free(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(long_text_vectors, "MOST_IN_MEMORY", 4_000)
+    monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 4_000)
     assert file_for_vectors(40, 100) is None
     assert file_for_vectors(40, 101) is not None
     monkeypatch.setattr(attention_device, "free_bytes", lambda _: 8_000)
@@ -130,7 +130,7 @@ def test_a_text_without_room_is_refused_before_it_is_read_and_what_fits_is_read(
         free = room + long_text_vectors.LEFT_ON_DISK
         monkeypatch.setattr(long_text_vectors, "free_bytes", lambda _: free)
     elif limit == "file":
-        monkeypatch.setattr(long_text_vectors, "MOST_IN_FILE", room)
+        monkeypatch.setattr(long_text_vectors, "MAX_FILE_BYTES", room)
     else:
         free_memory = room / USABLE + 1
         monkeypatch.setattr(long_text_vectors, "_free_memory", lambda: int(free_memory))
@@ -155,7 +155,7 @@ def test_a_cache_folder_that_cannot_be_written_is_said(
     cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, _model = open_source(folder, Device.CPU)
-    monkeypatch.setattr(long_text_vectors, "MOST_IN_MEMORY", OF_TOKEN * 7)
+    monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", OF_TOKEN * 7)
     cache.parent.write_text("no folder")
     with pytest.raises(InputError, match=r"which cannot be written: Not a directory\. About 7 "):
         read_text(source, TEXT, Device.CPU)

@@ -22,7 +22,12 @@ from visualizer.features.cell.presenter import CellPanel, head_cell_panel
 from visualizer.number_format import format_number
 from visualizer.session.cell_address import Cell
 from visualizer.session.resolved_view import existing
-from visualizer.session.stage_toggle_and_cell_pinning import LONGEST, go_back, go_forward, pin_cell
+from visualizer.session.stage_toggle_and_cell_pinning import (
+    MAX_TRAIL_CELLS,
+    go_back,
+    go_forward,
+    pin_cell,
+)
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -120,9 +125,9 @@ def test_after_another_cell_there_is_nothing_to_go_on_to() -> None:
 
 def test_to_let_go_is_to_forget_and_a_trail_has_an_end() -> None:
     view = View()
-    for step in range(LONGEST + 20):
+    for step in range(MAX_TRAIL_CELLS + 20):
         view = pin_cell(view, Cell("weights", (0, step % 6, 0)))
-    assert len(view.past) == LONGEST
+    assert len(view.past) == MAX_TRAIL_CELLS
     assert pin_cell(view, None) == View()
 
 

@@ -10,7 +10,7 @@ from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ModelSource
 from visualizer.session.document import Document
-from visualizer.session.document_change_in_words import IN_WORDS, LONGEST, change_in_words
+from visualizer.session.document_change_in_words import IN_WORDS, MAX_LENGTH, change_in_words
 
 MODEL = ModelSource("/models/tiny", "tiny", "f")
 OFF = HeadEdit(4, 0)
@@ -58,4 +58,4 @@ def test_only_fields_are_named_and_long_names_are_shortened() -> None:
     assert {*IN_WORDS} <= known | {"mechanism", "causal"}
     edits = tuple(HeadEdit(layer, layer % 7) for layer in range(20))
     said = change_in_words(Document(model=MODEL), Document(model=replace(MODEL, edits=edits)))
-    assert len(said) <= LONGEST
+    assert len(said) <= MAX_LENGTH

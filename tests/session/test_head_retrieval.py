@@ -42,7 +42,7 @@ def a_run(**fields: Any) -> Run:
 @pytest.fixture
 def by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
-    monkeypatch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+    monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
 
 
 def read(shown: Resolved) -> np.ndarray:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visualizer.session.document import LONG, Document
-from visualizer.session.history import LONGEST, History
+from visualizer.session.history import MAX_ENTRIES, History
 
 EMPTY: History[int] = History()
 CHANGES = st.lists(st.tuples(st.integers(), st.sampled_from(["", "heads", "text"])))
@@ -77,8 +77,8 @@ def test_nothing_to_undo_or_redo_changes_nothing() -> None:
 
 
 def test_the_oldest_is_forgotten_at_last() -> None:
-    _, history = change([(value, "") for value in range(1, LONGEST + 3)])
-    assert len(history.past) == LONGEST
+    _, history = change([(value, "") for value in range(1, MAX_ENTRIES + 3)])
+    assert len(history.past) == MAX_ENTRIES
     assert history.past[0] == 2
 
 

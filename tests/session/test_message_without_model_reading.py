@@ -11,7 +11,7 @@ from tests.support.golden_documents import READ, SEEN
 from visualizer.errors import InputError
 from visualizer.models.model_source import ImageFile
 from visualizer.session.message_without_model_reading import (
-    NO_IMAGE,
+    IMAGE_REQUIRED,
     READING,
     READING_IMAGE,
     SAVED,
@@ -28,12 +28,12 @@ WITHOUT_IMAGE = SEEN.set("model", replace(SEEN.model, image=ImageFile())) if SEE
 
 @pytest.mark.parametrize(
     ("document", "message"),
-    [(UNREAD, READING), (READ, SAVED), (SEEN, READING_IMAGE), (WITHOUT_IMAGE, NO_IMAGE)],
+    [(UNREAD, READING), (READ, SAVED), (SEEN, READING_IMAGE), (WITHOUT_IMAGE, IMAGE_REQUIRED)],
 )
 def test_a_refusal_is_the_reason_unless_an_image_is_missing(
     document: Document, message: str
 ) -> None:
     assert why_unread(document) == message
     said = why_unread(document, REFUSED)
-    assert (said == message) == (message == NO_IMAGE)
+    assert (said == message) == (message == IMAGE_REQUIRED)
     assert said == message or REFUSED.sentence in said

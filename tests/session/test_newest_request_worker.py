@@ -11,7 +11,7 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QObject, QThread
 from shiboken6 import isValid
 
-from visualizer.errors import NO_MEMORY, InputError
+from visualizer.errors import MEMORY_ERROR, InputError
 from visualizer.progress_callback import CancelledError, check_stopped, tell_progress
 from visualizer.session import newest_request_worker
 from visualizer.session.newest_request_worker import Worker, wait_for_left_workers
@@ -67,7 +67,7 @@ def test_that_memory_ran_out_is_told_in_words(
         worker.ask(fail)
     assert blocker.args
     told = blocker.args[0]
-    assert (str(told) == NO_MEMORY) == is_said
+    assert (str(told) == MEMORY_ERROR) == is_said
     assert isinstance(told, InputError) or told is error
 
 
@@ -79,7 +79,7 @@ def test_a_thread_that_cannot_be_made_is_told_as_well(
     assert worker.is_working
     assert answers == []  # whoever asks notes first that it has
     qtbot.waitUntil(lambda: bool(answers))
-    assert [str(answer) for answer in answers] == [NO_MEMORY]
+    assert [str(answer) for answer in answers] == [MEMORY_ERROR]
     assert not worker.is_working
     monkeypatch.undo()
     worker.ask(lambda: "again")

@@ -16,7 +16,7 @@ from visualizer.attention import run_parameters_as_spec_weights
 from visualizer.attention.numbers_elsewhere import numbers_arrived
 from visualizer.attention.spec import LAYERS, NumberMatrix
 from visualizer.documents.document_file import SavedDocument
-from visualizer.errors import NO_MEMORY, InputError
+from visualizer.errors import MEMORY_ERROR, InputError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
@@ -244,7 +244,7 @@ def test_memory_that_runs_out_is_said_at_the_text_and_the_picture_stays(
     gate.open()
     hand.press(Qt.Key.Key_M)
     hand.until(lambda: bool(hand.text_problem))
-    assert hand.text_problem == NO_MEMORY
+    assert hand.text_problem == MEMORY_ERROR
     assert hand.boxes() == []
     assert hand.shown is board
     gate.error = None
@@ -386,7 +386,7 @@ def test_too_many_weights_are_not_kept_and_that_is_said(
     gated: MainWindow, gate: Gate, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = Hand(qtbot, gated)
-    monkeypatch.setattr(run_parameters_as_spec_weights, "MOST", 10)
+    monkeypatch.setattr(run_parameters_as_spec_weights, "MAX_ELEMENTS", 10)
     hand.press(Qt.Key.Key_K)
     assert hand.problem("own_weights") == "Of 22 weights only 10 could be kept. Use smaller sizes."
     gate.open()

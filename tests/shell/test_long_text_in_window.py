@@ -17,7 +17,7 @@ from tests.support.zoom_gestures import turn
 from visualizer.attention import blockwise_tensor
 from visualizer.attention import run as attention_run
 from visualizer.attention.blockwise_tensor import BlockwiseTensor
-from visualizer.errors import NO_MEMORY
+from visualizer.errors import MEMORY_ERROR
 from visualizer.heatmap import board_presenter
 from visualizer.heatmap.board_presenter import is_drawn
 from visualizer.session import worker_jobs
@@ -36,7 +36,7 @@ WORDS = "the quick brown fox jumps over a lazy dog and then it sleeps "
 @pytest.fixture(autouse=True)
 def every_text_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
-    monkeypatch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+    monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     monkeypatch.setattr(worker_jobs, "DRAWN_FOR_S", 0.0)  # shown after every band
 
 
@@ -143,7 +143,7 @@ def test_drawing_is_not_interrupted_by_asking_for_the_same(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_jobs, "DRAWN_FOR_S", 60.0)
-    monkeypatch.setattr(blockwise_tensor, "MOST_CELLS_OF_BAND", 520)
+    monkeypatch.setattr(blockwise_tensor, "MAX_DRAWN_BAND_CELLS", 520)
     hand.paste_sentence(WORDS * 40)
     until_drawn(hand)
     asked: list[object] = []
@@ -182,7 +182,7 @@ def test_a_picture_that_cannot_be_drawn_is_not_tried_for_ever(
     workspace.show_again()
     assert not workspace._worker.is_working
     if isinstance(error, MemoryError):
-        assert (hand.text_problem, hand.boxes()) == (NO_MEMORY, [])
+        assert (hand.text_problem, hand.boxes()) == (MEMORY_ERROR, [])
     for box in hand.boxes():
         box.close()
     monkeypatch.undo()

@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 import visualizer
 from tests.support.held_reading import HeldReading, read_few_tokens_at_once
 from visualizer.features.layer_overview.presenter import LAYERS
-from visualizer.features.line_view.lines_of_long_text import MOST_LINES
+from visualizer.features.line_view.lines_of_long_text import MAX_LINES
 from visualizer.features.line_view.presenter import LINES
 from visualizer.features.mask_editor import presenter as mask_edit
 from visualizer.features.mask_editor.presenter import MASK_EDIT
@@ -72,7 +72,7 @@ def test_lines_are_those_of_the_layer_that_is_shown(long: Hand) -> None:
         long.settle()
         assert workspace.run
         weights = workspace.run.trace.read("weights", (layer,))
-        wanted = np.sort(weights.ravel())[-MOST_LINES:]
+        wanted = np.sort(weights.ravel())[-MAX_LINES:]
 
         def is_read(wanted: np.ndarray = wanted) -> bool:
             panel = workspace.screen.panel(LINES)
@@ -85,7 +85,7 @@ def test_lines_are_those_of_the_layer_that_is_shown(long: Hand) -> None:
 def test_edges_of_a_text_of_very_many_tokens_are_not_cut(
     long: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mask_edit, "MOST_PAINTED", 9)
+    monkeypatch.setattr(mask_edit, "MAX_MASK_TOKENS", 9)
     long.window.actions_.by_id["painter.toggle"].trigger()
     long.until(lambda: long.window.workspace.screen.panel(MASK_EDIT) is not None)
     panel = long.window.workspace.screen.panel(MASK_EDIT)

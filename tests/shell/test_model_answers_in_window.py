@@ -16,7 +16,7 @@ import visualizer
 from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
 from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, may_wait, numbers_arrived
 from visualizer.attention.trace import Trace
-from visualizer.errors import NO_MEMORY, InputError
+from visualizer.errors import MEMORY_ERROR, InputError
 from visualizer.features.head_scatter.presenter import SCATTER
 from visualizer.features.logit_lens.presenter import LENS
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
@@ -102,11 +102,14 @@ def test_that_nothing_can_be_asked_is_said(
     model_window: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = model_window
-    worker, refused = hand.window.model_question_controller._worker, InputError("memory", NO_MEMORY)
+    worker, refused = (
+        hand.window.model_question_controller._worker,
+        InputError("memory", MEMORY_ERROR),
+    )
     refuse = partial(QTimer.singleShot, 0, worker, lambda: worker.failed.emit(refused))
     monkeypatch.setattr(worker, "ask", lambda request: refuse())
     open_pane(hand, "Lens")
-    hand.until(lambda: hand.window.panes["Lens"].message.text() == NO_MEMORY)
+    hand.until(lambda: hand.window.panes["Lens"].message.text() == MEMORY_ERROR)
     assert not hand.window.model_question_controller.is_working
 
 

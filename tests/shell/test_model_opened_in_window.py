@@ -647,7 +647,7 @@ def test_what_cannot_be_inferred_of_a_model_is_left_out_with_a_notice(
     assert run
     assert "weights" in run.trace
     assert "residual" not in run.trace
-    assert run_with_layer_stages.NOT_INFERRED in words(hand.window.notice)
+    assert run_with_layer_stages.STAGES_UNKNOWN_NOTICE in words(hand.window.notice)
     assert caplog.records
     assert all(record.exc_info for record in caplog.records)
     caplog.clear()

@@ -15,7 +15,11 @@ from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, SHIFT, link_in, words
 from visualizer.attention import device as attention_device
 from visualizer.attention.spec import BooleanMatrix, Device, NumberMatrix
-from visualizer.documents.plain_text_file import LONGEST_LINE, LONGEST_TEXT, first_part
+from visualizer.documents.plain_text_file import (
+    MAX_LINE_CHARACTERS,
+    MAX_TEXT_CHARACTERS,
+    first_part,
+)
 from visualizer.session.document import Document, LineSplit, text_of_first_tokens
 from visualizer.session.setting_definitions import SETTINGS
 
@@ -122,7 +126,10 @@ def test_a_novel_offers_its_beginning_up_to_a_word(hand: Hand) -> None:
     assert "600,019 characters are more than can be read at once" in hand.text_problem
     assert hand.text_problem.endswith("Use the first 599,999 characters")
     assert first_part(line * 11 + "word " * 9_999 + "longer") == (line * 12).strip()[:-5]
-    assert first_part("x\n" * LONGEST_TEXT) == ("x\n" * LONGEST_TEXT)[: LONGEST_TEXT - 1]
+    assert (
+        first_part("x\n" * MAX_TEXT_CHARACTERS)
+        == ("x\n" * MAX_TEXT_CHARACTERS)[: MAX_TEXT_CHARACTERS - 1]
+    )
     hand.window.workspace.refuse_text("It is too long.", "the first part")
     mend_text(hand)
     hand.settle()
@@ -134,8 +141,8 @@ def test_more_than_can_be_taken_in(hand: Hand) -> None:
     board, before = hand.shown, hand.sentence.toPlainText()
     hand.paste_sentence("x" * 1_000_000)
     assert "1,000,000 characters are more than can be read at once" in hand.text_problem
-    assert first_part("x" * 1_000_000) == "x" * LONGEST_LINE
-    hand.paste_sentence("x" * (LONGEST_LINE + 1))
+    assert first_part("x" * 1_000_000) == "x" * MAX_LINE_CHARACTERS
+    hand.paste_sentence("x" * (MAX_LINE_CHARACTERS + 1))
     assert "A line of 100,001 characters is longer than can be shown" in hand.text_problem
     assert hand.text_problem.endswith("Use the first 100,000 characters")
     assert hand.sentence.toPlainText() == before
@@ -175,7 +182,7 @@ def test_an_endless_word_is_never_wrapped_at_words(
 
 
 def test_what_is_pasted_over_does_not_count(hand: Hand) -> None:
-    text = "x" * LONGEST_LINE
+    text = "x" * MAX_LINE_CHARACTERS
     hand.paste_sentence(text)
     hand.settle()
     hand.paste_sentence(text.upper())

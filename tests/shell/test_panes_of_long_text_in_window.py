@@ -41,7 +41,7 @@ TEXT = "the cat sat on the mat and the dog sat on the cat " * 8
 def long_text(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
     """A window with a text that is read as long ones are."""
     monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
-    monkeypatch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+    monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     hand.type_sentence(TEXT)
     hand.settle()
     assert run_of(hand).trace.is_blockwise

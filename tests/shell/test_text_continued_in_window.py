@@ -16,8 +16,8 @@ import visualizer
 from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer.features.model_generation.continued_text import ContinuedText
-from visualizer.features.model_generation.controller import OF_THE_TEXT
-from visualizer.features.model_generation.presenter import NO_MODEL, OTHER_SPLIT
+from visualizer.features.model_generation.controller import TOKEN_EDITS_ERROR
+from visualizer.features.model_generation.presenter import MODEL_REQUIRED, SPLIT_CHANGED_NOTICE
 from visualizer.generation.generation_tree import ROOT
 from visualizer.language.sampling import Sampling
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
@@ -200,7 +200,7 @@ def test_rows_and_the_text_that_is_used_are_those_of_one_pass(continuing: Contin
     continuing.rest()
     run = hand.window.workspace.run
     assert run
-    is_alike = continuing.problem != OTHER_SPLIT
+    is_alike = continuing.problem != SPLIT_CHANGED_NOTICE
     assert is_alike == (run.texts[0] == tuple(map(opened.token, ids)))
     if is_alike:
         np.testing.assert_allclose(run.trace.read("weights")[1, 2], expected, atol=1e-5)
@@ -273,7 +273,7 @@ def test_edits_that_are_of_the_tokens_of_the_text_are_said(continuing: Continuin
     ):
         hand.window.workspace.set("model", changed)
         hand.settle()
-        assert continuing.controller.panel.message == OF_THE_TEXT
+        assert continuing.controller.panel.message == TOKEN_EDITS_ERROR
         assert not continuing.controller.panel.bars.bars
     hand.window.workspace.set("model", source)
     hand.settle()
@@ -380,7 +380,7 @@ def test_without_a_model_the_pane_says_what_to_do(hand: Hand) -> None:
     hand.window.docks.open("Continue")
     hand.until(lambda: hand.window.panes["Continue"].isVisible())
     pane = hand.window.panes["Continue"]
-    assert pane.message.text() == NO_MODEL
+    assert pane.message.text() == MODEL_REQUIRED
     assert not pane.body.isVisible()
 
 

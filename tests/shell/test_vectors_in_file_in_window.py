@@ -38,7 +38,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the file in which the vectors of every text lie."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(opened_model, "HELD_WHOLE", 0)
-    monkeypatch.setattr(long_text_vectors, "MOST_IN_MEMORY", 0)
+    monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 0)
     return tmp_path / "attention-visualizer"
 
 

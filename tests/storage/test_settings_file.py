@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.storage.private_json_file import LARGEST, read_private_json, write_private_json
+from visualizer.storage.private_json_file import MAX_BYTES, read_private_json, write_private_json
 from visualizer.storage.regular_file import version_at
 from visualizer.storage.settings_file import SettingsFile
 
@@ -104,7 +104,7 @@ def test_what_is_too_long_to_be_read_is_not_written(path: Path) -> None:
     file = SettingsFile(path)
     file.store({"a": 1})
     with pytest.raises(OSError, match="too large"):
-        file.store({"b": "x" * LARGEST})
+        file.store({"b": "x" * MAX_BYTES})
     assert read_private_json(path) == {"a": 1}
 
 
@@ -123,7 +123,7 @@ def test_a_file_that_is_a_link_stays_one(path: Path, tmp_path: Path) -> None:
     "content",
     [
         *(b"", b"[]", b"7", b"null", b"\xff", b'{"a": 1', b'{"a": 1}x', b"[" * 100_000),
-        *(b'{"a": ' + b"9" * 5_000 + b"}", b'{"a": "' + b"x" * LARGEST + b'"}'),
+        *(b'{"a": ' + b"9" * 5_000 + b"}", b'{"a": "' + b"x" * MAX_BYTES + b'"}'),
     ],
     ids=lambda content: content[:8],
 )

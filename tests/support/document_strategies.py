@@ -39,7 +39,7 @@ from visualizer.attention.stages import TABLE
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.models.model_source import (
-    LARGEST_FACTOR,
+    MAX_HEAD_SCALE,
     CutEdges,
     HeadEdit,
     HeadEditKind,
@@ -52,7 +52,7 @@ from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourO
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.head_order import HeadOrder
-from visualizer.session.line_options import MOST_OF_A_QUERY, LineOptions
+from visualizer.session.line_options import MAX_LINES_PER_QUERY, LineOptions
 from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
 from visualizer.session.model_pane_options import AttributionOptions, HeadScatterOptions
 from visualizer.session.setting_definitions import BOUNDS, SettingKind
@@ -205,7 +205,7 @@ EDITS = (
         layer=st.integers(0, 5),
         head=st.integers(0, 5),
         kind=st.just(HeadEditKind.SCALED),
-        factor=st.floats(-LARGEST_FACTOR, LARGEST_FACTOR),
+        factor=st.floats(-MAX_HEAD_SCALE, MAX_HEAD_SCALE),
         text=st.just(""),
     )
     | structs(
@@ -342,7 +342,7 @@ TRAILS = st.lists(CELLS_ON_THE_WAY, max_size=3).map(tuple)
 LINES = structs(
     LineOptions,
     threshold=st.floats(0, 1),
-    top=st.integers(0, MOST_OF_A_QUERY),
+    top=st.integers(0, MAX_LINES_PER_QUERY),
     solo=st.none() | st.just(-1) | COUNTS,
     by_key=st.frozensets(CELLS, max_size=2),
 )

@@ -23,7 +23,7 @@ def long_shot(tokens: int = 600, view: View | None = None, **settings: Any) -> S
     """Compute a text block by block."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attention_run, "HELD_WHOLE", 0)
-        patch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+        patch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
         return held_shot(tokens, view, **settings)
 
 

@@ -51,7 +51,7 @@ def cell_colours(page: FigurePage) -> Iterator[tuple[float, float, QColor]]:
         indices = value_to_colour_mapping.colour_indices(slot.heatmap)
         table = value_to_colour_mapping.table(slot.heatmap.colour.map, page.theme)
         for (row, column), index in np.ndenumerate(indices):
-            if index <= value_to_colour_mapping.LARGEST:
+            if index <= value_to_colour_mapping.MAX_COLOUR_INDEX:
                 x = slot.cells.left() + (column + 0.5) * slot.cell_width
                 y = slot.cells.top() + (row + 0.2) * slot.cell_height  # above its number
                 place = page.at + page.panels.topLeft()

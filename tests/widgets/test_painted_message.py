@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PySide6.QtGui import QColor, QImage, QPainter
 
-from visualizer.lab.attention_view.presenter import NO_ATTENTION
+from visualizer.lab.attention_view.presenter import ATTENTION_MISSING
 from visualizer.widgets.fonts import apply_text_size
 from visualizer.widgets.painted_message import MARGIN, paint_message
 
@@ -43,7 +43,7 @@ def ink(message: str, size: tuple[int, int], *, is_on_top: bool = False) -> np.n
 @pytest.mark.parametrize("room", ROOMS)
 @pytest.mark.parametrize("is_on_top", [False, True])
 def test_nothing_is_cut(text_size: int, room: tuple[int, int], is_on_top: bool) -> None:
-    found = ink(NO_ATTENTION, room, is_on_top=is_on_top)
+    found = ink(ATTENTION_MISSING, room, is_on_top=is_on_top)
     columns, rows = np.flatnonzero(found.any(axis=0)), np.flatnonzero(found.any(axis=1))
     edge = min(MARGIN, room[0] // 8, room[1] // 8) - 2
     assert edge <= columns[0] < columns[-1] < room[0] - edge

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from visualizer.api.argument_validation import (
-    LONGEST_NAME,
+    MAX_QUOTED_NAME_LENGTH,
     cells,
     check_names,
     choice,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
 
 
-MOST_CHARACTERS = 2**22
+MAX_TEXT_CHARACTERS = 2**22
 """The characters of a text, which may have far fewer tokens."""
 _NAMES = {
     **{"embedding_size": "d_in", "output_size": "d_out", "feed_forward_size": "d_ff"},
@@ -62,7 +62,7 @@ _ARGUMENTS = {own: name for name, own in _NAMES.items()} | {
     "size": "width",
 }
 """Arguments with another name in a document or in the settings of a figure."""
-LONGEST_TITLE = 1_000
+MAX_TITLE_LENGTH = 1_000
 
 
 @contextmanager
@@ -95,8 +95,8 @@ def figure_settings_of(look: Look) -> FigureSettings:
     check_names(look, Look.__annotations__, "A figure has no", "It has")
     given: dict[str, Any] = {name: each for name, each in look.items() if each is not None}
     title = string("title", given.get("title", ""))
-    if len(title) > LONGEST_TITLE or len(title.splitlines()) > 1:
-        sentence = f"title is one line of at most {LONGEST_TITLE:,} characters."
+    if len(title) > MAX_TITLE_LENGTH or len(title.splitlines()) > 1:
+        sentence = f"title is one line of at most {MAX_TITLE_LENGTH:,} characters."
         raise InputError("title", sentence)
     with naming_arguments():
         return figure_settings(
@@ -168,8 +168,8 @@ def _texts(text: str | Sequence[str], tokenizer: object) -> list[str]:
     for each in found:
         if not string("text", each).strip():
             raise refused("text", "a text that is not blank", each)
-        if len(each) > MOST_CHARACTERS:  # to count its tokens would take minutes
-            sentence = f"text has {len(each):,} characters. Use at most {MOST_CHARACTERS:,}."
+        if len(each) > MAX_TEXT_CHARACTERS:  # to count its tokens would take minutes
+            sentence = f"text has {len(each):,} characters. Use at most {MAX_TEXT_CHARACTERS:,}."
             raise InputError("text", sentence)
     has_lines = len(found) > 1 and any(len(each.splitlines()) > 1 for each in found)
     if has_lines and tokenizer is Tokenizer.CHARACTERS:
@@ -217,7 +217,7 @@ def _own_weights(
     for name in weights:
         if name not in list(OWN):
             known = ", ".join(OWN)
-            sentence = f"There are no weights “{str(name)[:LONGEST_NAME]}”, only {known}."
+            sentence = f"There are no weights “{str(name)[:MAX_QUOTED_NAME_LENGTH]}”, only {known}."
             raise InputError("weights", sentence)
     found = {}
     for name in filter(weights.__contains__, OWN):

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
-LONGEST_NUMBER = 2**63
-MOST_NUMBERS = 2**28
+MAX_INTEGER = 2**63
+MAX_MATRIX_ELEMENTS = 2**28
 """Numbers that a matrix may have: 2 GiB of them."""
-LONGEST_PATH = 4_096
+MAX_PATH_LENGTH = 4_096
 HALF_TYPES = ("bfloat16", "float16", "half")
-LONGEST_NAME = 60
+MAX_QUOTED_NAME_LENGTH = 60
 """Characters of an unknown name that are repeated in a message."""
 _BRIEF = reprlib.Repr()
 _BRIEF.maxother = 60
@@ -56,7 +56,7 @@ def whole_number(name: str, value: object) -> int:
     """Return an integer, of Python or numpy; True and False are none."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         number = int(value)
-        if abs(number) < LONGEST_NUMBER:
+        if abs(number) < MAX_INTEGER:
             return number
         raise refused(name, "a whole number of at most 18 digits", value)
     raise refused(name, "a whole number", value)
@@ -143,7 +143,7 @@ def file_path(name: str, value: Any) -> Path:
     """Return the path of a file or a folder."""
     try:
         path = fspath(value)
-        is_long = len(fsencode(path)) > LONGEST_PATH
+        is_long = len(fsencode(path)) > MAX_PATH_LENGTH
     except (TypeError, UnicodeEncodeError):
         raise refused(name, "the path of a file", value) from None
     if not isinstance(path, str) or not path or "\0" in path or is_long:
@@ -195,8 +195,8 @@ def _check_shape(name: str, array: np.ndarray, dims: int) -> None:
         shape = f"a row of {shape}" if array.ndim == 1 else shape
         takes = "a matrix of rows and columns" if dims == 2 else "a row of numbers"
         raise InputError(name, f"“{name}” takes {takes}, and is {shape}.")
-    if array.size > MOST_NUMBERS:
-        sentence = f"“{name}” has {array.size:,} numbers, and {MOST_NUMBERS:,} can be given."
+    if array.size > MAX_MATRIX_ELEMENTS:
+        sentence = f"“{name}” has {array.size:,} numbers, and {MAX_MATRIX_ELEMENTS:,} can be given."
         raise InputError(name, sentence)
 
 
@@ -211,5 +211,5 @@ def check_names(given: Iterable[str], known: Iterable[str], none: str, are: str)
     names = tuple(known)
     for name in given:
         if name not in names:
-            short = name[:LONGEST_NAME]
+            short = name[:MAX_QUOTED_NAME_LENGTH]
             raise InputError(short, f"{none} “{short}”. {are} {', '.join(names)}.")

@@ -19,7 +19,7 @@ from visualizer.api.argument_conversion import (
     naming_arguments,
 )
 from visualizer.api.argument_validation import (
-    LONGEST_NAME,
+    MAX_QUOTED_NAME_LENGTH,
     file_path,
     several,
     shown,
@@ -339,7 +339,7 @@ class Attention:
     def _checked(self, stage: object) -> str:
         if isinstance(stage, str) and stage in self.stages:
             return stage
-        name = stage[:LONGEST_NAME] if isinstance(stage, str) else shown(stage)
+        name = stage[:MAX_QUOTED_NAME_LENGTH] if isinstance(stage, str) else shown(stage)
         raise InputError("stage", no_stage(self.run, name))
 
 
@@ -356,7 +356,7 @@ def stages_of(stages: str | Iterable[str]) -> frozenset[str]:
     takes = "the name of a stage or a list of names"
     found = [stages] if isinstance(stages, str) else several("stages", takes, stages)
     names = (string("stages", name, "a list of names") for name in found)
-    return named_stages([name[:LONGEST_NAME] for name in names])
+    return named_stages([name[:MAX_QUOTED_NAME_LENGTH] for name in names])
 
 
 def _heads_of(heads: int | Iterable[int], count: int) -> frozenset[int]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from visualizer.features.cell.presenter import CellPanel
     from visualizer.session.exportable_snapshot import Snapshot
 
-LARGEST_SVG = 2_000_000
+MAX_SVG_BYTES = 2_000_000
 """Size limit of an SVG in a notebook, in bytes; larger figures are shown as PNG."""
 
 
@@ -92,7 +92,7 @@ class Figure:
 
     def _repr_svg_(self) -> str | None:
         content = self._written(".svg")
-        return content.decode() if len(content) <= LARGEST_SVG else None
+        return content.decode() if len(content) <= MAX_SVG_BYTES else None
 
     def _written(self, suffix: str) -> bytes:
         with self._drawing():

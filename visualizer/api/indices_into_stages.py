@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from visualizer.attention.tensor_with_cached_reductions import Index
     from visualizer.attention.trace import Trace
 
-MOST_BYTES = 2**29
+MAX_READ_BYTES = 2**29
 """Most bytes that are read at once of a matrix that is not held."""
 
 
@@ -69,13 +69,13 @@ def _check_size(trace: Trace, stage: str, part: Index) -> None:
     wanted += sizes[len(part) :]
     cell = trace.read(stage, (0,) * len(sizes)).itemsize
     count = math.prod(wanted) * cell
-    if count <= MOST_BYTES:
+    if count <= MAX_READ_BYTES:
         return
     whole = " × ".join(f"{each:,}" for each in wanted)
-    index = "0, " * (len(sizes) - 2) + f":{max(1, MOST_BYTES // (cell * sizes[-1]))}"
+    index = "0, " * (len(sizes) - 2) + f":{max(1, MAX_READ_BYTES // (cell * sizes[-1]))}"
     sentence = (
         f"The text is long, and this part of “{stage}” has {whole} numbers, which take "
-        f"{format_size(count)}. Read at most {format_size(MOST_BYTES)} at once, such as "
+        f"{format_size(count)}. Read at most {format_size(MAX_READ_BYTES)} at once, such as "
         f'attention["{stage}", {index}]; `explain` and `figure` take any text.'
     )
     raise InputError("stage", sentence)

@@ -35,7 +35,7 @@ from visualizer.models.layer_selection_and_head_measures import (
     runs_of_only_part,
     runs_of_part,
 )
-from visualizer.models.model_source import LARGEST_FACTOR, HeadEdit, HeadEditKind
+from visualizer.models.model_source import MAX_HEAD_SCALE, HeadEdit, HeadEditKind
 from visualizer.read_files_and_restore_runs import ROOMY
 from visualizer.session.document import Document
 from visualizer.session.head_order import HeadOrder
@@ -244,8 +244,8 @@ class Model:
             As `ablate`; when the factor is no number up to 100.
         """
         by = number("factor", factor)
-        if not abs(by) <= LARGEST_FACTOR:
-            sentence = f"factor is from -{LARGEST_FACTOR:g} to {LARGEST_FACTOR:g}, and not {by:g}."
+        if not abs(by) <= MAX_HEAD_SCALE:
+            sentence = f"factor is from -{MAX_HEAD_SCALE:g} to {MAX_HEAD_SCALE:g}, and not {by:g}."
             raise InputError("factor", sentence)
         edits = [HeadEdit(*place, HeadEditKind.SCALED, by) for place in _heads(heads)]
         return self._with_edits(text, edits, most)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.api.argument_conversion import naming_arguments
 from visualizer.api.argument_validation import number, string, whole_number
-from visualizer.attention.spec import LARGEST_SEED
+from visualizer.attention.spec import MAX_SEED
 from visualizer.errors import InputError
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.sampling import Sampling, check
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from visualizer.language.saved_model import AttentionState, SavedModel
     from visualizer.language.training_settings import TrainingSettings
 
-MOST_TOKENS = 1_000_000
+MAX_GENERATED_TOKENS = 1_000_000
 
 
 # No struct: `help` would evaluate the types of its fields, which are imported for checking only.
@@ -125,10 +125,12 @@ class TrainedModel:
         from visualizer.language.saved_model import generate
 
         start, count = string("prompt", prompt), whole_number("tokens", tokens)
-        if not 1 <= count <= MOST_TOKENS:
-            raise InputError("tokens", f"tokens is from 1 to {MOST_TOKENS:,}, and not {count:,}.")
+        if not 1 <= count <= MAX_GENERATED_TOKENS:
+            raise InputError(
+                "tokens", f"tokens is from 1 to {MAX_GENERATED_TOKENS:,}, and not {count:,}."
+            )
         chance = 0 if seed is None else whole_number("seed", seed)
-        if not 0 <= chance <= LARGEST_SEED:
+        if not 0 <= chance <= MAX_SEED:
             raise InputError("seed", f"seed is from 0 to 2³¹ − 1, and not {chance}.")
         kept = None if top_k is None else whole_number("top_k", top_k)
         sampling = Sampling(

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 
 
-MOST_CONTEXTS = 64
+MAX_CACHED_CONTEXT_ROWS = 64
 """Single rows of context vectors that are kept."""
 
 
@@ -252,7 +252,7 @@ class MatrixBlocks(ABC):
         for keys in chunks(self.readable(weights, place, rows), CHUNK):
             found += self.cells(weights, place, rows, keys) @ vectors[keys]
         if known is not None:
-            self._contexts = dict([*self._contexts.items()][1 - MOST_CONTEXTS :])
+            self._contexts = dict([*self._contexts.items()][1 - MAX_CACHED_CONTEXT_ROWS :])
             self._contexts[known] = found.clone()
         return found
 

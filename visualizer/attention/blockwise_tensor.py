@@ -41,23 +41,23 @@ TILE = 256
 """Pooled cells along each side of a tile."""
 NARROW = 2**12
 """Rows of up to so many columns are read whole, which takes no longer than a part of them."""
-MOST_ROW_BYTES = 2**22
+MAX_CACHED_ROW_BYTES = 2**22
 """Bytes of the rows that were read whole lately and are kept."""
-MOST_CELLS_OF_BAND = 2**24
+MAX_DRAWN_BAND_CELLS = 2**24
 """Cells of a band that is drawn: so soon what draws makes way for what is wanted by then."""
-MOST_BAND_CELLS = 2**22
+MAX_MEASURED_BAND_CELLS = 2**22
 """Cells of a band that is measured."""
 CELLS_AT_ONCE = 2**19
 """Cells that are worked on again and again, while they are near the processor."""
 CLOSE_BY = 8
 """Drawn rows within which an unknown row is as the nearest known one, and not as a coarser one."""
-MOST_FILLED_FROM = 2**21
+MAX_FILL_SOURCE_CELLS = 2**21
 """Cells of another picture that unknown ones are taken from."""
 FIRST_ROWS, FIRST_COLUMNS = 24, 128
 """Cells of a first picture: so few that one answer over a slow line has them."""
-MOST_FIRSTS = 2**10
+MAX_CACHED_PREVIEWS = 2**10
 """First pictures of one tensor that are kept."""
-MOST_TILE_BYTES = 2**26
+MAX_CACHED_TILE_BYTES = 2**26
 """Bytes of the tiles of one tensor that are kept."""
 
 Place = tuple[int, ...]
@@ -465,7 +465,7 @@ class BlockwiseTensor(CachedTensor):
             whole = readable(cells[0])
             with self._lock:
                 self._rows[key] = whole
-                while len(self._rows) * whole.nbytes > MOST_ROW_BYTES and len(self._rows) > 1:
+                while len(self._rows) * whole.nbytes > MAX_CACHED_ROW_BYTES and len(self._rows) > 1:
                     self._rows.popitem(last=False)
         return whole[columns.start : columns.stop : columns.step]
 
@@ -538,7 +538,7 @@ class BlockwiseTensor(CachedTensor):
     def bands(self, place: Place, rows: int) -> Iterator[Band]:
         """Yield the first rows of a matrix, a few at a time, of one head."""
         columns = range(self._shape[-1])
-        several = min(BAND, max(1, MOST_BAND_CELLS // len(columns)))
+        several = min(BAND, max(1, MAX_MEASURED_BAND_CELLS // len(columns)))
         for start in range(0, rows, several):
             asked = torch.arange(start, min(start + several, rows))
             keys = self._source.readable(place, asked, columns)
@@ -647,7 +647,7 @@ class BlockwiseTensor(CachedTensor):
         for blocks in (*sorted(of_it - finer), *sorted(finer, reverse=True)):
             down, right = self._cells_of_other(part, blocks)
             rows, columns = (range(int(at[0]), int(at[-1]) + 1) for at in (down, right))
-            if len(rows) * len(columns) > MOST_FILLED_FROM:
+            if len(rows) * len(columns) > MAX_FILL_SOURCE_CELLS:
                 break  # a much finer one has a small part of this at most
             coarse, has = self._assembled(PicturePart(part.place, blocks, rows, columns))
             at = np.ix_(down - rows.start, right - columns.start)
@@ -713,7 +713,7 @@ class BlockwiseTensor(CachedTensor):
         self._note_ends(place, first.rows, high, low)
         with self._lock:
             self._firsts[place] = _farthest(_array(high), None if low is None else _array(low))
-            while len(self._firsts) > MOST_FIRSTS:
+            while len(self._firsts) > MAX_CACHED_PREVIEWS:
                 self._firsts.popitem(last=False)
             self.version += 1
         return True
@@ -727,7 +727,7 @@ class BlockwiseTensor(CachedTensor):
         block, size = part.blocks[0], self._shape[-2]
         _, read = self._known_rows(part)
         waiting = np.flatnonzero(read < block) + part.rows.start
-        band = max(1, min(BAND, MOST_CELLS_OF_BAND // self._shape[-1]))
+        band = max(1, min(BAND, MAX_DRAWN_BAND_CELLS // self._shape[-1]))
         several = max(1, band // block)
         for at in range(0, len(waiting), several):
             few = waiting[at : at + several]
@@ -779,7 +779,7 @@ class BlockwiseTensor(CachedTensor):
         coarsest = max(blocks for _, blocks, *_ in self._tiles)
         held = sum(tile.bytes for tile in self._tiles.values())
         for key in [*self._tiles][:-1]:
-            if held <= MOST_TILE_BYTES:
+            if held <= MAX_CACHED_TILE_BYTES:
                 return
             if key[1] != coarsest:
                 held -= self._tiles.pop(key).bytes

@@ -15,9 +15,9 @@ import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-LEAST_BYTES = 2**22
+MIN_POOLED_BYTES = 2**22
 """Smallest tensor that is pooled."""
-MOST_BYTES = 2**28
+MAX_FREE_BYTES = 2**28
 """Most bytes of free blocks that are kept."""
 ROOMIEST = 1.25
 """Largest ratio of block to tensor: while the user types, sizes change by little."""
@@ -45,7 +45,7 @@ class BufferPool:
         None is returned for small tensors, and where ``like`` is not on the CPU.
         """
         count = math.prod(sizes) * like.element_size()
-        if count < LEAST_BYTES or like.device.type != "cpu":
+        if count < MIN_POOLED_BYTES or like.device.type != "cpu":
             return None
         self._is_resting = False
         block = self._fitting(count)
@@ -72,6 +72,6 @@ class BufferPool:
         if self._is_resting:  # asked only now, as another thread may be releasing
             self._waiting.clear()
         for oldest in [*self._waiting]:
-            if self.bytes <= MOST_BYTES:
+            if self.bytes <= MAX_FREE_BYTES:
                 break
             self._waiting.pop(oldest, None)

@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
     from visualizer.attention.model_layer_steps import LayerStep
 
-MOST_LAYERS = 1_000
-MOST_TOKENS = 100_000
+MAX_LAYERS = 1_000
+MAX_TOKENS = 100_000
 """Limit of queries and of keys."""
-MOST_CUT = 100_000
+MAX_CUT_EDGES = 100_000
 """At most so many edges of attention are cut."""
-LONGEST_NAME = 28
+MAX_NAME_LENGTH = 28
 HALF = 13
 TO_WEIGHTS = ("scores", "scaled", "capped", "biased", "masked", "weights")
 """The stages from scores to weights, each of which reads the one before that is there."""
 SINKS = "sinks"
 """The name of the logits of sinks among a trace's numbers."""
-_OF_OTHER_KEYS = {
+_CROSS_ATTENTION_DIMS = {
     "queries": ("head", "query", "d_head"),
     "keys": ("head", "key", "d_head"),
     "values": ("head", "key", "d_head"),
@@ -250,7 +250,7 @@ class CapturedAttention(Struct, frozen=True):
     def called(self) -> str:
         """The file's name for messages: printable, and shortened in the middle."""
         seen = "".join(letter if letter.isprintable() else "�" for letter in self.name)
-        return seen if len(seen) <= LONGEST_NAME else f"{seen[:HALF]}…{seen[-HALF:]}"
+        return seen if len(seen) <= MAX_NAME_LENGTH else f"{seen[:HALF]}…{seen[-HALF:]}"
 
     @property
     def size(self) -> str:
@@ -337,7 +337,7 @@ def captured_stages(
     for before, name in pairwise(computed):
         if name not in given:
             rows[name] = replace(rows[name], reads=(before, *rows[name].reads[1:]))
-    dims = _OF_OTHER_KEYS if has_other_keys else {}
+    dims = _CROSS_ATTENTION_DIMS if has_other_keys else {}
     return tuple(
         replace(rows[name], when=always, dims=dims.get(name, rows[name].dims)) for name in present
     )
@@ -365,7 +365,7 @@ def possible_dims(name: str) -> set[tuple[str, ...]]:
     found = {row.dims for row in TABLE if row.name == name}
     if name in LAYER_STAGES:
         found.add(LAYER_STAGES[name][0])
-    return found | ({_OF_OTHER_KEYS[name]} if name in _OF_OTHER_KEYS else set())
+    return found | ({_CROSS_ATTENTION_DIMS[name]} if name in _CROSS_ATTENTION_DIMS else set())
 
 
 def position_labels(count: int) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.captured_attention import MOST_CUT, MOST_LAYERS, MOST_TOKENS
-from visualizer.attention.spec import LARGEST, Mask
+from visualizer.attention.captured_attention import MAX_CUT_EDGES, MAX_LAYERS, MAX_TOKENS
+from visualizer.attention.spec import MAX_VALUES, Mask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     )
     from visualizer.attention.spec import BooleanMatrix
 
-MOST_PIXELS_A_SIDE = 10_000
-MOST_NAMES, LONGEST_ARGUMENT = 100, 200
+MAX_IMAGE_SIDE_PX = 10_000
+MAX_NAMES, MAX_ARGUMENT_LENGTH = 100, 200
 Claim = tuple[bool, str]
 """Whether a condition holds, and the subject of the message if it does not."""
 
@@ -34,7 +34,7 @@ Claim = tuple[bool, str]
 def claims_of_header(captured: CapturedAttention) -> Iterator[Claim]:
     """Claim that sizes, tokens and settings fit together, whatever the numbers are."""
     sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
-    most = (MOST_LAYERS, LARGEST["heads"], MOST_TOKENS, MOST_TOKENS)
+    most = (MAX_LAYERS, MAX_VALUES["heads"], MAX_TOKENS, MAX_TOKENS)
     are_sizes = all(1 <= size <= largest for size, largest in zip(sizes, most, strict=True))
     yield are_sizes, "captured attention of a size"
     yield len(captured.query_tokens) in (0, captured.queries), "a number of tokens that read"
@@ -79,7 +79,7 @@ def is_packed(own: BooleanMatrix) -> bool:
 def _are_patches(captured: CapturedAttention, patches: ImagePatches) -> bool:
     """Whether the tokens are an image's, and its pixels are all there."""
     sides = (patches.rows, patches.columns, patches.height, patches.width)
-    are_sizes = patches.first >= 0 and all(1 <= side <= MOST_PIXELS_A_SIDE for side in sides)
+    are_sizes = patches.first >= 0 and all(1 <= side <= MAX_IMAGE_SIDE_PX for side in sides)
     is_whole = len(patches.pixels) == 3 * patches.height * patches.width
     are_tokens = (captured.queries, captured.keys) == (patches.tokens,) * 2
     return are_sizes and is_whole and are_tokens and not captured.key_tokens
@@ -89,10 +89,10 @@ def _settings(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator
     yield min(vectors.d_head, vectors.d_value) >= 1, "captured vectors of a size"
     yield 0 <= vectors.softcap < math.inf, "a limit of scores"
     names = vectors.not_understood
-    is_short = len(names) <= MOST_NAMES and max(map(len, names), default=0) <= LONGEST_ARGUMENT
+    is_short = len(names) <= MAX_NAMES and max(map(len, names), default=0) <= MAX_ARGUMENT_LENGTH
     yield is_short, "names of arguments"
     widest = captured.heads * max(vectors.d_head, vectors.d_value)
-    yield widest <= LARGEST["d_in"], "captured vectors of a size"
+    yield widest <= MAX_VALUES["d_in"], "captured vectors of a size"
     yield 0 < vectors.scaling < math.inf, "a scaling of scores"
     yield len(vectors.layer_masks) in (0, captured.layers), "a number of masks"
     for each in (vectors.common_mask, *vectors.layer_masks):
@@ -102,7 +102,7 @@ def _settings(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator
         0 <= at < most for edge in vectors.cut for at, most in zip(edge, limits, strict=True)
     )
     are_sorted = [*vectors.cut] == sorted({*vectors.cut})
-    yield are_within and are_sorted and len(vectors.cut) <= MOST_CUT, "cut edges"
+    yield are_within and are_sorted and len(vectors.cut) <= MAX_CUT_EDGES, "cut edges"
 
 
 def _mask(captured: CapturedAttention, each: LayerMask) -> Iterator[Claim]:
@@ -113,4 +113,4 @@ def _mask(captured: CapturedAttention, each: LayerMask) -> Iterator[Claim]:
         yield is_fitting and is_packed(own), "a mask of captured attention"
     yield captured.is_square or each.mask in {Mask.NONE, Mask.OWN}, "a mask of other tokens"
     is_window = each.mask is Mask.WINDOW
-    yield (1 <= each.window <= LARGEST["window"]) == is_window, "a window"
+    yield (1 <= each.window <= MAX_VALUES["window"]) == is_window, "a window"

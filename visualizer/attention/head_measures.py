@@ -85,12 +85,12 @@ class HeadMeasures(Struct, frozen=True, eq=False):
 
 # Columns of the working tensor; the last two tell which queries count.
 (
-    ENTROPY, DISTANCE, FIRST, OWN, PREVIOUS, LARGEST, INDUCTION, DUPLICATE, VALUE_WEIGHTING, READS,
-    HAS_LENGTH,
+    ENTROPY, DISTANCE, FIRST, OWN, PREVIOUS, TOP_WEIGHT, INDUCTION, DUPLICATE, VALUE_WEIGHTING,
+    READS, HAS_LENGTH,
 ) = range(11)  # fmt: skip
 AFTER_EQUAL = ((INDUCTION, 1), (DUPLICATE, 0))
 """The columns of equal tokens, and how far after them the keys are."""
-OF_ONE_TEXT = (DISTANCE, OWN, PREVIOUS, INDUCTION, DUPLICATE)
+POSITION_MEASURES = (DISTANCE, OWN, PREVIOUS, INDUCTION, DUPLICATE)
 """The columns that need the positions of queries among the keys."""
 
 
@@ -285,7 +285,7 @@ def measure_uniform(
     found = np.full((READS + 1, len(reads)), math.nan)  # measure query
     found[ENTROPY] = np.log2(counts)
     found[FIRST] = allowed[reads, 0] / counts
-    found[LARGEST] = 1 / counts
+    found[TOP_WEIGHT] = 1 / counts
     if first is not None:
         own = reads + first  # positions among the keys
         places = [*zip(reads.tolist(), own.tolist(), strict=True)]
@@ -333,7 +333,7 @@ def measure_uniform_in_ranges(
     counts = stops - starts
     found = np.full((READS + 1, len(reads)), math.nan)  # measure query
     found[ENTROPY] = np.log2(counts)
-    found[LARGEST] = 1 / counts
+    found[TOP_WEIGHT] = 1 / counts
     before = _sum_to(reads - np.minimum(starts, reads)) - _sum_to(reads - np.minimum(stops, reads))
     behind = np.maximum(stops, reads), np.maximum(starts, reads)
     after = _sum_to(behind[0] - 1 - reads) - _sum_to(behind[1] - 1 - reads)
@@ -348,7 +348,7 @@ def measure_uniform_in_ranges(
             found[column] = _in_ranges_after_equal(numbers, reads, starts, stops, behind_equal)
             found[column] /= counts
     if first is None:
-        found[[*OF_ONE_TEXT]] = math.nan
+        found[[*POSITION_MEASURES]] = math.nan
     means = [_mean(row[~np.isnan(row)]) for row in found[:READS]]
     if norms is not None and len(reads):
         means[VALUE_WEIGHTING] = _value_weighting_in_ranges(starts, stops, norms, progress)
@@ -508,7 +508,7 @@ def _measured(
                 rows[..., column] = _after_equal(band, tokens, after, first or 0)
     means = _means(found, first or 0)
     if first is None:
-        means[:, [*OF_ONE_TEXT]] = math.nan
+        means[:, [*POSITION_MEASURES]] = math.nan
     for column, after in AFTER_EQUAL:
         if numbers is None or first is None:
             means[:, column] = math.nan
@@ -528,7 +528,7 @@ def _of_band(band: Band, found: Tensor, first_query: int | None) -> None:
     bits = weights.masked_fill(is_zero, 1).log_().mul_(weights).sum(-1) / -math.log(2)
     found[..., ENTROPY] = bits
     largest = weights.amax(-1)
-    found[..., LARGEST] = largest.clamp(min=0) if band.has_others else largest
+    found[..., TOP_WEIGHT] = largest.clamp(min=0) if band.has_others else largest
     found[..., READS] = is_zero.all(-1).logical_not()
     if keys.start == 0:
         found[..., FIRST] = weights[..., 0]

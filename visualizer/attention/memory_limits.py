@@ -21,7 +21,7 @@ if sys.platform != "win32":
 
 GROUPS = Path("/sys/fs/cgroup")
 OWN_GROUP = Path("/proc/self/cgroup")
-LARGEST_LIMIT = 2**50
+UNLIMITED_BYTES = 2**50
 """A group of version 1 without a limit has a larger one."""
 _LAYOUTS = {
     "": ("", ("memory.max", "memory.current", "inactive_file")),
@@ -66,7 +66,7 @@ def _within_group(folder: Path, names: tuple[str, str, str]) -> Iterator[int]:
     limit, used, cache = names
     with suppress(OSError, ValueError):  # of the root, and where a group has no limit ("max")
         most = int((folder / limit).read_text(encoding="ascii"))
-        if most > LARGEST_LIMIT:
+        if most > UNLIMITED_BYTES:
             return
         taken = int((folder / used).read_text(encoding="ascii"))
         rows = (folder / "memory.stat").read_text(encoding="ascii").splitlines()

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 SMALL = 2**24
 
-MOST_TOKENS = 100_000
+MAX_TOKENS = 100_000
 """The tokens of a text."""
 HELD_WHOLE = 2**29
 """Bytes of matrices of queries and keys that are held; of more, blocks are computed when read."""
 
-LEAST_BY_BLOCKS = 2**26
+MIN_BLOCKWISE_BYTES = 2**26
 """Bytes of matrices that are held even so, as blocks of less would save nothing."""
 
 # Share of the free memory that a trace may use, so that the machine stays responsive.
@@ -112,7 +112,7 @@ class Run(Struct, frozen=True, eq=False):
             size = item * math.prod(trace.shape(trace.attention))
         else:
             size = matrix_bytes(trace.spec, queries, len(self.texts))
-        held = HELD_WHOLE if size > HELD_WHOLE else LEAST_BY_BLOCKS
+        held = HELD_WHOLE if size > HELD_WHOLE else MIN_BLOCKWISE_BYTES
         return math.isqrt(held * queries * keys // size)
 
     @property
@@ -215,7 +215,7 @@ def is_read_by_blocks(texts: Texts, spec: AttentionSpec, device: Device) -> bool
     """Whether matrices of queries and keys are too large to be held whole, or take longer so."""
     count, tokens = len(texts), len(texts[0])
     size = matrix_bytes(spec, tokens, count)
-    if not LEAST_BY_BLOCKS < size <= HELD_WHOLE:
+    if not MIN_BLOCKWISE_BYTES < size <= HELD_WHOLE:
         return size > HELD_WHOLE
     return bytes_needed(spec, tokens, count) > USABLE * attention_device.free_bytes(device)
 
@@ -223,7 +223,7 @@ def is_read_by_blocks(texts: Texts, spec: AttentionSpec, device: Device) -> bool
 def _least_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
     """Return the bytes needed, by blocks where that may be chosen."""
     whole = bytes_needed(spec, tokens, texts)
-    if matrix_bytes(spec, tokens, texts) <= LEAST_BY_BLOCKS:
+    if matrix_bytes(spec, tokens, texts) <= MIN_BLOCKWISE_BYTES:
         return whole
     return min(whole, bytes_needed(spec, tokens, texts, by_blocks=True))
 
@@ -240,9 +240,9 @@ def padded(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
         raise InputError("text", "There is nothing to read yet. Type a word or a sentence.")
     lengths = tuple(len(text) for text in texts)
     longest = max(lengths)
-    if longest > MOST_TOKENS:
-        sentence = f"{longest:,} tokens are more than the {MOST_TOKENS:,} that a text may have."
-        raise InputError("text", sentence, (FIRST_TOKENS, MOST_TOKENS))
+    if longest > MAX_TOKENS:
+        sentence = f"{longest:,} tokens are more than the {MAX_TOKENS:,} that a text may have."
+        raise InputError("text", sentence, (FIRST_TOKENS, MAX_TOKENS))
     filled = tuple(text + (PADDING,) * (longest - len(text)) for text in texts)
     spec = replace(spec, lengths=() if len(set(lengths)) == 1 else lengths)
     check(spec)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-5
 """How far weights may be from the softmax of the scores that they are said to follow from."""
 UNEXPLAINED = "The weights are as they were computed; they do not follow exactly from the scores."
-NOT_UNDERSTOOD = (
+UNKNOWN_ARGUMENTS_NOTICE = (
     "The weights are as they were computed: the attention was also given {named}, and what that "
     "does to the scores is not known, so they are left out."
 )
@@ -169,7 +169,7 @@ def _around(
     plain = (*VECTORS, "weights", "context")
     if vectors.not_understood:
         named = ", ".join(f"“{each}”" for each in vectors.not_understood)
-        said = NOT_UNDERSTOOD.format(named=named)
+        said = UNKNOWN_ARGUMENTS_NOTICE.format(named=named)
         return _FoundStages(plain, frozenset({"context"}), notices=(said,))
     if not vectors.is_plain or not made_by.are_softmax(samples, TOLERANCE):
         return _FoundStages(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.trace import Trace
 
-MOST = 4_000_000
+MAX_ELEMENTS = 4_000_000
 
 
 def weights_as_own(trace: Trace) -> tuple[tuple[str, NumberMatrix], ...]:
@@ -54,8 +54,8 @@ def are_kept(spec: AttentionSpec) -> bool:
 
 def check_count(count: int) -> None:
     """Raise `InputError` for more weights than a document may hold."""
-    if count > MOST:
-        sentence = f"Of {count:,} weights only {MOST:,} could be kept. Use smaller sizes."
+    if count > MAX_ELEMENTS:
+        sentence = f"Of {count:,} weights only {MAX_ELEMENTS:,} could be kept. Use smaller sizes."
         raise InputError("own_weights", sentence)
 
 

@@ -190,8 +190,8 @@ class NumberMatrix(Struct, frozen=True):
 
 
 __all__ = [
-    "LARGEST",
-    "LARGEST_SEED",
+    "MAX_SEED",
+    "MAX_VALUES",
     "Activation",
     "Arrangement",
     "AttentionSpec",
@@ -214,11 +214,11 @@ __all__ = [
     "problems",
 ]
 
-LARGEST = {
+MAX_VALUES = {
     **{"d_in": 1_000_000, "d_out": 1_000_000, "d_ff": 4_000_000},
     **{"heads": 1_000, "window": 1_000_000},
 }
-LARGEST_SEED = 2**31 - 1
+MAX_SEED = 2**31 - 1
 
 
 class AttentionSpec(Struct, frozen=True):
@@ -386,7 +386,7 @@ def _sizes(spec: AttentionSpec) -> list[Problem]:
     names = {"d_in": "The embedding size", "d_out": "The output size", "heads": "The heads"}
     found = []
     for field, name in names.items():
-        size, largest = getattr(spec, field), LARGEST[field]
+        size, largest = getattr(spec, field), MAX_VALUES[field]
         if size < 1:
             sentence = f"{name} cannot be {size}. Use 1 or more."
             found.append(Problem(field, sentence, (field, 1)))
@@ -399,7 +399,7 @@ def _sizes(spec: AttentionSpec) -> list[Problem]:
 
 def _block(spec: AttentionSpec) -> list[Problem]:
     found = []
-    largest = LARGEST["d_ff"]
+    largest = MAX_VALUES["d_ff"]
     if not 0 <= spec.d_ff <= largest:
         sentence = f"The feed-forward size cannot be {spec.d_ff:,}. Use 1 to {largest:,}."
         found.append(Problem("d_ff", sentence, ("d_ff", 0 if spec.d_ff < 0 else largest)))
@@ -430,15 +430,15 @@ def _heads(spec: AttentionSpec) -> list[Problem]:
     if spec.has_block and spec.d_in == spec.d_out:  # a block's output size goes with it
         field = "d_in"
     total = getattr(spec, field)
-    usable = 0 < total <= LARGEST[field] and 0 < heads <= LARGEST["heads"]
+    usable = 0 < total <= MAX_VALUES[field] and 0 < heads <= MAX_VALUES["heads"]
     if spec.arrangement is Arrangement.STACKED or not usable or total % heads == 0:
         return []
     size = "embedding size" if field == "d_in" else "output size"
     below = _divisor(spec, min(heads, total))
-    near = range(heads + 1, min(total, LARGEST["heads"]) + 1)
+    near = range(heads + 1, min(total, MAX_VALUES["heads"]) + 1)
     above = next((more for more in near if total % more == 0), 0)
     nearest = f"{below} or {above} heads" if above else f"{below} head{'s' * (below > 1)}"
-    wider = min(math.ceil(total / heads), LARGEST[field] // heads) * heads
+    wider = min(math.ceil(total / heads), MAX_VALUES[field] // heads) * heads
     if spec.own_weights or (field == "d_in" and spec.own_input):  # they have the size they have
         sentence = f"{total} does not divide into {heads} heads. Use {nearest}."
         return [Problem("heads", sentence, ("heads", above or below))]
@@ -461,13 +461,13 @@ def _ranges(spec: AttentionSpec) -> list[Problem]:
     found += [
         Problem(field, f"A seed is a whole number from 0 to 2³¹ − 1, not {value}.", (field, 0))
         for field, value in (("seed", spec.seed), ("dropout_seed", spec.dropout_seed))
-        if not 0 <= value <= LARGEST_SEED
+        if not 0 <= value <= MAX_SEED
     ]
     return found
 
 
 def _mask(spec: AttentionSpec) -> list[Problem]:
-    found, widest = [], LARGEST["window"]
+    found, widest = [], MAX_VALUES["window"]
     if spec.window < 1:
         sentence = f"A window of {spec.window} tokens reads nothing. Use 1 or more."
         found.append(Problem("window", sentence, ("window", 1)))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from visualizer.attention.head_aggregates import HeadAggregate
 
 Index = tuple[int | slice, ...]
-FEW = 3
+MAX_LOOPED_BLOCK = 3
 """Blocks of so many numbers are compared number by number, which torch does twice as fast."""
 RowLimits = tuple["Tensor", "Tensor", float, float]
 """The smallest and the largest finite number of each row, and of all rows."""
@@ -293,7 +293,7 @@ def _ends_of(tensor: Tensor, block: int, axis: int, end: str) -> Tensor:
     block = min(block, size)
     whole, rest = divmod(size, block)
     blocks = tensor.unfold(axis, block, block)
-    if block <= FEW:
+    if block <= MAX_LOOPED_BLOCK:
         larger = "maximum" if end == "amax" else "minimum"
         ends: Tensor = reduce(lambda one, other: getattr(one, larger)(other), blocks.unbind(-1))
     else:

@@ -29,8 +29,8 @@ BOOK_SIZE = 3
 PADDING = "⟨pad⟩"
 
 # Drawn vectors are cached, at most 16 MiB; longer ones are drawn each time.
-MOST_KEPT = 2_048
-LONGEST_KEPT = 1_024
+MAX_CACHED_VECTORS = 2_048
+MAX_CACHED_SIZE = 1_024
 
 
 def embed(tokens: Sequence[str], d_in: int, seed: int) -> np.ndarray:
@@ -79,7 +79,7 @@ def normal(name: str, size: int, seed: int) -> np.ndarray:
     A shorter vector is a prefix of a longer one. Source: Box and Muller 1958.
     """
     key = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, salt=seed.to_bytes(8))
-    draw = _drawn_once if size <= LONGEST_KEPT else _drawn
+    draw = _drawn_once if size <= MAX_CACHED_SIZE else _drawn
     return draw(int.from_bytes(key.digest()), size)
 
 
@@ -92,4 +92,4 @@ def _drawn(key: int, size: int) -> np.ndarray:
     return vector
 
 
-_drawn_once = lru_cache(maxsize=MOST_KEPT)(_drawn)
+_drawn_once = lru_cache(maxsize=MAX_CACHED_VECTORS)(_drawn)

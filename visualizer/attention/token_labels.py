@@ -23,7 +23,7 @@ _BLANKS = ("Ġ", "Ċ")
 """A space and a line break of a byte-level vocabulary."""
 _BYTES = re.compile(r"((?:<0x[0-9A-F]{2}>)+)")
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
-_LONGEST = 4
+_MAX_CHARACTER_BYTES = 4
 """Most bytes of a character."""
 
 
@@ -135,7 +135,7 @@ def _labelled(run: list[_Piece]) -> Iterator[_Piece]:
     owners = [piece.token for piece in run for _ in piece.content]
     content, at = b"".join(piece.content for piece in run), 0
     while at < len(content):
-        letter, size = _character(content[at : at + _LONGEST])
+        letter, size = _character(content[at : at + _MAX_CHARACTER_BYTES])
         tokens = [*dict.fromkeys(owners[at : at + size])]
         for number, token in enumerate(tokens, 1):
             part = f" {number}/{len(tokens)}" if len(tokens) > 1 else ""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 GENERATE = "generate"
 USUAL_TOKENS = 200
-MOST_TOKENS = 1_000_000
+MAX_GENERATED_TOKENS = 1_000_000
 EXAMPLES = """examples:
   attention-visualizer generate runs/poems
   attention-visualizer generate runs/poems --prompt "The night" --tokens 500 --temperature 0.8
@@ -66,7 +66,7 @@ def generate_parser() -> option_types.OptionParser:
         help="give the text to a real model as a user's message, which it answers",
     )  # fmt: skip
     text.add_argument(
-        "--tokens", type=option_types.whole_number(1, MOST_TOKENS), metavar="N",
+        "--tokens", type=option_types.whole_number(1, MAX_GENERATED_TOKENS), metavar="N",
         default=USUAL_TOKENS,
         help=f"how many tokens to add (default: {USUAL_TOKENS})",
     )  # fmt: skip

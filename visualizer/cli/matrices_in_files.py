@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.importers.state_dict import MOST_NUMBERS, is_module, spec_in
+from visualizer.attention.importers.state_dict import MAX_ELEMENTS, is_module, spec_in
 from visualizer.attention.masks import parse_mask
 from visualizer.attention.spec import OWN_BIASES, OWN_LAYERS, BooleanMatrix, NumberMatrix
 from visualizer.documents.plain_text_file import text_in
@@ -109,9 +109,9 @@ def _only_matrix(name: str) -> ArrayEntry:
 
 
 def _as_matrix(name: str, entry: ArrayEntry) -> ArrayEntry:
-    if len(entry.shape) != 2 or not 0 < np.prod(entry.shape, dtype=float) <= MOST_NUMBERS:
+    if len(entry.shape) != 2 or not 0 < np.prod(entry.shape, dtype=float) <= MAX_ELEMENTS:
         shape = " × ".join(f"{size:,}" for size in entry.shape) or "a single number"
-        takes = f"takes a matrix of rows and columns, up to {MOST_NUMBERS:,} numbers"
+        takes = f"takes a matrix of rows and columns, up to {MAX_ELEMENTS:,} numbers"
         raise _refused(f"“{name}” is {shape}, and {takes}.")
     return entry
 

@@ -248,12 +248,16 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
 
 def _estimate_in_words(folder: Path) -> str:
     """Say what reading a model from the disk takes."""
-    from visualizer.models.disk_reading_estimate import OF_LAB, disk_reading_estimate, refused
+    from visualizer.models.disk_reading_estimate import (
+        LAB_MODEL_REASON,
+        disk_reading_estimate,
+        refused,
+    )
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import read_model_folder
 
     if is_lab_model(folder):
-        raise refused(folder.name, OF_LAB)
+        raise refused(folder.name, LAB_MODEL_REASON)
     found = read_model_folder(folder, has_fingerprint=False)
     return disk_reading_estimate(found, Dtype.FLOAT32).in_words
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from visualizer.console_messages_and_progress import say
 from visualizer.errors import InputError, reason_of
+from visualizer.export.figure_settings import MAX_DPI, MIN_DPI
 from visualizer.export.formats import format_of, suffixes
-from visualizer.export.option_parsing import LARGEST_DPI, SIZES, SMALLEST_DPI, size_of
+from visualizer.export.option_parsing import SIZES, size_of
 from visualizer.language.run_folder import RunFolder
 from visualizer.models.model_folder import CONFIG
 from visualizer.session.document_from_texts_and_settings import text_of
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-LONGEST_TEXT = 2**24
+MAX_TEXT_FILE_BYTES = 2**24
 """Size limit of a text file, in bytes."""
 
 
@@ -132,7 +133,7 @@ def whole_number(low: int, high: float = float("inf")) -> Callable[[str], int]:
     return read
 
 
-dots = whole_number(SMALLEST_DPI, LARGEST_DPI)
+dots = whole_number(MIN_DPI, MAX_DPI)
 
 
 def rate(text: str) -> float:
@@ -200,16 +201,16 @@ def text_in_file(name: str) -> str:
     if name == "-" and sys.stdin is None:
         raise argparse.ArgumentTypeError("there is no standard input here. Name a file.")
     try:
-        content = sys.stdin.buffer.read(LONGEST_TEXT + 1) if name == "-" else _begin_of(name)
-        text = content.decode("utf-8-sig") if len(content) <= LONGEST_TEXT else ""
+        content = sys.stdin.buffer.read(MAX_TEXT_FILE_BYTES + 1) if name == "-" else _begin_of(name)
+        text = content.decode("utf-8-sig") if len(content) <= MAX_TEXT_FILE_BYTES else ""
     except OSError as error:
         reason = reason_of(error)
         raise argparse.ArgumentTypeError(f"'{name}' could not be read: {reason}") from error
     except UnicodeDecodeError as error:
         at = f"byte {error.start + 1:,} is none of UTF-8"
         raise argparse.ArgumentTypeError(f"got '{name}', takes a text in UTF-8: {at}") from error
-    if len(content) > LONGEST_TEXT:
-        most = f"takes a text of at most {LONGEST_TEXT // 2**20} MiB"
+    if len(content) > MAX_TEXT_FILE_BYTES:
+        most = f"takes a text of at most {MAX_TEXT_FILE_BYTES // 2**20} MiB"
         raise argparse.ArgumentTypeError(f"got '{name}', {most}")
     if not text or text.isspace():
         raise argparse.ArgumentTypeError(f"got '{name}', takes a text that is not blank")
@@ -223,7 +224,7 @@ def texts_in_file(name: str) -> list[str]:
 
 def _begin_of(name: str) -> bytes:
     with open_regular_file(Path(name)) as file:
-        return file.read(LONGEST_TEXT + 1)
+        return file.read(MAX_TEXT_FILE_BYTES + 1)
 
 
 def path(name: str) -> Path:

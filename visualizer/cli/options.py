@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from visualizer.attention.spec import LARGEST_SEED, OWN_LAYERS, WIDENING
+from visualizer.attention.spec import MAX_SEED, OWN_LAYERS, WIDENING
 from visualizer.cli import listed_names, matrices_in_files, option_types
 from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
 from visualizer.export.formats import FORMATS, suffixes
@@ -188,7 +188,7 @@ def _of_setting(name: str) -> dict[str, Any]:
         return option_types.name_option(values, f"{said}: {', '.join(values)} (default: {usual})")
     read, metavar = {
         SettingKind.COUNT: (option_types.whole_number(1), "N"),
-        SettingKind.SEED: (option_types.whole_number(0, LARGEST_SEED), "N"),
+        SettingKind.SEED: (option_types.whole_number(0, MAX_SEED), "N"),
         SettingKind.RATE: (option_types.rate, "RATE"),
         SettingKind.NUMBER: (option_types.positive_number, "X"),
     }[setting.kind]

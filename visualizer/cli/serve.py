@@ -26,7 +26,7 @@ SERVE = "serve"
 TOKEN = "ATTENTION_VISUALIZER_TOKEN"
 """The variable of the environment that gives the token, in place of a new one."""
 PORT = 8763
-MOST_PROCESSES = 1024
+MAX_PROCESSES = 1024
 HOW_TO_CHOOSE = (
     "Leave the variable unset to have a token generated, or generate one: "
     'python -c "import secrets; print(secrets.token_urlsafe(32))"'
@@ -61,11 +61,11 @@ def serve_parser() -> option_types.OptionParser:
     )
     spread = what.add_mutually_exclusive_group()
     spread.add_argument(
-        "--tensor-parallel", type=option_types.whole_number(1, MOST_PROCESSES), metavar="N",
+        "--tensor-parallel", type=option_types.whole_number(1, MAX_PROCESSES), metavar="N",
         help="spread the heads of each layer over N processes",
     )  # fmt: skip
     spread.add_argument(
-        "--pipeline-parallel", type=option_types.whole_number(1, MOST_PROCESSES), metavar="N",
+        "--pipeline-parallel", type=option_types.whole_number(1, MAX_PROCESSES), metavar="N",
         help="spread the layers over N processes",
     )  # fmt: skip
     what.add_argument(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from visualizer.session.model_opening import OpenedSource
 
 
-OTHER_TEXT = "{name} knows only what it has learned, so it reads the beginning of that."
+TRUNCATED_TEXT_NOTICE = "{name} knows only what it has learned, so it reads the beginning of that."
 
 
 class DocumentChange(Struct, frozen=True):
@@ -63,5 +63,5 @@ def change_to_model(document: Document, opened: OpenedSource) -> DocumentChange:
     changed, notice = document.set("model", source), ""
     if opened.other_text:
         changed = changed.set("text", opened.other_text)
-        notice = OTHER_TEXT.format(name=source.name)
+        notice = TRUNCATED_TEXT_NOTICE.format(name=source.name)
     return DocumentChange(changed, notice, frozenset({"weights"}), opened.model)

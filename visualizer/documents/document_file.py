@@ -49,11 +49,11 @@ _NUMBERS = "numbers"
 """The field whose bytes are stored as floating-point numbers."""
 _DTYPES = {"float32": "<f4", "float64": "<f8"}
 """Array types by the ``dtype`` field beside the numbers; float64 where there is none."""
-_MOST_MARKS = 1_000_000
+_MAX_JSON_MARKS = 1_000_000
 """Limit of commas and opening brackets in the tree: each may become a value."""
-_NOT_SAVED = ", so it was not saved."
-_WITHOUT_NUMBERS = " Turn “Save the numbers too” off."
-_WITHOUT_MARKS = " Cut fewer edges, end the comparison, or use a shorter text."
+_UNSAVED_SUFFIX = ", so it was not saved."
+_SAVE_WITHOUT_NUMBERS_HINT = " Turn “Save the numbers too” off."
+_FEWER_MARKS_HINT = " Cut fewer edges, end the comparison, or use a shorter text."
 
 
 class SavedDocument(Struct, frozen=True, eq=False):
@@ -127,7 +127,7 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
         Of ``save``, when the content is larger than `read_document` accepts.
     """
     members: Members = {}
-    with _said("save", "The document", _NOT_SAVED):
+    with _said("save", "The document", _UNSAVED_SUFFIX):
         tree = {
             "schema": SCHEMA,
             "program": __version__,
@@ -139,9 +139,9 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
             path: np.frombuffer(content, _dtype(path, tree)) for path, content in members.items()
         }
     if _has_too_many_marks(texts[_TREE]):
-        raise InputError("save", f"The document is too large{_NOT_SAVED}{_WITHOUT_MARKS}")
+        raise InputError("save", f"The document is too large{_UNSAVED_SUFFIX}{_FEWER_MARKS_HINT}")
     runs = [*_runs(document, view, run)]
-    with _said("save", "The document", _NOT_SAVED + _WITHOUT_NUMBERS * bool(runs)):
+    with _said("save", "The document", _UNSAVED_SUFFIX + _SAVE_WITHOUT_NUMBERS_HINT * bool(runs)):
         for place, one in runs:
             more_texts, more_arrays = trace_members(place, one)
             texts |= more_texts
@@ -237,7 +237,7 @@ def _tree(content: bytes) -> Any:
 
 
 def _has_too_many_marks(content: bytes) -> bool:
-    return sum(map(content.count, (b",", b"[", b"{"))) > _MOST_MARKS
+    return sum(map(content.count, (b",", b"[", b"{"))) > _MAX_JSON_MARKS
 
 
 def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

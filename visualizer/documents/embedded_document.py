@@ -20,8 +20,8 @@ ATTACHMENT = "document.attention"
 """Name of the file attached to a PDF."""
 MARKER = b"attention-visualizer document\n"
 """First bytes of the file attached to a PDF."""
-_MOST_INSIDE = 2**27
-_MOST_STREAMS = 20_000
+_MAX_DOCUMENT_BYTES = 2**27
+_MAX_STREAMS = 20_000
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _OPENED = f'<document xmlns="{NAMESPACE}" encoding="base64">'.encode()
 _CLOSED = b"</document>"
@@ -111,7 +111,7 @@ _PNG_TEXTS: dict[bytes, Callable[[bytes], bytes | None]] = {
 }
 
 
-def _inflated(packed: bytes, most: int = _MOST_INSIDE) -> bytes | None:
+def _inflated(packed: bytes, most: int = _MAX_DOCUMENT_BYTES) -> bytes | None:
     try:
         return zlib.decompressobj().decompress(packed, most)
     except zlib.error:
@@ -130,14 +130,14 @@ def _between(data: bytes, opened: bytes, closed: bytes) -> bytes | None:
 
 
 def _in_pdf(data: bytes) -> bytes | None:
-    for stream in islice(re.finditer(rb"stream\r?\n", data), _MOST_STREAMS):
+    for stream in islice(re.finditer(rb"stream\r?\n", data), _MAX_STREAMS):
         start = stream.end()
         content: bytes | None = data[start : start + len(MARKER)]
         if content == MARKER:
             content = data[start : data.find(b"\n", start + len(MARKER))]
         # The first bytes identify the stream; no other stream is decompressed.
         elif _inflated(data[start : start + 256], len(MARKER)) == MARKER:
-            content = _inflated(data[start : start + _MOST_INSIDE])
+            content = _inflated(data[start : start + _MAX_DOCUMENT_BYTES])
         else:
             continue
         return content[len(MARKER) :] if content else None

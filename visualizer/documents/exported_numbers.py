@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-6
 """Largest difference of equal numbers, relative to those above 1."""
-MOST_COMPARED = 2**26
+MAX_COMPARED_BYTES = 2**26
 """Bytes of JSON up to which its numbers are read; of a larger file only the document is."""
-MOST_MARKS = 2**23
+MAX_JSON_MARKS = 2**23
 """Limit of commas and brackets in such a file: each may become a value."""
 _IN_JSON = re.compile(rb'"document"\s*:\s*"([A-Za-z0-9+/=]*)"')
 _PROGRAM = b'"Attention Visualizer"'
@@ -146,7 +146,9 @@ def read_json(path: Path, data: bytes, size: int) -> tuple[bytes, ExportedNumber
     InputError
         Of ``open``, when it has no document.
     """
-    is_read = size <= MOST_COMPARED and sum(map(data.count, (b",", b"[", b"{"))) <= MOST_MARKS
+    is_read = (
+        size <= MAX_COMPARED_BYTES and sum(map(data.count, (b",", b"[", b"{"))) <= MAX_JSON_MARKS
+    )
     tree = _tree(data) if is_read else {}
     written = _IN_JSON.search(data)
     document = decoded(written[1]) if written else None

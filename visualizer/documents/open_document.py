@@ -31,7 +31,7 @@ from visualizer.documents.exported_numbers import (
 )
 from visualizer.errors import InputError
 from visualizer.models.image_names import is_image_name
-from visualizer.storage.archive import MOST_BYTES
+from visualizer.storage.archive import MAX_BYTES
 from visualizer.storage.json_coding import DamagedError
 from visualizer.storage.regular_file import open_regular_file, version_of
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-MOST_PICTURE = 2**28
+MAX_PICTURE_BYTES = 2**28
 """Largest size of a picture that is searched, in bytes."""
 _START = 4096
 """Bytes that tell the kind of a file."""
@@ -64,11 +64,11 @@ def open_document(path: Path) -> SavedDocument:
             if is_npz(start):
                 saved = _beside_numbers(path, *read_npz(path))
             elif is_json(start):
-                data = file.read(MOST_PICTURE)
+                data = file.read(MAX_PICTURE_BYTES)
                 saved = _beside_numbers(path, *read_json(path, data, found.st_size))
             else:
                 is_picture = not start.startswith(b"PK")
-                if found.st_size > (MOST_PICTURE if is_picture else MOST_BYTES + 2**26):
+                if found.st_size > (MAX_PICTURE_BYTES if is_picture else MAX_BYTES + 2**26):
                     raise InputError("open", f"{subject} is too large to be opened.")
                 saved = _in_picture(path, file.read()) if is_picture else read_document(file)
             return replace(saved, version=version_of(found))

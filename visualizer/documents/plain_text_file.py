@@ -11,17 +11,17 @@ from visualizer.storage.regular_file import open_regular_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-LONGEST_TEXT = 600_000
+MAX_TEXT_CHARACTERS = 600_000
 """Most characters of a text: about 100,000 words with their spaces."""
-LONGEST_LINE = 100_000
+MAX_LINE_CHARACTERS = 100_000
 """Most characters of a line of it: the window lays out a line as one."""
 
 
 def too_long(text: str) -> str:
     """Say what of a text is too long to be taken in; empty where nothing is."""
-    if len(text) > LONGEST_TEXT:
+    if len(text) > MAX_TEXT_CHARACTERS:
         what = f"{len(text):,} characters are more than can be read at once"
-    elif (line := max(map(len, text.split("\n")))) > LONGEST_LINE:
+    elif (line := max(map(len, text.split("\n")))) > MAX_LINE_CHARACTERS:
         what = f"A line of {line:,} characters is longer than can be shown"
     else:
         return ""
@@ -30,11 +30,11 @@ def too_long(text: str) -> str:
 
 def first_part(text: str) -> str:
     """Return the beginning of a text that is short enough, up to the end of a word or line."""
-    size = min(len(text), LONGEST_TEXT)
+    size = min(len(text), MAX_TEXT_CHARACTERS)
     start = 0
     for line in text[:size].split("\n"):
-        if len(line) > LONGEST_LINE:
-            size = start + LONGEST_LINE
+        if len(line) > MAX_LINE_CHARACTERS:
+            size = start + MAX_LINE_CHARACTERS
             break
         start += len(line) + 1
     part = text[:size]
@@ -56,13 +56,17 @@ def text_in(path: Path) -> str:
     subject = f"“{path.name}”"
     try:
         with open_regular_file(path) as file:
-            content = file.read(4 * LONGEST_TEXT + 1)
-        text = content.decode("utf-8-sig") if len(content) <= 4 * LONGEST_TEXT else None
-        if text is None or len(text) > LONGEST_TEXT:
-            sentence = f"{subject} has more than {LONGEST_TEXT:,} characters. Use a part of it."
+            content = file.read(4 * MAX_TEXT_CHARACTERS + 1)
+        text = content.decode("utf-8-sig") if len(content) <= 4 * MAX_TEXT_CHARACTERS else None
+        if text is None or len(text) > MAX_TEXT_CHARACTERS:
+            sentence = (
+                f"{subject} has more than {MAX_TEXT_CHARACTERS:,} characters. Use a part of it."
+            )
             raise InputError("open", sentence)
         if too_long(text):
-            sentence = f"{subject} has a line of more than {LONGEST_LINE:,} characters. Break it."
+            sentence = (
+                f"{subject} has a line of more than {MAX_LINE_CHARACTERS:,} characters. Break it."
+            )
             raise InputError("open", sentence)
         return text_of(text)
     except OSError as error:

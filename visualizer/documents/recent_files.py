@@ -10,7 +10,7 @@ from visualizer.storage.private_json_file import read_private_json, write_privat
 if TYPE_CHECKING:
     from pathlib import Path
 
-MOST = 10
+MAX_RECENT_FILES = 10
 _NAME = "recent.json"
 
 
@@ -47,10 +47,10 @@ def _listed(folder: Path) -> tuple[Path, ...]:
     kind, given = type(folder), read_private_json(folder / _NAME)
     paths = given if isinstance(given, list) else []
     named = [path for path in paths if isinstance(path, str) and path and "\0" not in path]
-    return tuple(map(kind, dict.fromkeys(named)))[:MOST]
+    return tuple(map(kind, dict.fromkeys(named)))[:MAX_RECENT_FILES]
 
 
 def _kept(folder: Path, paths: tuple[Path, ...]) -> tuple[Path, ...]:
-    paths = tuple(dict.fromkeys(paths))[:MOST]
+    paths = tuple(dict.fromkeys(paths))[:MAX_RECENT_FILES]
     write_private_json(folder / _NAME, [str(path) for path in paths])
     return paths

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec, Texts
     from visualizer.session.document import Document
 
-MOST_TOKENS = 1_000_000
-MOST_NOTICES = 100
-LONGEST_NOTICE = 1_000
+MAX_TOKENS = 1_000_000
+MAX_NOTICES = 100
+MAX_NOTICE_LENGTH = 1_000
 
 
 def is_computed_from(run: Run, document: Document) -> bool:
@@ -164,20 +164,20 @@ def _check_finite(array: np.ndarray, name: str) -> None:
 
 def _about(content: bytes) -> tuple[str, tuple[str, ...]]:
     try:
-        about: Any = json.loads(content) if content.count(b",") <= MOST_NOTICES else None
+        about: Any = json.loads(content) if content.count(b",") <= MAX_NOTICES else None
     except (ValueError, RecursionError):
         about = None
     if isinstance(about, dict) and about.keys() == {"device", "notices"}:
         device, notices = about["device"], about["notices"]
         said = [device, *notices] if isinstance(notices, list) else [None]
-        if all(isinstance(one, str) and len(one) <= LONGEST_NOTICE for one in said):
+        if all(isinstance(one, str) and len(one) <= MAX_NOTICE_LENGTH for one in said):
             return device, tuple(notices)
     raise DamagedError("does not say where its numbers were recorded.")
 
 
 def _counts(array: np.ndarray | None) -> list[int]:
     is_plain = array is not None and array.ndim == 1 and array.dtype == np.int32
-    if array is None or not is_plain or not 0 < len(array) <= MOST_TOKENS or array.min() < 1:
+    if array is None or not is_plain or not 0 < len(array) <= MAX_TOKENS or array.min() < 1:
         raise DamagedError("does not say of which tokens its numbers are.")
     counts: list[int] = array.tolist()
     return counts

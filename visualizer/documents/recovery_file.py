@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 _KEPT, _LOCK = ".recovery", ".lock"
-_LONGEST_LINE = 2**16
+_MAX_LINE_BYTES = 2**16
 
 
 class RecoveryFile:
@@ -191,7 +191,7 @@ def _left(file: Path) -> list[RecoveredDocument]:
     try:
         with open_regular_file(file) as opened:
             when = datetime.fromtimestamp(os.fstat(opened.fileno()).st_mtime, UTC)
-            path, version = _file_of(opened.readline(_LONGEST_LINE))
+            path, version = _file_of(opened.readline(_MAX_LINE_BYTES))
     except OSError:  # no file, or another program has removed it meanwhile
         return []
     except (ValueError, RecursionError, msgspec.MsgspecError):

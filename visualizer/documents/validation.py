@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.captured_attention import MOST_LAYERS
+from visualizer.attention.captured_attention import MAX_LAYERS
 from visualizer.attention.captured_attention_validation import (
     claims_of_header,
     claims_of_numbers,
     is_packed,
 )
 from visualizer.attention.model_layer_stages import ORDER
-from visualizer.attention.spec import LARGEST, OWN_BIASES, OWN_LAYERS
+from visualizer.attention.spec import MAX_VALUES, OWN_BIASES, OWN_LAYERS
 from visualizer.models.model_source import ImageFile, claims_of_changes, server_of
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.comparison_state import ComparisonKind
-from visualizer.session.dropout_samples import LARGEST_COUNT
-from visualizer.session.line_options import FOLLOWS, MOST_OF_A_QUERY
+from visualizer.session.dropout_samples import MAX_COUNT
+from visualizer.session.line_options import FOLLOWS, MAX_LINES_PER_QUERY
 from visualizer.session.setting_definitions import unsettable
-from visualizer.session.stage_toggle_and_cell_pinning import LONGEST as LONGEST_TRAIL
+from visualizer.session.stage_toggle_and_cell_pinning import MAX_TRAIL_CELLS
 from visualizer.session.timeline import SPEEDS
-from visualizer.storage.json_coding import LONGEST, DamagedError, shown
+from visualizer.storage.json_coding import RANGE_LIMIT, DamagedError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
     from visualizer.session.view import View
 
-LONGEST_PATH = 4096
+MAX_PATH_LENGTH = 4096
 _SHA256 = "[0-9a-f]{64}"
 _SERVER = r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}"
 
@@ -89,7 +89,7 @@ def _matrices(document: Document) -> Iterator[Claim]:
 
 def _settings(document: Document) -> Iterator[Claim]:
     spec = document.spec
-    yield len(document.weights_source) <= LONGEST_PATH, "a source of weights"
+    yield len(document.weights_source) <= MAX_PATH_LENGTH, "a source of weights"
     names = [name for name, _ in spec.own_weights]
     are_known = set(names) <= OWN_LAYERS.keys() | OWN_BIASES.keys()
     yield are_known and len(set(names)) == len(names), "a set of own weights"
@@ -106,16 +106,16 @@ def _is_filled(own: NumberMatrix) -> bool:
 def _model(model: ModelSource) -> Iterator[Claim]:
     is_server = _is_server(server_of(model.folder))
     yield is_server or _is_local(model.folder), "a model's folder"
-    yield len(model.name) <= LONGEST_PATH, "a model's name"
+    yield len(model.name) <= MAX_PATH_LENGTH, "a model's name"
     yield re.fullmatch(_SHA256, model.fingerprint) is not None, "a model's fingerprint"
     if model.image and model.image != ImageFile():
         yield _is_local(model.image.path), "an image's path"
         yield re.fullmatch(_SHA256, model.image.sha256) is not None, "an image's hash"
     yield from claims_of_changes(model)
-    yield len(model.part) <= LONGEST_PATH, "a part of a model"
+    yield len(model.part) <= MAX_PATH_LENGTH, "a part of a model"
     count = len(model.layers)
-    are_layers = all(0 <= layer < LARGEST["heads"] for layer in model.layers)
-    yield are_layers and count <= MOST_LAYERS, "layers of a model"
+    are_layers = all(0 <= layer < MAX_VALUES["heads"] for layer in model.layers)
+    yield are_layers and count <= MAX_LAYERS, "layers of a model"
 
 
 def _is_server(server: str) -> bool:
@@ -131,7 +131,7 @@ def _is_local(path: str) -> bool:
     path = path.replace(os.sep, "/")  # elsewhere than on Windows, a backslash is part of a name
     is_absolute = path.startswith("/") or re.match(r"[A-Za-z]:[/\\]", path) is not None
     is_local = is_absolute and not path.startswith(("//", "/??/")) and "\0" not in path
-    return is_local and len(path) <= LONGEST_PATH
+    return is_local and len(path) <= MAX_PATH_LENGTH
 
 
 def _view(view: View) -> Iterator[Claim]:
@@ -155,11 +155,11 @@ def _view(view: View) -> Iterator[Claim]:
         all(cell.layer is None for cell in (*pinned, *marks, *view.lines.by_key)),
         "a cell's layer",
     )
-    yield max(len(view.past), len(view.future)) <= LONGEST_TRAIL, "a trail"
+    yield max(len(view.past), len(view.future)) <= MAX_TRAIL_CELLS, "a trail"
     yield _counts(*view.tokens.chosen, view.tokens.match or 0), "a chosen token"
     yield 0 <= view.lines.threshold <= 1, "a threshold"
     solo = 0 if view.lines.solo in (None, FOLLOWS) else view.lines.solo
-    is_choice = _counts(view.lines.top, solo or 0) and view.lines.top <= MOST_OF_A_QUERY
+    is_choice = _counts(view.lines.top, solo or 0) and view.lines.top <= MAX_LINES_PER_QUERY
     yield is_choice, "a choice of lines"
     painting = view.painting
     yield _counts(painting.window, painting.prefix, painting.padding), "a brush"
@@ -182,7 +182,7 @@ def _comparison(comparison: Comparison) -> Iterator[Claim]:
     is_kept = comparison.against is ComparisonKind.KEPT
     yield not is_kept or comparison.document is not None, "a comparison with nothing"
     yield _counts(*comparison.heads), "heads to compare"
-    yield 1 <= comparison.count <= LARGEST_COUNT, "a number of samples"
+    yield 1 <= comparison.count <= MAX_COUNT, "a number of samples"
     yield _are_stages(comparison.alone | comparison.before), "a stage to compare"
 
 
@@ -196,5 +196,5 @@ def _are_stages(names: Iterable[str]) -> bool:
 
 
 def _counts(*numbers: int) -> bool:
-    """Whether all numbers are valid counts or indices: from 0 to below `LONGEST`."""
-    return all(0 <= number < LONGEST for number in numbers)
+    """Whether all numbers are valid counts or indices: from 0 to below `RANGE_LIMIT`."""
+    return all(0 <= number < RANGE_LIMIT for number in numbers)

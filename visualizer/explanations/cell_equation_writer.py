@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SHOWN_TERMS = 4
 
 # e to the power of more than this does not fit into float32, and of its negative is almost 0.
-MOST_EXPONENT = 88.0
+MAX_EXPONENT = 88.0
 SHOWN_SHIFTED = 2
 
 
@@ -101,7 +101,7 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
 
 def _shift(factor: Factor) -> str:
     """Write the number that is subtracted first, if the result would not hold without it."""
-    is_needed = MOST_EXPONENT < abs(factor.shift) < np.inf
+    is_needed = MAX_EXPONENT < abs(factor.shift) < np.inf
     return f" − {bracketed(trimmed(factor.shift))}" if is_needed else ""
 
 

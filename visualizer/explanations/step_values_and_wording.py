@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EMPTY = "∅"
 
 SHOWN_NUMBERS = 4
-LEAST_ROUNDED = 0.01
+MIN_ROUNDED = 0.01
 
 # Numbers that differ by less than this part of the largest are alike: float32 rounds as much.
 ALIKE = 1e-6
@@ -192,7 +192,7 @@ class StepValues(Struct, frozen=True, eq=False):
 def vector(numbers: np.ndarray) -> str:
     """Write a vector as far as one can read it aloud, with two decimals if these show anything."""
     shown = [float(value) for value in numbers[:SHOWN_NUMBERS]]
-    if np.abs(shown).max() >= LEAST_ROUNDED:
+    if np.abs(shown).max() >= MIN_ROUNDED:
         shown = [round(value, 2) for value in shown]
     written = [format_number(value, 2) for value in shown]
     return f"[{', '.join(written + ['…'] * (len(numbers) > SHOWN_NUMBERS))}]"

@@ -12,6 +12,12 @@ from msgspec.structs import replace
 
 from visualizer.attention.model_layer_stages import ORDER
 from visualizer.export.figure_settings import (
+    MAX_DPI,
+    MAX_POINTS,
+    MAX_SIDE_MM,
+    MIN_DPI,
+    MIN_POINTS,
+    MIN_SIDE_MM,
     MM_AN_INCH,
     PIXELS_AN_INCH,
     PRESETS,
@@ -21,7 +27,6 @@ from visualizer.export.figure_settings import (
 )
 from visualizer.export.film_settings import WIDTHS, FilmSettings
 from visualizer.export.formats import FORMATS, ExportFormat, FormatKind, format_of
-from visualizer.export.option_parsing import LARGEST_DPI, SMALLEST_DPI
 from visualizer.session.timeline import SPEEDS
 from visualizer.storage.json_coding import JsonCoding
 
@@ -46,14 +51,11 @@ _HEADS_OF = {
     FigureExtent.ALL: FigureExtent.HEADS,
     FigureExtent.CELLS: FigureExtent.HEAD,
 }
-OF_CELLS = ".png"
+CELL_FORMAT = ".png"
 """The format whose files may have a pixel for each cell."""
 PAPERS = {FigurePaper.PRINT: "For print", FigurePaper.LIGHT: "Light", FigurePaper.DARK: "Dark"}
 OWN = "Own size"
 """The preset name of figure settings that match no preset's size."""
-SHORTEST_MM, LONGEST_MM = 10.0, 5_000.0
-LEAST_DPI, MOST_DPI = SMALLEST_DPI, LARGEST_DPI
-LEAST_POINTS, MOST_POINTS = 3.0, 144.0
 _SIZE = ("paper", "width_mm", "height_mm", "dpi", "points", "is_trimmed")
 """The fields that a preset sets."""
 _FILMS = ("extent", "paper", "points", "title", "has_caption", "has_marks", "film")
@@ -124,14 +126,14 @@ class ExportSettings(Struct, frozen=True):
     @property
     def is_of_cells(self) -> bool:
         """Whether it is a picture with a pixel for each cell of a panel."""
-        return self.suffix == OF_CELLS and self.look.extent is FigureExtent.CELLS
+        return self.suffix == CELL_FORMAT and self.look.extent is FigureExtent.CELLS
 
     @property
     def extents(self) -> dict[FigureExtent, str]:
         """The possible extents, with their names."""
         if self.format.kind is FormatKind.FILM:
             return FILM_EXTENTS
-        if self.suffix == OF_CELLS:
+        if self.suffix == CELL_FORMAT:
             return EXTENTS
         return {one: words for one, words in EXTENTS.items() if one is not FigureExtent.CELLS}
 
@@ -216,12 +218,12 @@ def _filled(kept: Any) -> Any:
 
 
 def _is_possible(figure_settings: FigureSettings) -> bool:
-    height = SHORTEST_MM if figure_settings.height_mm is None else figure_settings.height_mm
+    height = MIN_SIDE_MM if figure_settings.height_mm is None else figure_settings.height_mm
     return (
-        SHORTEST_MM <= figure_settings.width_mm <= LONGEST_MM
-        and SHORTEST_MM <= height <= LONGEST_MM
-        and LEAST_DPI <= figure_settings.dpi <= MOST_DPI
-        and LEAST_POINTS <= figure_settings.points <= MOST_POINTS
+        MIN_SIDE_MM <= figure_settings.width_mm <= MAX_SIDE_MM
+        and MIN_SIDE_MM <= height <= MAX_SIDE_MM
+        and MIN_DPI <= figure_settings.dpi <= MAX_DPI
+        and MIN_POINTS <= figure_settings.points <= MAX_POINTS
         and _is_film(figure_settings.film)
     )
 

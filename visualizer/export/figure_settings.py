@@ -13,6 +13,9 @@ MM_AN_INCH = 25.4
 PIXELS_AN_INCH = 96
 USUAL_POINTS = 9.0
 """The size of the window's text in points: 12 pixels."""
+MIN_SIDE_MM, MAX_SIDE_MM = 10.0, 5_000.0
+MIN_DPI, MAX_DPI = 36, 2_400
+MIN_POINTS, MAX_POINTS = 3.0, 144.0
 
 
 class FigureExtent(StrEnum):

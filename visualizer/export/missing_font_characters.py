@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
 
 
-NO_FONTS = (
+FONTS_MISSING_NOTICE = (
     "There are no fonts on this system, so pictures have boxes for words and numbers. "
     "Install some, such as those of the package fonts-dejavu-core."
 )
 
 
-MOST_NAMED = 10
+MAX_LISTED_CHARACTERS = 10
 """Most missing characters that a message lists."""
 _UNSEEN = {"Cc", "Cf", "Cs", "Zs"}
 
@@ -31,12 +31,13 @@ def missing_fonts(snapshot: Snapshot, figure_settings: FigureSettings) -> str:
 
     measures = QFontMetricsF(QGuiApplication.font())
     if not measures.inFont("0"):
-        return NO_FONTS
+        return FONTS_MISSING_NOTICE
     words = (token for text in (*snapshot.run.texts, snapshot.run.key_tokens) for token in text)
     letters = dict.fromkeys(chain(figure_settings.title, *words))
     seen = (letter for letter in letters if category(letter) not in _UNSEEN)
     lacking = [letter for letter in seen if not measures.inFontUcs4(ord(letter))]
     if not lacking:
         return ""
-    named = f"“{''.join(lacking[:MOST_NAMED])}{'…' * (len(lacking) > MOST_NAMED)}”"
+    more = "…" if len(lacking) > MAX_LISTED_CHARACTERS else ""
+    named = f"“{''.join(lacking[:MAX_LISTED_CHARACTERS])}{more}”"
     return f"No font on this system has {named}, so pictures have boxes for that. Install one."

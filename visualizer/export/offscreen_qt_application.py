@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QGuiApplication
 
 
-NO_PICTURE = "Nothing can be drawn: Qt could not start. Install PySide6-Essentials anew."
-NOT_HERE = (
+QT_START_ERROR = "Nothing can be drawn: Qt could not start. Install PySide6-Essentials anew."
+WRONG_THREAD_ERROR = (
     "Nothing can be drawn in this thread while no application of Qt is running. "
     "Draw in the main thread."
 )
@@ -72,8 +72,8 @@ def _application() -> QGuiApplication | None:
         sentence = "Nothing can be drawn beside a QCoreApplication. Make a QGuiApplication instead."
         raise InputError("export", sentence)
     if threading.current_thread() is not threading.main_thread():
-        raise InputError("export", NOT_HERE)
-    with exit_if_qt_cannot_start(NO_PICTURE):
+        raise InputError("export", WRONG_THREAD_ERROR)
+    with exit_if_qt_cannot_start(QT_START_ERROR):
         return QGuiApplication([sys.argv[0] or "visualizer", "-platform", "offscreen"])
 
 

@@ -11,6 +11,10 @@ from msgspec.structs import replace
 from visualizer.attention.model_layer_stages import ORDER
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import (
+    MAX_DPI,
+    MAX_SIDE_MM,
+    MIN_DPI,
+    MIN_SIDE_MM,
     MM_AN_INCH,
     PRESETS,
     FigureExtent,
@@ -23,8 +27,6 @@ from visualizer.session.timeline import Place
 
 SIZES = {name.lower().replace(" ", "-"): look for name, look in PRESETS.items()}
 """The figures of the presets, by names that need no quotes."""
-SMALLEST_MM, LARGEST_MM = 10.0, 5_000.0
-SMALLEST_DPI, LARGEST_DPI = 36, 2_400
 _UNITS = {"mm": 1.0, "cm": 10.0, "in": MM_AN_INCH}
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _LENGTH = re.compile(rf"{_NUMBER}(mm|cm|in|px)")
@@ -49,8 +51,8 @@ class FigureSize(Struct, frozen=True):
         unit = MM_AN_INCH / dpi if self.unit == "px" else _UNITS[self.unit]
         width, height = self.width * unit, self.height and self.height * unit
         sides = (width,) if height is None else (width, height)
-        if not all(SMALLEST_MM <= side <= LARGEST_MM for side in sides):
-            limits = f"{SMALLEST_MM:g} mm to {LARGEST_MM / 1000:g} m"
+        if not all(MIN_SIDE_MM <= side <= MAX_SIDE_MM for side in sides):
+            limits = f"{MIN_SIDE_MM:g} mm to {MAX_SIDE_MM / 1000:g} m"
             raise InputError("size", f"A figure is {limits} wide and high. Use such a size.")
         return width, height
 
@@ -96,8 +98,8 @@ def figure_settings(
     given = {"extent": layout, "paper": theme, "dpi": dpi}
     chosen = {name: value for name, value in given.items() if value is not None}
     settings = replace(settings, **chosen)
-    if not SMALLEST_DPI <= settings.dpi <= LARGEST_DPI:
-        sentence = f"A figure has {SMALLEST_DPI} to {LARGEST_DPI:,} pixels an inch."
+    if not MIN_DPI <= settings.dpi <= MAX_DPI:
+        sentence = f"A figure has {MIN_DPI} to {MAX_DPI:,} pixels an inch."
         raise InputError("dpi", sentence)
     if size and size not in SIZES:
         width, height = size_of(size).mm(settings.dpi)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 LOADING = "The model is being loaded again; then it writes on."
-MOST_AHEAD = 400
+MAX_LATER_TOKENS = 400
 """The most tokens that are shown after the current node."""
 
 
@@ -122,7 +122,7 @@ def present_generation(
     after = [replace(chip, is_ahead=True) for chip in chips[len(path) :]]
     cut = 0 if block is None else max(0, len(before) - block)
     return GenerationPanel(
-        (*before[cut:], *after[:MOST_AHEAD]),
+        (*before[cut:], *after[:MAX_LATER_TOKENS]),
         bool(path),
         bool(ahead),
         len(tree.siblings) > 1,

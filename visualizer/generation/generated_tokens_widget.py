@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from visualizer.widgets.theme import Theme
 
-LARGEST_SEED, NARROW_SEED = 2**31 - 1, 56
+MAX_SEED, NARROW_SEED = 2**31 - 1, 56
 RUN, STOP = "Write on", "Stop"
 
 
@@ -73,7 +73,7 @@ class GenerationPane(QWidget):
         self.back, self.on = QToolButton(), QToolButton()
         self.turn = QPushButton("Other branch")
         self.turn.setToolTip("Go to another token that was tried in this place")
-        self.seed.setRange(0, LARGEST_SEED)
+        self.seed.setRange(0, MAX_SEED)
         self.seed.setAccessibleName("Seed of what is drawn")
         install_input_filters(self.seed)
         column = column_layout(self, (12, 4, 12, 8), spacing=6)
@@ -302,7 +302,7 @@ def _colours(chip: GeneratedToken, theme: Theme) -> tuple[str, str]:
         return theme.paper, theme.quiet
     if chip.probability is None:
         return theme.raised, theme.ink
-    entry = round(min(max(chip.probability, 0.0), 1.0) * value_to_colour_mapping.LARGEST)
+    entry = round(min(max(chip.probability, 0.0), 1.0) * value_to_colour_mapping.MAX_COLOUR_INDEX)
     fill = QColor(int(value_to_colour_mapping.table(USUAL, theme)[entry])).name()
     return fill, "#000000" if value_to_colour_mapping.light_entries(USUAL, theme)[
         entry

@@ -10,7 +10,7 @@ from PySide6.QtGui import QAccessible, QBrush, QColor, QFont, QHelpEvent, QPaint
 from PySide6.QtWidgets import QFormLayout, QSizePolicy, QWidget
 
 from visualizer.errors import InputError
-from visualizer.generation.next_tokens_presenter import MOST, NextTokenBar, NextTokensPanel
+from visualizer.generation.next_tokens_presenter import MAX_TOKENS, NextTokenBar, NextTokensPanel
 from visualizer.language.sampling import Sampling, check
 from visualizer.number_format import format_share
 from visualizer.session.setting_definitions import Setting, SettingKind
@@ -141,7 +141,7 @@ class NextTokensPane(QWidget):
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 PICKS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
-LONGEST_NAME = 96
+MAX_NAME_PX = 96
 MARGIN = 12
 SPACE = 8
 NARROW = 320
@@ -170,7 +170,7 @@ class NextTokenBarView(QWidget):
         self._pointed: int | None = None
 
     def sizeHint(self) -> QSize:
-        rows = min(self._bars.vocabulary or MOST + 1, MOST + 1)
+        rows = min(self._bars.vocabulary or MAX_TOKENS + 1, MAX_TOKENS + 1)
         return QSize(280, round((rows + 1) * self._pitch))
 
     def minimumSizeHint(self) -> QSize:
@@ -210,7 +210,7 @@ class NextTokenBarView(QWidget):
         """Return where bars begin and end, and where their shares begin."""
         measures = metrics(12)
         names = (measures.horizontalAdvance(bar.label) for bar in self._bars.bars)
-        name = min(max(names, default=0.0), LONGEST_NAME * text_scale())
+        name = min(max(names, default=0.0), MAX_NAME_PX * text_scale())
         has_both = self._bars.legend and not self._is_narrow
         shares = measures.horizontalAdvance(WIDEST if has_both else ALONE)
         right = self.width() - MARGIN - shares

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct, field
 
-from visualizer.language.sampling import NO_NUMBERS, Sampling, probabilities
+from visualizer.language.sampling import DIVERGED_ERROR, Sampling, probabilities
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_count, format_share, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MOST = 12
+MAX_TOKENS = 12
 ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """The possible ends of the bars' axis."""
 
@@ -114,7 +114,7 @@ def present_bars(
     logits: np.ndarray,
     vocabulary: Sequence[str],
     sampling: Sampling,
-    most: int = MOST,
+    most: int = MAX_TOKENS,
 ) -> NextTokensPanel:
     """Present the next tokens of a text.
 
@@ -132,7 +132,7 @@ def present_bars(
     if not len(logits):
         return NextTokensPanel(sampling=sampling, vocabulary=len(vocabulary))
     if not np.isfinite(logits[-1].max()):
-        return NextTokensPanel(legend=NO_NUMBERS, sampling=sampling, vocabulary=len(vocabulary))
+        return NextTokensPanel(legend=DIVERGED_ERROR, sampling=sampling, vocabulary=len(vocabulary))
     expected = probabilities(logits[-1])
     chosen = probabilities(logits[-1], sampling.temperature, sampling.top_k, sampling.top_p)
     bars = _bars(expected, chosen, vocabulary, most)

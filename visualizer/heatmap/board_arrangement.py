@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from visualizer.heatmap.panel_margins import (
     HEAD,
-    LONGEST_LABEL,
+    MAX_LABEL_PX,
     NARROWEST,
     NOTE,
     foot_height,
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
     FoundLanes = tuple[float, int, list[tuple[tuple[int, ...], int]]]
 
-LARGEST_CELL = 144
+MAX_CELL_PX = 144
 """The largest cell."""
 SMALLEST_SIDE = 48
 """The smallest panel: what has no room for one as large is scrolled to."""
 READABLE_CELL = 32
 """A cell with room for its number; so large are those of few tokens, if any number of heads can."""
-FEW_TOKENS = 12
+MAX_SHORT_TEXT_TOKENS = 12
 COMFORTABLE_SIDE, COMFORTABLE_CELL = 128, 22
 """Panels are as large as one of these if any number of heads can be, and else smaller."""
 COMFORTABLE_GRID_SIDE = 96
@@ -57,7 +57,7 @@ ABOVE_LABELS = 8
 HEAD_LINE = 20
 """Over a row of panels without labels, for the line that says whose they are."""
 BELOW = 4
-LABELS = ((LONGEST_LABEL, 1.0), (56, 0.93), (36, 0.88))
+LABELS = ((MAX_LABEL_PX, 1.0), (56, 0.93), (36, 0.88))
 """The longest labels, and what an arrangement with them is worth."""
 FURTHER = 0.8
 """What an arrangement with one more band or group is worth."""
@@ -65,7 +65,7 @@ PRESENT = 1.5
 """What the present arrangement is worth more than others."""
 WORTH_PAGES = 1.3
 """By how much larger panels must be for fewer heads a page, where none are comfortable."""
-MOST_BANDS = 4
+MAX_BANDS = 4
 FEATURE, WIDEST_FEATURE, WIDEST_ONLY_FEATURE = 12, 64, 96
 """Widths of a column that is no token: at least, at most, and at most of a panel's only one."""
 NARROW_SHARE = 0.6
@@ -180,7 +180,7 @@ class BoardArranger:
         self.scale, self.present = text_scale(), present
         self.line = metrics(12).height()
         self.is_paged, self.is_height_free = is_paged, is_height_free
-        self.largest_cell = min(LARGEST_CELL * self.scale, largest_cell)
+        self.largest_cell = min(MAX_CELL_PX * self.scale, largest_cell)
         rows = [column[0].rows.labels for column in board.columns]
         self.columns = [
             ColumnMeasures(column, at > 0 and rows[at] != rows[at - 1])
@@ -225,7 +225,7 @@ class BoardArranger:
     def _best_of_any_height(self) -> PanelArrangement:
         """Give the best arrangement that may be higher: in as few bands as are comfortable."""
         for height in (self.height, math.inf):
-            for bands in range(1, MOST_BANDS + 1):
+            for bands in range(1, MAX_BANDS + 1):
                 found = self._best_of(self.heads, height, bands)
                 if found and found.side >= self._comfortable():
                     return found
@@ -233,7 +233,7 @@ class BoardArranger:
 
     def _readable(self) -> float:
         """Give the side of a panel in whose cells all numbers can be read; ∞ for many tokens."""
-        is_wanted = self.tokens <= FEW_TOKENS and not self.is_grid
+        is_wanted = self.tokens <= MAX_SHORT_TEXT_TOKENS and not self.is_grid
         return READABLE_CELL * self.scale * self.tokens if is_wanted else math.inf
 
     def _pages(self) -> list[int]:
@@ -245,7 +245,7 @@ class BoardArranger:
         return min(side, COMFORTABLE_CELL * self.tokens) * self.scale
 
     def _best_of(
-        self, heads: int, height: float, most_bands: int = MOST_BANDS
+        self, heads: int, height: float, most_bands: int = MAX_BANDS
     ) -> PanelArrangement | None:
         """Give the best arrangement with so many heads a page; None where none fits."""
         best, most = None, 0.0
@@ -278,7 +278,7 @@ class BoardArranger:
         natural = {squares[0], squares[-1] + 1} if squares else set()
         cuts = [(), *((at,) for at in sorted(natural) if 0 < at < count)]
         widths = [1.0 if one.is_token else NARROW_SHARE for one in self.columns]
-        for bands in range(2, min(MOST_BANDS, count) + 1):
+        for bands in range(2, min(MAX_BANDS, count) + 1):
             edges = [sum(widths) * band / bands for band in range(1, bands)]
             ends = list(itertools.accumulate(widths, initial=0.0))
             nearest = tuple(min(range(count + 1), key=lambda at: abs(ends[at] - edge))
@@ -431,7 +431,7 @@ class BoardArranger:
 
     def longest(self) -> float:
         """Give the width to which labels are shortened where there is room enough."""
-        return LONGEST_LABEL * self.scale
+        return MAX_LABEL_PX * self.scale
 
     def least_width(self, at: int, side: float) -> float:
         """Give the least width of the cells of a column's panels."""

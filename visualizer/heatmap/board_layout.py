@@ -13,7 +13,7 @@ from PySide6.QtCore import QRectF
 from visualizer.heatmap.board_arrangement import ABOVE_LABELS, shared_notes
 from visualizer.heatmap.cell_number_format import CellNumberFormat, cell_number_format
 from visualizer.heatmap.panel_margins import (
-    LONGEST_LABEL,
+    MAX_LABEL_PX,
     foot_height,
     label_height,
     line_title_width,
@@ -150,7 +150,7 @@ class PanelSlot(Struct, frozen=True, dict=True):
     has_column_labels: bool = True
     numbers: CellNumberFormat | None = None
     own_notes: tuple[str, ...] = ()
-    longest: float = LONGEST_LABEL
+    longest: float = MAX_LABEL_PX
     head_at: tuple[float, float] | None = None
     is_head_short: bool = False
     title: TitlePlace = TitlePlace.PINNED

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from visualizer.heatmap.panel_and_board_types import Board, Heatmap
 
-MOST_PLACES = 8
+MAX_CACHED_LAYOUTS = 8
 """So many layouts are kept: those that were used last."""
-MOST_AIR = 14
+MAX_ROW_SPACING_PX = 14
 """The most that is added between rows of heads, where there is spare height."""
 _PLACES: OrderedDict[Hashable, PlacedPanels] = OrderedDict()
 """Places, by what they are for."""
@@ -90,7 +90,7 @@ def lay_out(
     with _LOCK:
         _PLACES[key] = placed
         _PLACES.move_to_end(key)
-        if len(_PLACES) > MOST_PLACES:
+        if len(_PLACES) > MAX_CACHED_LAYOUTS:
             _PLACES.popitem(last=False)
     panels = board.heatmaps
     slots = with_cell_numbers([place.slot(panels[at]) for at, place in placed.places])
@@ -159,7 +159,7 @@ class BoardPlacement:
         spare = 0.0
         if arranger.height < math.inf and len(tops) > len(one.bands):
             spare = (arranger.height - height) / (len(tops) - len(one.bands))
-            spare = min(MOST_AIR * self.scale, max(0.0, spare))
+            spare = min(MAX_ROW_SPACING_PX * self.scale, max(0.0, spare))
             tops, height = arranger.tops(one, self.side, spare)
         places: list[tuple[int, PanelPlace]] = []
         width, page_height = 0.0, arranger.height if pages > 1 else 0.0

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
     from visualizer.heatmap.panel_and_board_types import Heatmap
 
-MOST_DECIMALS = 4
+MAX_DECIMALS = 4
 """As many as the book prints; only with so many are exponents written."""
-SMALLEST_PX, LARGEST_PX = 9, 18
+SMALLEST_PX, MAX_FONT_PX = 9, 18
 """Sizes of the font at the usual size of text."""
 AIR_PX = 2
 """Between a number and each side of its cell, so that neighbours never touch."""
 SHARE_OF_CELL = 0.82
 """How much of its cell's width the widest number takes, where that is not too large."""
 MEASURED_PX = 12
-LEAST_OF_TWO_DECIMALS = 0.005
+MIN_TWO_DECIMAL_VALUE = 0.005
 SMALLEST = 9e-30
 """As long as any number with one figure; what is smaller is hardly met."""
-LONGEST = 99_999.0
+MAX_PLAIN_VALUE = 99_999.0
 """The largest number without an exponent."""
 
 
@@ -56,7 +56,7 @@ class CellNumberFormat(Struct, frozen=True):
 
     def write(self, value: float) -> str:
         """Write a number; what rounds to 0 has no minus."""
-        if self.decimals == MOST_DECIMALS or not math.isfinite(value):
+        if self.decimals == MAX_DECIMALS or not math.isfinite(value):
             return format_number(value)
         if self.has_one_figure:
             return (
@@ -122,7 +122,7 @@ def number_range(panels: Sequence[Heatmap]) -> NumberRange | None:
     if not written.size:
         return None
     low, high, sizes = float(written.min()), float(written.max()), np.abs(written)
-    is_tiny = (sizes > 0) & (sizes < 0.5 * 10**-MOST_DECIMALS)
+    is_tiny = (sizes > 0) & (sizes < 0.5 * 10**-MAX_DECIMALS)
     is_share = all(one.is_share for one in panels) and low >= 0 and high <= 1 + 1e-6
     return NumberRange(low, high, bool(is_tiny.any()), is_share)
 
@@ -130,10 +130,10 @@ def number_range(panels: Sequence[Heatmap]) -> NumberRange | None:
 def _rungs(found: NumberRange) -> Iterator[CellNumberFormat]:
     """Give the ways to write, the best first; never one in which all numbers would be 0."""
     fewest = 2 if found.farthest < 10 else 1 if found.farthest < 100 else 0
-    for decimals in range(MOST_DECIMALS, fewest - 1, -1):
-        if decimals == MOST_DECIMALS or found.farthest >= 5 * 10**-decimals or not found.farthest:
+    for decimals in range(MAX_DECIMALS, fewest - 1, -1):
+        if decimals == MAX_DECIMALS or found.farthest >= 5 * 10**-decimals or not found.farthest:
             yield CellNumberFormat(decimals)
-    if found.farthest and found.farthest < LEAST_OF_TWO_DECIMALS:
+    if found.farthest and found.farthest < MIN_TWO_DECIMAL_VALUE:
         yield CellNumberFormat(0, has_one_figure=True)
     elif found.is_share:
         yield CellNumberFormat(2, drops_zero=True)
@@ -144,9 +144,9 @@ def _widest(one: CellNumberFormat, found: NumberRange) -> float:
     written = [found.low, found.high]
     if one.has_one_figure:
         return _width(one, math.copysign(SMALLEST, found.low))
-    if one.decimals == MOST_DECIMALS:
+    if one.decimals == MAX_DECIMALS:
         # What is larger has an exponent, and may be shorter than others that have none.
-        written = [max(-LONGEST, min(end, LONGEST)) for end in written]
+        written = [max(-MAX_PLAIN_VALUE, min(end, MAX_PLAIN_VALUE)) for end in written]
         if found.has_exponents:
             written.append(math.copysign(1e-7, found.low))
     return max(_width(one, value) for value in written)
@@ -180,7 +180,7 @@ def _sized(
     if widest * smallest + 2 * AIR_PX > width or height < smallest + AIR_PX:
         return None
     size = min(
-        LARGEST_PX * text_scale(),
+        MAX_FONT_PX * text_scale(),
         SHARE_OF_CELL * width / widest,
         SHARE_OF_CELL * (height - AIR_PX),
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
-MOST_LABELS = 12
+MAX_LABELS = 12
 
 
 def paint_cursor(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: Theme) -> None:
@@ -89,15 +89,15 @@ def _drawn_cells(tokens: frozenset[int], seen: range, block: int) -> tuple[range
 @lru_cache(maxsize=16)
 def _few(tokens: frozenset[int], seen: range) -> frozenset[int]:
     """Return the tokens that are seen; none of so many that none would be labelled."""
-    found = [*islice((token for token in tokens if token in seen), MOST_LABELS + 1)]
-    return frozenset(found if len(found) <= MOST_LABELS else ())
+    found = [*islice((token for token in tokens if token in seen), MAX_LABELS + 1)]
+    return frozenset(found if len(found) <= MAX_LABELS else ())
 
 
 def _apart(tokens: frozenset[int], lit: int | None, pitch: float) -> list[int]:
     """Drop tokens whose labels would touch another's or the cursor's; if many, all."""
     found: list[int] = []
     line = metrics(12).height()
-    for token in sorted(tokens) if len(tokens) <= MOST_LABELS else ():
+    for token in sorted(tokens) if len(tokens) <= MAX_LABELS else ():
         others = [*found[-1:], *([] if lit is None else [lit])]
         if all(abs(token - other) * pitch >= line for other in others):
             found.append(token)

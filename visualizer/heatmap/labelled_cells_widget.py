@@ -18,8 +18,8 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
 
 from visualizer.heatmap.value_to_colour_mapping import (
-    LARGEST,
-    NOT_A_NUMBER,
+    MAX_COLOUR_INDEX,
+    NAN_COLOUR_INDEX,
     image,
     light_entries,
     table,
@@ -41,7 +41,7 @@ WORDY, PLAIN = (46, 96), (7, 26)
 HEIGHTS = (7, 22)
 """The least and the largest height of a cell without words."""
 GAP = 6
-MOST_OF_TITLES = 90
+MAX_TITLE_PX = 90
 STEPS = {
     Qt.Key.Key_Left: (0, -1),
     Qt.Key.Key_Right: (0, 1),
@@ -107,7 +107,7 @@ class LabelledCellsView(QAbstractScrollArea):
         """The width of the titles of the rows."""
         titles = self.cells.rows if self.cells else ()
         widest = max(map(metrics(10).horizontalAdvance, titles), default=0.0)
-        return min(widest, MOST_OF_TITLES * text_scale()) + 6
+        return min(widest, MAX_TITLE_PX * text_scale()) + 6
 
     def _measure_top(self) -> float:
         return float(metrics(10).height() + 3)
@@ -215,7 +215,9 @@ class LabelledCellsView(QAbstractScrollArea):
     ) -> None:
         numbers = cells.positions()
         unknown = np.isnan(numbers)
-        indices = np.where(unknown, NOT_A_NUMBER, np.nan_to_num(numbers) * LARGEST + 0.5)
+        indices = np.where(
+            unknown, NAN_COLOUR_INDEX, np.nan_to_num(numbers) * MAX_COLOUR_INDEX + 0.5
+        )
         indices = indices.astype(np.uint8)
         colours, light = (
             table(cells.map_name, self._theme),
@@ -408,7 +410,7 @@ class CellColourBar(QWidget):
         left, right = (lines.horizontalAdvance(end) + 6 for end in (low, high))
         line = lines.height()
         width = min(self.width() - left - right, 160 * text_scale())
-        ramp = np.arange(LARGEST + 1, dtype=np.uint8)[None]
+        ramp = np.arange(MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None]
         bar = QRectF(left, 0.25 * line, max(1.0, width), 0.5 * line)
         painter.drawImage(bar, image(ramp, cells.map_name, self._theme))
         painter.drawText(QRectF(0, 0, left, line), LEFT, low)

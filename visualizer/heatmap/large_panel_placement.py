@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board_arrangement import BoardArranger
     from visualizer.heatmap.panel_and_board_types import Board
 
-LEAST_SIDES = (96, 72)
+MIN_SIDES_PX = (96, 72)
 """The least side of the other panels, and that of a small canvas."""
 
 
@@ -66,7 +66,7 @@ class LargePanelPlacement:
 
     def best(self) -> LargePanelArrangement | None:
         """Choose the largest panel, and then the largest others beside it."""
-        for least in LEAST_SIDES:
+        for least in MIN_SIDES_PX:
             ways = [
                 found
                 for is_below in (False, True)

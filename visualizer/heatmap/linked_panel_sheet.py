@@ -18,7 +18,7 @@ from visualizer.heatmap.board_layout import (
 )
 from visualizer.heatmap.panel_margins import (
     HEAD,
-    LONGEST_LABEL,
+    MAX_LABEL_PX,
     NARROWEST,
     NOTE,
     label_height,
@@ -47,7 +47,7 @@ def sheet_slot(
     cell = _whole(origin.cells.height() / max(1, sheet.side[0]), pixel_ratio)
     across = cell if sheet.columns.is_token else _feature_width(sheet, cell, pixel_ratio)
     scale, columns = text_scale(), sheet.columns
-    longest = LONGEST_LABEL * scale
+    longest = MAX_LABEL_PX * scale
     labels = label_height(widest_label(columns.labels), columns.is_token, across, longest)
     head = (HEAD + NOTE * len(shared_notes((sheet,)))) * scale
     top = head + labels + 2 * scale

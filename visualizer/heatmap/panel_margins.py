@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.panel_colour_scale import ColourScale
 
 NARROWEST = 72
-LONGEST_LABEL = 88
+MAX_LABEL_PX = 88
 HEAD = 42
 """The height of a column's head: its title, and its colour scale below."""
 NOTE = 16

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 CENTRE = Qt.AlignmentFlag.AlignCenter
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-LONGEST_RAMP = 144
+MAX_RAMP_PX = 144
 LABEL, SMALL_LABEL = 12, 10
 """Sizes of labels in pixels."""
 BESIDE = 8
@@ -222,7 +222,7 @@ def paint_own_ends(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def _paint_ramp(painter: QPainter, bar: QRectF, heatmap: Heatmap, theme: Theme) -> None:
-    ramp = np.arange(value_to_colour_mapping.LARGEST + 1, dtype=np.uint8)[None]
+    ramp = np.arange(value_to_colour_mapping.MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None]
     pixel_or_vector_cells_and_hatching_paint.paint_colours(
         painter, bar, ramp, heatmap.colour.map, theme
     )
@@ -333,7 +333,7 @@ def _paint_scale(painter: QPainter, line: QRectF, heatmap: Heatmap, theme: Theme
     is_narrow = line.width() < COMPACT * scale
     before, after = compact_scale(heatmap) if is_narrow else scale_texts(heatmap)
     widths = [measures.horizontalAdvance(text) + BETWEEN if text else 0 for text in (before, after)]
-    ramp = min(LONGEST_RAMP * scale, max(RAMP * scale, line.width() - sum(widths)))
+    ramp = min(MAX_RAMP_PX * scale, max(RAMP * scale, line.width() - sum(widths)))
     bar = QRectF(line.left() + widths[0], line.center().y() - 3 * scale, ramp, 6 * scale)
     painter.drawText(line, LEFT, before)
     _paint_ramp(painter, bar, heatmap, theme)

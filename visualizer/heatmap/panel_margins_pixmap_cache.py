@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 OVER_PANEL = {TitlePlace.OWN, TitlePlace.SHEET, TitlePlace.LINE}
-MOST, MOST_TITLES = 48, 8
+MAX_CACHED_PANELS, MAX_CACHED_TITLES = 48, 8
 """So many pictures of panels, and of names over columns, are kept: those that were used last."""
 
 
@@ -115,14 +115,14 @@ class PanelMarginsPixmapCache:
             panel_margins_paint.paint_column_heads(painter, heads, theme)
             painter.end()
         self._titles[key] = picture
-        if len(self._titles) > MOST_TITLES:
+        if len(self._titles) > MAX_CACHED_TITLES:
             self._titles.popitem(last=False)
         return picture
 
     def _frame(self, key: FrameKey, slot: PanelSlot, whole: QRectF) -> QPixmap:
         kept = self._kept.pop(key, None)  # to hash the key takes longer than all else here
         self._kept[key] = frame = _painted(slot, whole, *key[1:3]) if kept is None else kept
-        if len(self._kept) > MOST:
+        if len(self._kept) > MAX_CACHED_PANELS:
             self._kept.popitem(last=False)
         return frame
 

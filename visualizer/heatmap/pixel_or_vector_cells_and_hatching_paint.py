@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from visualizer.widgets.theme import Theme
 
-MOST_SHAPES = 64 * 64
+MAX_VECTOR_CELLS = 64 * 64
 """Panels of more cells are pictures in a drawing, too."""
 SHARP = 512
 """Pixels a side that a panel's picture has in a drawing; what enlarges it smooths no more."""
@@ -54,7 +54,7 @@ def paint_colours(
     enlarged = indices.repeat(times[0], axis=0).repeat(times[1], axis=1)
     # Also under shapes, so that no paper shines through where two of them meet.
     painter.drawImage(area, value_to_colour_mapping.indexed(enlarged, map_name, theme))
-    if indices.size <= MOST_SHAPES:
+    if indices.size <= MAX_VECTOR_CELLS:
         _paint_shapes(painter, area, indices, value_to_colour_mapping.table(map_name, theme))
 
 

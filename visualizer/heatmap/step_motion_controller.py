@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     BoardScene = tuple[tuple[PanelSlot, ...], QRectF, Theme]
     """The panels of a board whose cells may move, the part of it that is visible, and the theme."""
 
-MOST_AREAS = 40
+MAX_REPAINTED_AREAS = 40
 """Areas that are painted anew one by one; more are painted as one."""
 
 
@@ -109,5 +109,5 @@ class StepMotionController(QObject):
         for one in self._cells:
             self._painted += painted_area(one.at(self._progress))
         area = before + self._painted
-        is_scattered = area.rectCount() > MOST_AREAS
+        is_scattered = area.rectCount() > MAX_REPAINTED_AREAS
         self.needsPaint.emit(QRegion(area.boundingRect()) if is_scattered else area)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 MOTION_MS = 200
 """How long a motion takes, whatever the speed of playback."""
 
-MOST_PARTS = 16
+MAX_BLOCK_PARTS = 16
 """Most parts of a block that travel on their own; of more, several travel together."""
-MOST_PATHS = 200
+MAX_PATHS = 200
 """Most paths of a step; where there were more, every block travels as one."""
 
 AxisNames = tuple[str, str]
@@ -69,7 +69,7 @@ def motion_paths(
         if source.stage in axes and source.rows and source.columns
     ]
     parts = [part for path in whole for part in _parts(path, axes)]
-    return tuple(parts if len(parts) <= MOST_PATHS else whole)
+    return tuple(parts if len(parts) <= MAX_PATHS else whole)
 
 
 def _placed(reading: BlockReading) -> Iterator[tuple[HighlightBlock, HighlightBlock]]:
@@ -94,7 +94,7 @@ def _parts(path: MotionPath, axes: Mapping[str, AxisNames]) -> Iterator[MotionPa
         return
     ((from_, to),) = links
     span = _spans(path.source)[from_]
-    size = -(-len(span) // MOST_PARTS)
+    size = -(-len(span) // MAX_BLOCK_PARTS)
     for start in range(span.start, span.stop, size):
         part = range(start, min(start + size, span.stop))
         yield MotionPath(_cut(path.source, from_, part), _cut(path.target, to, part))

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from visualizer.heatmap.panel_and_board_types import Heatmap
     from visualizer.widgets.theme import Theme
 
-NOT_A_NUMBER, DROPPED, FORBIDDEN = 253, 254, 255
-LARGEST = 252
+NAN_COLOUR_INDEX, DROPPED, FORBIDDEN = 253, 254, 255
+MAX_COLOUR_INDEX = 252
 # On a log scale the lowest colour is for this share of the largest number and below.
 LOG_SPAN = 1e-4
 HUGE = 1e38
@@ -41,7 +41,7 @@ def _tables() -> dict[str, np.ndarray]:
 def table(name: str, theme: Theme) -> np.ndarray:
     """Return a colour map as 256 words 0xffrrggbb, the last three for cells without a number."""
     whole = _tables()[_map_name(name, theme)]
-    colours = whole[np.linspace(0, 255, LARGEST + 1).round().astype(int)]
+    colours = whole[np.linspace(0, 255, MAX_COLOUR_INDEX + 1).round().astype(int)]
     marks = [QColor(colour).rgb() for colour in (theme.warning, theme.raised, theme.paper)]
     return np.concatenate([colours, np.array(marks, dtype=np.uint32)])
 
@@ -65,13 +65,13 @@ def light_entries(name: str, theme: Theme) -> np.ndarray:
 
 def colour_indices(heatmap: Heatmap) -> np.ndarray:
     """Return the colour index of each cell, uint8 [row, column]."""
-    chosen = _position(heatmap) * LARGEST + 0.5
+    chosen = _position(heatmap) * MAX_COLOUR_INDEX + 0.5
     is_finite = bool(np.isfinite(chosen).all())
     if not is_finite:
-        chosen = np.nan_to_num(chosen, nan=0, posinf=LARGEST, neginf=0)
-    indices: np.ndarray = chosen.clip(0, LARGEST).astype(np.uint8)
+        chosen = np.nan_to_num(chosen, nan=0, posinf=MAX_COLOUR_INDEX, neginf=0)
+    indices: np.ndarray = chosen.clip(0, MAX_COLOUR_INDEX).astype(np.uint8)
     if not is_finite:
-        indices[np.isnan(heatmap.values)] = NOT_A_NUMBER
+        indices[np.isnan(heatmap.values)] = NAN_COLOUR_INDEX
     for blank in (heatmap.dropped, heatmap.hidden):
         if blank is not None:
             indices[blank] = DROPPED
@@ -125,7 +125,9 @@ def _ranks(heatmap: Heatmap) -> np.ndarray:
 def _ranked(sizes: np.ndarray, among: np.ndarray) -> np.ndarray:
     if not len(among):
         return np.where(np.isnan(sizes), np.nan, 0)
-    steps = np.linspace(0, len(among) - 1, min(len(among), LARGEST + 1)).round().astype(int)
+    steps = (
+        np.linspace(0, len(among) - 1, min(len(among), MAX_COLOUR_INDEX + 1)).round().astype(int)
+    )
     edges = np.sort(among)[steps]  # at most as many as colours
     places = np.searchsorted(edges, sizes) + np.searchsorted(edges, sizes, side="right")
     return np.where(np.isnan(sizes), np.nan, places / (2 * len(edges)))

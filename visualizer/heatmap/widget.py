@@ -29,7 +29,7 @@ from visualizer.heatmap.hovered_or_pinned_cell_paint import is_seen, paint_curso
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.panel_and_board_types import Board, target_of
 from visualizer.heatmap.panel_cell_lookup import cell_of, is_own
-from visualizer.heatmap.panel_margins_pixmap_cache import MOST, PanelMarginsPixmapCache
+from visualizer.heatmap.panel_margins_pixmap_cache import MAX_CACHED_PANELS, PanelMarginsPixmapCache
 from visualizer.heatmap.pending_mask_paint import paint_mask_changes
 from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
 from visualizer.heatmap.step_highlight_paint import paint_highlights
@@ -181,7 +181,7 @@ class BoardCanvas(CellScrollArea):
                 self._pictures[key] = kept
             else:
                 self._spare.append(kept.spare)
-        del self._spare[:-MOST]
+        del self._spare[:-MAX_CACHED_PANELS]
         if is_placed_anew:
             self._set_ranges()
             self._place_minimap()
@@ -380,7 +380,7 @@ ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 CLOSER = 1.25
 """How much closer one notch of the wheel goes."""
 SAID_MS = 5_000
-LEAST = 0.1
+MIN_PINCH_FACTOR = 0.1
 """By how much fingers that meet look from further away, at once."""
 
 
@@ -518,7 +518,9 @@ class BoardView(BoardCanvas):
     def viewportEvent(self, event: QEvent) -> bool:
         pinched = Qt.NativeGestureType.ZoomNativeGesture
         if isinstance(event, QNativeGestureEvent) and event.gestureType() is pinched:
-            self._zoom(event.position(), NOTCH * math.log(max(1 + event.value(), LEAST), CLOSER))
+            self._zoom(
+                event.position(), NOTCH * math.log(max(1 + event.value(), MIN_PINCH_FACTOR), CLOSER)
+            )
             return True
         return super().viewportEvent(event)
 

@@ -13,7 +13,11 @@ from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import (
     LabCellPointer,
     cell_index_of,
 )
-from visualizer.lab.attention_view.presenter import NO_TEXT, LabAttentionPanel, present_attention
+from visualizer.lab.attention_view.presenter import (
+    TEXT_REQUIRED,
+    LabAttentionPanel,
+    present_attention,
+)
 from visualizer.lab.snapshot_bar.presenter import present_scrub
 from visualizer.lab.training.run_state import Phase
 from visualizer.number_format import shorten
@@ -117,7 +121,7 @@ class TrainingViewsController(QObject):
         if lab.run is None:
             return LabAttentionPanel(message=BEFORE)
         if lab.run.is_open and not lab.view.probe:
-            return LabAttentionPanel(message=NO_TEXT)
+            return LabAttentionPanel(message=TEXT_REQUIRED)
         model, look = lab.run.settings.model, self.colouring
         return present_attention(result, model, self._pointing, self._room, look, self._panel)
 

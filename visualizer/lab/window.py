@@ -64,7 +64,7 @@ HEIGHTS_OF_TEXT = [530, 190]
 """Initial heights of next tokens and generated text."""
 AXES = {name: f"plotter.turn_axis {name}" for name in ("losses", "steps")}
 NAMES = {"toggle": "lab.toggle", "step": "lab.step", "stop": "lab.stop", "more": "train_more"}
-OF_RUNS = {"open_chosen": "keeper.open_chosen", "rename": "keeper.rename",
+RUN_COMMANDS = {"open_chosen": "keeper.open_chosen", "rename": "keeper.rename",
            "delete": "keeper.delete"}  # fmt: skip
 
 
@@ -94,7 +94,7 @@ class LabWindow(QMainWindow):
         )
         self.menus = CommandMenus(self, LAB_COMMANDS)
         self.settings_pane = settings_pane or SettingsPane()
-        self.runs_pane = RunsPane(self._of(OF_RUNS))
+        self.runs_pane = RunsPane(self._of(RUN_COMMANDS))
         self.run_controller = RunController(self.lab, self.runs_pane, self)
         self.run_export_controller = RunExportController(self.lab, self)
         self.bar, self.notices = TrainingBar(self._of(NAMES)), RunNotices()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 STRENGTHS = tuple(float(2**power) for power in range(-4, 17))
 """Interpolation strengths tried, as numbers of pairs that the unigram frequency counts for."""
-MOST_CELLS = 10**7
+MAX_PAIR_TABLE_CELLS = 10**7
 """Most cells of a table of all pairs; a larger one would exceed the text itself."""
 
 
@@ -63,7 +63,7 @@ def _left_out(
 
 def _counted(pairs: np.ndarray, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct pairs in ascending order, and their counts."""
-    if vocabulary**2 > MOST_CELLS:
+    if vocabulary**2 > MAX_PAIR_TABLE_CELLS:
         return np.unique(pairs, return_counts=True)
     table = np.bincount(pairs)  # avoids sorting all pairs of a long text
     found = np.flatnonzero(table)

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from visualizer.errors import InputError, reason_of
-from visualizer.language.run_folder import MOST_HEADER_BYTES, RunMetadata, about_of, plain
+from visualizer.language.run_folder import MAX_HEADER_BYTES, RunMetadata, about_of, plain
 from visualizer.language.training_settings import LIMITS
 from visualizer.storage.atomic_file import write
 
@@ -250,7 +250,7 @@ def _read(file: ContainedFile, size: int) -> tuple[dict[str, Tensor], dict[str, 
 
 def _bytes_of(file: ContainedFile, size: int) -> bytes:
     try:
-        return file.read_bytes(size + MOST_HEADER_BYTES)
+        return file.read_bytes(size + MAX_HEADER_BYTES)
     except FileNotFoundError as error:
         raise InputError("folder", f"There is no “{file.name}” in {file.folder.path}.") from error
     except OSError as error:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.language.distributed_process_group import DistributedProcessGroup
     from visualizer.language.training_run import TrainingRun
 
-OTHER_DROPOUT = (
+DROPOUT_NOTICE = (
     "Dropout on GPUs keeps other weights than one process would, so the losses are not those of "
     "one process."
 )
@@ -50,7 +50,7 @@ def lead(running: TrainingRun, group: DistributedProcessGroup) -> tuple[str, ...
         if sentence:
             raise InputError("processes", f"Process {rank + 1} of {group.count}: {sentence}")
     if running.settings.dropout and running.training.device.type != "cpu":
-        return (OTHER_DROPOUT,)
+        return (DROPOUT_NOTICE,)
     return ()
 
 

@@ -9,7 +9,7 @@ from visualizer.language.tokenizers import Tokenizer, tokenize
 if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
-LONGEST, MOST_WORDS = 32, 12
+MAX_CHARACTERS, MAX_WORDS = 32, 12
 
 
 def first_probe_of(sample: str, settings: TrainingSettings) -> str:
@@ -17,5 +17,5 @@ def first_probe_of(sample: str, settings: TrainingSettings) -> str:
     line = next((line for line in sample.splitlines() if line.strip()), "")
     if settings.source.effective_tokenizer is Tokenizer.WORDS:
         words = tokenize(line, Tokenizer.WORDS)
-        return " ".join(words[: min(MOST_WORDS, settings.block)])
-    return "".join(tokenize(line, Tokenizer.CHARACTERS)[: min(LONGEST, settings.block)])
+        return " ".join(words[: min(MAX_WORDS, settings.block)])
+    return "".join(tokenize(line, Tokenizer.CHARACTERS)[: min(MAX_CHARACTERS, settings.block)])

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from visualizer.storage.link_safe_folder import ContainedFile
 
 HEADER = "step,training,validation,rate,seconds"
-MOST_BYTES = 2**30
+MAX_FILE_BYTES = 2**30
 """Largest size of the file; ten million steps take less."""
-MOST_STEPS = LIMITS["steps"][1]
+MAX_STEPS = LIMITS["steps"][1]
 AT_ONCE = 1_024
 """Rows parsed at a time."""
 MISSING = -1.0
@@ -66,7 +66,7 @@ class LossRow(NamedTuple):
         return f"{self.step},{written},{self.seconds:.3f}\n"
 
 
-NO_ROWS = np.empty((0, len(LossRow._fields)))
+EMPTY_ROWS = np.empty((0, len(LossRow._fields)))
 
 
 def tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
@@ -78,7 +78,7 @@ def tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
     last, left = -1.0, islice(lines, 1, None)
     while some := list(islice(left, AT_ONCE)):
         table = _numbers(some)
-        is_next = (np.diff(table[:, 0], prepend=last) > 0) & (table[:, 0] <= MOST_STEPS)
+        is_next = (np.diff(table[:, 0], prepend=last) > 0) & (table[:, 0] <= MAX_STEPS)
         count = len(table) if is_next.all() else int(is_next.argmin())
         yield table[:count]
         if count < len(some):
@@ -92,7 +92,7 @@ def _numbers(lines: Sequence[str]) -> np.ndarray:
         return _all_numbers(lines)
     except ValueError:
         if len(lines) == 1:
-            return NO_ROWS
+            return EMPTY_ROWS
     half = len(lines) // 2
     first = _numbers(lines[:half])
     return first if len(first) < half else np.concatenate([first, _numbers(lines[half:])])
@@ -156,8 +156,8 @@ class LossLog:
     def _content(self) -> tuple[bytes, bool]:
         """Return the file's content, and whether it has other hard links, which must not change."""
         try:
-            with self.place.open(MOST_BYTES) as file:
-                return file.read(MOST_BYTES), os.fstat(file.fileno()).st_nlink > 1
+            with self.place.open(MAX_FILE_BYTES) as file:
+                return file.read(MAX_FILE_BYTES), os.fstat(file.fileno()).st_nlink > 1
         except FileNotFoundError:
             return b"", False
         except OSError as error:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from visualizer.language.language_models import LanguageModel
     from visualizer.language.tokenizers import Vocabulary
 
-MOST_BYTES = 256 * 2**20
+MAX_MATRIX_BYTES = 256 * 2**20
 """Most bytes of the weights and scores of a text."""
 
 
@@ -76,7 +76,7 @@ def read(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
     Raises
     ------
     InputError
-        Of ``text``, when its attention takes more than `MOST_BYTES`.
+        Of ``text``, when its attention takes more than `MAX_MATRIX_BYTES`.
     """
     model.eval()
     _check_room(model, len(probe.tokens))
@@ -146,11 +146,11 @@ def _check_room(model: LanguageModel, tokens: int) -> None:
         layer.attention.spec.heads for layer in model.layers if isinstance(layer, MixingLayer)
     )
     a_pair = 2 * ITEM * heads  # its score and its weight
-    if tokens**2 * a_pair > MOST_BYTES:
+    if tokens**2 * a_pair > MAX_MATRIX_BYTES:
         asked = f"The attention of {tokens:,} tokens in {heads:,} heads takes"
         taken = f"{tokens**2 * a_pair / 2**20:,.0f} MiB"
-        most = f"of which {MOST_BYTES // 2**20} can be shown"
-        fits = isqrt(MOST_BYTES // a_pair)
+        most = f"of which {MAX_MATRIX_BYTES // 2**20} can be shown"
+        fits = isqrt(MAX_MATRIX_BYTES // a_pair)
         sentence = f"{asked} {taken}, {most}: use a shorter text, of {fits:,} tokens or fewer."
         raise InputError("text", sentence)
 

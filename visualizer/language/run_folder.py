@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from visualizer.storage.regular_file import FileVersion
 
 SCHEMA = 1
-MOST_BYTES = 64 * 2**20
+MAX_METADATA_BYTES = 64 * 2**20
 """Largest size of the metadata file; most of it is the vocabulary."""
-MOST_HEADER_BYTES = 2 * MOST_BYTES
+MAX_HEADER_BYTES = 2 * MAX_METADATA_BYTES
 """Most bytes of the header of a checkpoint: the escaped metadata and the trainer's state."""
-MOST_CHECKPOINT_BYTES = 2**40
-MOST_SHOWN = 10_000
+MAX_CHECKPOINT_BYTES = 2**40
+MAX_EXCERPT_CHARACTERS = 10_000
 """Most characters of the beginning of the text, and of the notices, which a window shows whole."""
 RESTED = b"rested"
 """What is in the file that has asked a process to stop which was not training."""
-MOST_STOP_BYTES = 1_000
+MAX_STOP_REQUEST_BYTES = 1_000
 _KINDS = (
     LearningRateDecay,
     Device,
@@ -139,7 +139,10 @@ def _claims(about: RunMetadata) -> Iterator[tuple[bool, str]]:
         yield 0 <= loss < math.inf, f"a loss by {name} of {loss:g}"
     for name, texts in (("sample", (about.sample,)), ("notices", about.notices)):
         count = sum(map(len, texts))
-        yield count <= MOST_SHOWN, f"{count:,} characters of {name}: more than {MOST_SHOWN:,}"
+        yield (
+            count <= MAX_EXCERPT_CHARACTERS,
+            f"{count:,} characters of {name}: more than {MAX_EXCERPT_CHARACTERS:,}",
+        )
 
 
 def plain_settings(settings: TrainingSettings) -> object:
@@ -209,10 +212,10 @@ class RunFolder(Struct, frozen=True):
         None where the checkpoint cannot be read.
         """
         try:
-            with self.checkpoint.open(MOST_CHECKPOINT_BYTES) as file:
+            with self.checkpoint.open(MAX_CHECKPOINT_BYTES) as file:
                 length = int.from_bytes(file.read(8), "little")
                 # A safetensors file begins with a JSON header, whose length is in 8 bytes.
-                header = json.loads(file.read(min(length, MOST_HEADER_BYTES)))
+                header = json.loads(file.read(min(length, MAX_HEADER_BYTES)))
             return int(json.loads(header["__metadata__"]["checkpoint"])["step"])
         except FileNotFoundError:
             return 0
@@ -245,7 +248,7 @@ class RunFolder(Struct, frozen=True):
     @property
     def has_rested(self) -> bool:
         """Whether the process that was asked to stop was not training."""
-        with suppress(OSError), self.stop.open(MOST_STOP_BYTES) as file:
+        with suppress(OSError), self.stop.open(MAX_STOP_REQUEST_BYTES) as file:
             return file.read().startswith(RESTED)
         return False
 
@@ -361,7 +364,7 @@ class RunFolder(Struct, frozen=True):
         """
         self.check()
         try:
-            return about_of(json.loads(self.about.read_bytes(MOST_BYTES)))
+            return about_of(json.loads(self.about.read_bytes(MAX_METADATA_BYTES)))
         except (FileNotFoundError, NotADirectoryError) as error:
             raise InputError("folder", f"There is no run in {self.path}.") from error
         except OSError as error:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from visualizer.errors import InputError
 
 HOTTEST = 100.0
-NO_NUMBERS = (
+DIVERGED_ERROR = (
     "What the model expects are no numbers any more: its training diverged. "
     "Look at an earlier moment of it."
 )
@@ -79,7 +79,7 @@ def probabilities(
     """
     check(Sampling(temperature, top_k, top_p))
     if not np.isfinite(np.max(logits)):  # single logits of −∞ are valid
-        raise InputError("logits", NO_NUMBERS)
+        raise InputError("logits", DIVERGED_ERROR)
     made = _softened(np.asarray(logits, dtype=np.float64), temperature)
     order = np.argsort(-made, kind="stable")
     kept = len(made) if top_k is None else min(top_k, len(made))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 GROWTH = 1.08
 """Ratio of consecutive snapshots' steps, which are evenly spaced on a log axis."""
-MOST_SNAPSHOT_BYTES = 512 * 2**20
+MAX_SNAPSHOT_BYTES = 512 * 2**20
 """Limit of all snapshots of a run; beyond it every other one is removed."""
 
 
@@ -22,12 +22,12 @@ def is_first(step: int, growth: float) -> bool:
 
 
 def thin(folder: RunFolder) -> None:
-    """Remove every other snapshot if all together exceed `MOST_SNAPSHOT_BYTES`."""
+    """Remove every other snapshot if all together exceed `MAX_SNAPSHOT_BYTES`."""
     kept = folder.snapshots()
     if not kept:
         return  # the folder became unreadable: there is nothing to thin
     size = folder.snapshot(kept[-1]).stat().st_size
-    if size * len(kept) > MOST_SNAPSHOT_BYTES and len(kept) > 2:
+    if size * len(kept) > MAX_SNAPSHOT_BYTES and len(kept) > 2:
         for step in kept[1:-1:2]:
             folder.snapshot(step).unlink(missing_ok=True)
 

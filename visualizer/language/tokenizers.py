@@ -76,7 +76,7 @@ def _symbol(letter: str) -> str:
     return known or (chr(0x2400 + ord(letter)) if letter < " " else f"U+{ord(letter):04X}")
 
 
-MOST_SAID = 5
+MAX_LISTED_CHARACTERS = 5
 
 
 class Vocabulary(Struct, frozen=True, dict=True):
@@ -116,8 +116,12 @@ class Vocabulary(Struct, frozen=True, dict=True):
         """
         unknown = list(dict.fromkeys(token for token in tokens if token not in self))
         if unknown:
-            said = ", ".join(f"“{visible(token)}”" for token in unknown[:MOST_SAID])
-            more = f" and {len(unknown) - MOST_SAID:,} more" if len(unknown) > MOST_SAID else ""
+            said = ", ".join(f"“{visible(token)}”" for token in unknown[:MAX_LISTED_CHARACTERS])
+            more = (
+                f" and {len(unknown) - MAX_LISTED_CHARACTERS:,} more"
+                if len(unknown) > MAX_LISTED_CHARACTERS
+                else ""
+            )
             does = "is" if len(unknown) == 1 else "are"
             sentence = f"{said}{more} {does} not in the text that was learned."
             raise InputError("text", sentence)

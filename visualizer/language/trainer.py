@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from visualizer.language.distributed_process_group import DistributedProcessGroup
     from visualizer.language.training_settings import TrainingSettings
 
-MOST_THREADS = 8
+MAX_THREADS = 8
 """Most threads used; small models gain nothing from more."""
 
 
@@ -161,7 +161,7 @@ def usual_threads() -> int:
     that this process may not use are none.
     """
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return min(max(1, cores - 1), MOST_THREADS)
+    return min(max(1, cores - 1), MAX_THREADS)
 
 
 def _kind(device: torch.device) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct(">I")
 PIECE = 1 << 16
-LONGEST = 2**28
+MAX_HEADER_BYTES = 2**28
 """Most bytes of a header; stray text output read as a length exceeds it."""
 
 
@@ -89,7 +89,7 @@ class MessageUnpacker:
         if len(left) < start:
             return None
         size = _LENGTH.unpack_from(left, self._at)[0]
-        if size > LONGEST:
+        if size > MAX_HEADER_BYTES:
             raise ValueError(f"no message, but {bytes(left[self._at : self._at + 40])!r}")
         if len(left) < start + size:
             return None

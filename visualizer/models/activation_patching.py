@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     GivenOf = Callable[[str], tuple[Mapping[str, Any], tuple[str, ...], tuple[str, ...]]]
 
-MOST_DIFFERENCES = 3
+MAX_LISTED_DIFFERENCES = 3
 """At most so many differences of two texts are named; of more, how many."""
-MOST_COMPARED = 2_000
+MAX_COMPARED_TOKENS = 2_000
 """The differences of texts of more tokens are not looked for: that takes minutes."""
-MOST_DIFFERING = 4
+MAX_LISTED_TOKENS = 4
 """Of each at most so many tokens."""
 
 
@@ -151,7 +151,7 @@ def check_as_many_tokens(given: GivenOf, text: str, source: str) -> None:
             f"The text has {len(tokens):,} tokens, and the other one {len(others):,}. Use texts of "
             "as many tokens"
         )
-        if max(len(tokens), len(others)) <= MOST_COMPARED:
+        if max(len(tokens), len(others)) <= MAX_COMPARED_TOKENS:
             sentence += f"; they differ in {differences_in_words(tokens, others)}"
         raise InputError("edits", f"{sentence}.")
 
@@ -164,12 +164,14 @@ def differences_in_words(one: Sequence[str], other: Sequence[str]) -> str:
         for kind, start, end, begin, stop in steps
         if kind != "equal"
     ]
-    rest = len(found) - MOST_DIFFERENCES
-    return ", ".join(found[:MOST_DIFFERENCES]) + (f" and {rest:,} more places" if rest > 0 else "")
+    rest = len(found) - MAX_LISTED_DIFFERENCES
+    return ", ".join(found[:MAX_LISTED_DIFFERENCES]) + (
+        f" and {rest:,} more places" if rest > 0 else ""
+    )
 
 
 def _tokens_in_words(tokens: Sequence[str]) -> str:
     if not tokens:
         return "nothing"
-    more = "…" if len(tokens) > MOST_DIFFERING else ""
-    return f"“{'|'.join(tokens[:MOST_DIFFERING])}{more}”"
+    more = "…" if len(tokens) > MAX_LISTED_TOKENS else ""
+    return f"“{'|'.join(tokens[:MAX_LISTED_TOKENS])}{more}”"

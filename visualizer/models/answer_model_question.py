@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from visualizer.models.opened_model import Cuts, Edits
     from visualizer.progress_callback import Progress
 
-NOT_ALONE = (
+CHAT_UNSUPPORTED = (
     "This is known of a text that is given as it is: switch off “The text is a user’s message”, "
     "and take away the second text."
 )
-MOST_RANKS = 5
+TOP_TOKENS = 5
 """How many tokens are named at each place."""
-MOST_PRODUCTS = 6e10
+MAX_CHEAP_PRODUCTS = 6e10
 """A lens that takes more multiplications is costly: seconds on a slow machine."""
 
 
@@ -57,7 +57,7 @@ def answer_model_question(
         When the model's answer is not known, or there is no such token.
     """
     if not reading.is_text_alone:
-        raise InputError("text", NOT_ALONE)
+        raise InputError("text", CHAT_UNSUPPORTED)
     model, text = reading.model, reading.text
     if isinstance(model, RemoteModel):
         return model.answer(reading, question, progress, report)
@@ -80,7 +80,7 @@ def answer_model_question(
 def _lens(
     model: OpenedModel, text: str, edits: Edits, cuts: Cuts, progress: Progress
 ) -> LensAnswer:
-    read = logit_lens(model, text, MOST_RANKS, edits, cuts, progress)
+    read = logit_lens(model, text, TOP_TOKENS, edits, cuts, progress)
     numbers = read.numbers.tolist()
     met = list({one for layer in numbers for rank in layer for one in rank})
     names = dict(zip(met, model.tokens(met), strict=True))
@@ -92,7 +92,7 @@ def _cost_of_lens(model: OpenedModel, text: str) -> str:
     """Say how much a lens would compute, where that is much."""
     tokens = len(model.inputs(text)[1])
     layers, width, words = map(model.size, ("num_hidden_layers", "hidden_size", "vocab_size"))
-    if float(layers) * tokens * width * words <= MOST_PRODUCTS:
+    if float(layers) * tokens * width * words <= MAX_CHEAP_PRODUCTS:
         return ""
     return (
         f"{layers:,} layers at {tokens:,} tokens are {layers * tokens:,} predictions among "

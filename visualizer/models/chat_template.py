@@ -11,8 +11,8 @@ from typing import Any
 
 from visualizer.errors import InputError
 
-LONGEST_TEMPLATE = 2**18
-LONGEST_ADDED = 2**18
+MAX_TEMPLATE_LENGTH = 2**18
+MAX_ADDED_LENGTH = 2**18
 """How many letters a template may add to a text."""
 
 
@@ -38,8 +38,8 @@ def as_users_message(tokenizer: Any, text: str, name: str) -> str:
     """
     try:
         template = tokenizer.get_chat_template()
-        if len(template) > LONGEST_TEMPLATE:
-            raise refused_template(name, f"it is longer than {LONGEST_TEMPLATE:,} letters")
+        if len(template) > MAX_TEMPLATE_LENGTH:
+            raise refused_template(name, f"it is longer than {MAX_TEMPLATE_LENGTH:,} letters")
         rendered = tokenizer.apply_chat_template(
             [{"role": "user", "content": text}],
             chat_template=template,
@@ -52,8 +52,8 @@ def as_users_message(tokenizer: Any, text: str, name: str) -> str:
         lines = str(error).strip().splitlines()
         reason = lines[0][:200] if lines else type(error).__name__
         raise refused_template(name, reason) from error
-    if len(rendered) > len(text) + LONGEST_ADDED:
-        raise refused_template(name, f"it adds more than {LONGEST_ADDED:,} letters")
+    if len(rendered) > len(text) + MAX_ADDED_LENGTH:
+        raise refused_template(name, f"it adds more than {MAX_ADDED_LENGTH:,} letters")
     return str(rendered)
 
 

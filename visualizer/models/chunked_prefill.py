@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from visualizer.errors import InputError
-from visualizer.models.long_text_recorder import OTHER_CHUNK, record_long_text
+from visualizer.models.long_text_recorder import CHUNK_MISMATCH, record_long_text
 from visualizer.models.model_ranks import ONE
 from visualizer.models.not_by_rule_error import NotByRuleError
 from visualizer.progress_callback import no_progress, progress_told_to
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CHUNK = 1024
 """Tokens of a chunk: with half as many, 8,192 take a quarter longer than a plain pass instead of a
 tenth; with more, they take more memory and are stopped later."""
-FEW, FEW_OF_CHUNK = 12, 5
+PROBE_TOKENS, PROBE_CHUNK_TOKENS = 12, 5
 """Tokens that tell whether chunks give the numbers of one pass, and how many are in a chunk."""
 ALIKE_WITHIN = 1e-4
 """How far these numbers may be apart, as a share of the largest one."""
@@ -88,7 +88,7 @@ def read_in_chunks(
             part = part_of_text(given, start, min(start + size, tokens))
             result = run({**part, "past_key_values": cache, "use_cache": True})
     if keeps and not calls:
-        raise NotByRuleError(OTHER_CHUNK)
+        raise NotByRuleError(CHUNK_MISMATCH)
     return calls, result
 
 
@@ -109,13 +109,13 @@ def reads_alike_in_chunks(
     """Whether a model reads a few tokens of a text in chunks as it reads them at once."""
     if not without_cache(model) or _is_by_length(model.config):
         return False
-    few = part_of_text(given, 0, min(FEW, given[IDS].shape[-1]))
+    few = part_of_text(given, 0, min(PROBE_TOKENS, given[IDS].shape[-1]))
     with progress_told_to(no_progress):
         try:
             with record_long_text(model, ranks=ranks) as whole:
                 result = run({**few, **without_cache(model)})
             calls, last = read_in_chunks(
-                model, run, few, {}, layers=0, chunk=FEW_OF_CHUNK, ranks=ranks
+                model, run, few, {}, layers=0, chunk=PROBE_CHUNK_TOKENS, ranks=ranks
             )
         except (NotByRuleError, InputError):
             return False

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 SAMPLE = 32 * 2**20
 """The bytes that are read to measure how fast the disk is."""
 MINUTE = 60
-NOT_STREAMED = "{name} cannot be read layer by layer from the disk: {why}."
+STREAMING_ERROR = "{name} cannot be read layer by layer from the disk: {why}."
 INSTEAD = (
     "Its layers can be read from the disk instead: by File > Open a model…, by "
     "“attention-visualizer model --from-disk”, or by from_disk=True in Python."
 )
-OF_LAB = "models of the language lab are small, and opened whole"
+LAB_MODEL_REASON = "models of the language lab are small, and opened whole"
 QUANTISED = "its weights are quantised"
 SEVERAL_STACKS = "it has no single stack of layers"
 
@@ -68,7 +68,7 @@ class DiskReadingEstimate(Struct, frozen=True):
 
 def refused(name: str, why: str) -> InputError:
     """Return what says that a model cannot be read from the disk."""
-    return InputError("model", NOT_STREAMED.format(name=name, why=why))
+    return InputError("model", STREAMING_ERROR.format(name=name, why=why))
 
 
 def why_not_from_disk(folder: ModelFolder) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from visualizer.attention.captured_attention import MOST_LAYERS
+from visualizer.attention.captured_attention import MAX_LAYERS
 from visualizer.errors import InputError, reason_of
 from visualizer.models.model_path import missing_link_target
 from visualizer.number_format import format_size
@@ -101,7 +101,7 @@ def check_counts(config: Mapping[str, Any]) -> None:
         raise _rejected(f"The config.json has more than {MAX_VALUES:,} values.")
     for settings in _parts(config):
         for name, value in settings.items():
-            most = MAX_LABELS if name == "num_labels" else MOST_LAYERS
+            most = MAX_LABELS if name == "num_labels" else MAX_LAYERS
             is_count = name == "num_labels" or _LAYER_COUNT.fullmatch(name)
             if name in _LAYER_COUNTS or (is_count and isinstance(value, int)):
                 count = sum(_whole_numbers(value))

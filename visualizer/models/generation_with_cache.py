@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from visualizer.models.attention_recorder import AttentionCall
     from visualizer.models.opened_model import Edits, OpenedModel
 
-MOST_STEPS = 10_000
-MOST_SHOWN = 160
+MAX_STEPS = 10_000
+MAX_REPR_CHARACTERS = 160
 """Maximum number of letters of the generated text in its representation."""
-NO_CACHE = "keeps no keys and values that could be read, so its text is not continued here."
+CACHE_MISSING = "keeps no keys and values that could be read, so its text is not continued here."
 
 
 class GeneratedText(Struct, frozen=True, eq=False):
@@ -61,7 +61,7 @@ class GeneratedText(Struct, frozen=True, eq=False):
         made = len(self.tokens) - self.start
         heads = max((len(each) for each in self.weights), default=0)
         sizes = f"{self.start:,} + {made:,} tokens · {len(self.layers):,} layers × {heads:,} heads"
-        return f"<GeneratedText: {self.text[:MOST_SHOWN]!r} · {sizes}>"
+        return f"<GeneratedText: {self.text[:MAX_REPR_CHARACTERS]!r} · {sizes}>"
 
 
 def generate(
@@ -93,8 +93,8 @@ def generate(
     """
     reader = TokenReader(model, text, is_chat=is_chat)
     start = len(reader.words)
-    if not 1 <= steps <= MOST_STEPS:
-        raise InputError("tokens", f"tokens is from 1 to {MOST_STEPS:,}, and not {steps:,}.")
+    if not 1 <= steps <= MAX_STEPS:
+        raise InputError("tokens", f"tokens is from 1 to {MAX_STEPS:,}, and not {steps:,}.")
     try:
         model.check_length(start + steps - 1)
     except InputError as refused:
@@ -229,7 +229,7 @@ class TokenReader:
                 )
         cache = getattr(result, "past_key_values", None)
         if cache is None or not _are_known(calls):
-            raise InputError("model", f"{self._model.folder.name} {NO_CACHE}")
+            raise InputError("model", f"{self._model.folder.name} {CACHE_MISSING}")
         rows = _rows(calls)
         if wanted:
             rows = {layer: each[:, -1:] for layer, each in rows.items()}

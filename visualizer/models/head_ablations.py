@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from visualizer.models.opened_model import Cuts, Edits, OpenedModel
     from visualizer.progress_callback import Progress
 
-MOST_IN_BATCH = 512
+MAX_BATCH_TOKENS = 512
 """At most so many tokens are read at a time, by all texts of a batch together."""
 
 
@@ -65,7 +65,7 @@ def ablation_changes(
     changes = np.full((len(layers), count), np.nan)
     if known is not None and known.changes.shape == changes.shape:
         changes = known.changes.copy()
-    word, several = model.token(number), max(1, MOST_IN_BATCH // len(model.inputs(text)[1]))
+    word, several = model.token(number), max(1, MAX_BATCH_TOKENS // len(model.inputs(text)[1]))
     for row, layer in enumerate(layers):
         left = [(layer, head) for head in range(count) if np.isnan(changes[row, head])]
         for start in range(0, len(left), several):

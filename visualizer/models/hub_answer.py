@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from email.message import Message
 
 CHUNK = 2**18
-MOST_WAITING = 4
+MAX_QUEUED_CHUNKS = 4
 """Chunks that are received before they are asked for."""
 POLL_S = 0.05
 """How often it is asked, while a server is silent, whether its answer is still wanted."""
@@ -36,7 +36,7 @@ class HubAnswer:
     def __init__(self, request: Callable[[], HTTPResponse], go_on: Callable[[], object]) -> None:
         self._request, self._go_on = request, go_on
         self._is_left = threading.Event()
-        self._parts: Queue[HTTPResponse | bytes | Exception] = Queue(MOST_WAITING)
+        self._parts: Queue[HTTPResponse | bytes | Exception] = Queue(MAX_QUEUED_CHUNKS)
         threading.Thread(target=self._receive, daemon=True).start()
         try:
             begun = self._next()

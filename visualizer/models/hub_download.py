@@ -53,16 +53,16 @@ SMALL_FILES = (
     CONFIG, TOKENIZER_CONFIG, IMAGE_CONFIG, "generation_config.json", "special_tokens_map.json",
     "added_tokens.json", "chat_template.jinja", INDEX,
 )  # fmt: skip
-OF_CODE = (CONFIG, TOKENIZER_CONFIG, IMAGE_CONFIG)
+CODE_FILES = (CONFIG, TOKENIZER_CONFIG, IMAGE_CONFIG)
 """Files that may name code of their own."""
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "merges.txt", "spiece.model",
     "sentencepiece.bpe.model", "source.spm", "target.spm",
 )  # fmt: skip
 SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
-LARGEST_LIST = 16 * 2**20
+MAX_LIST_BYTES = 16 * 2**20
 """Bytes of the largest list of files that is read."""
-LARGEST_WEIGHTS = 2**42
+MAX_WEIGHTS_BYTES = 2**42
 TIMEOUT_S = 10.0
 """How long a silent server is waited for."""
 ROOM_LEFT = 2**28
@@ -137,7 +137,7 @@ def download(
                     url = f"{endpoint}/{offer.repository}/resolve/{offer.commit}/{quote(file.name)}"
                     counted = _Counted(progress, done, offer.bytes)
                     _fetch(file, url, blobs, counted, environment)
-                if file.name in OF_CODE:  # before the weights, which are large
+                if file.name in CODE_FILES:  # before the weights, which are large
                     refuse_code(file.name, json.loads((blobs / file.blob).read_bytes()))
                 done += file.size
                 progress(done, offer.bytes)
@@ -180,7 +180,7 @@ def _list_in(answer: HubAnswer) -> Any:
     text = bytearray()
     for chunk in answer.chunks():
         text += chunk
-        if len(text) > LARGEST_LIST:
+        if len(text) > MAX_LIST_BYTES:
             return None
     return json.loads(text)
 
@@ -190,7 +190,7 @@ def _file(said: Mapping[str, Any]) -> RepositoryFile | None:
     name, large = said["rfilename"], said.get("lfs")
     of = large if isinstance(large, dict) else said
     size, blob = of.get("size"), of.get("sha256") if isinstance(large, dict) else of.get("blobId")
-    most = LARGEST_WEIGHTS if name.endswith(".safetensors") else size_limit(name) or 0
+    most = MAX_WEIGHTS_BYTES if name.endswith(".safetensors") else size_limit(name) or 0
     length = 64 if isinstance(large, dict) else 40
     if type(size) is not int or not 0 < size <= most or not isinstance(blob, str):
         return None

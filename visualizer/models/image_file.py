@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
-MOST_BYTES = 64 * 2**20
-LONGEST_SIDES = 10
+MAX_FILE_BYTES = 64 * 2**20
+MAX_ASPECT_RATIO = 10
 """At most so many times the other may a side be: the shorter one is enlarged to a model's size."""
-MOST_PIXELS = 50_000_000
+MAX_PIXELS = 50_000_000
 CHANGED = (
     "“{name}” is no longer the image that was chosen. Choose it again to read it as it is now."
 )
@@ -64,14 +64,14 @@ def opened_image(path: Path, known: str = "") -> Image.Image:
 def _content(path: Path) -> bytes:
     try:
         with open_regular_file(path) as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError as error:
         sentence = f"There is no file “{path.name}” in {path.absolute().parent}."
         raise InputError("image", sentence) from error
     except (OSError, MemoryError) as error:
         raise _no_image(path.name, error) from error
-    if len(content) > MOST_BYTES:
-        sentence = f"“{path.name}” is larger than {MOST_BYTES // 2**20} MiB."
+    if len(content) > MAX_FILE_BYTES:
+        sentence = f"“{path.name}” is larger than {MAX_FILE_BYTES // 2**20} MiB."
         raise InputError("image", sentence)
     return content
 
@@ -92,12 +92,11 @@ def _decoded(content: bytes, name: str) -> Image.Image:
 
 def _check_size(width: int, height: int, name: str) -> None:
     size = f"“{name}” has {width:,} × {height:,} pixels"
-    if width * height > MOST_PIXELS:
-        raise InputError("image", f"{size}, and {MOST_PIXELS:,} can be read.")
-    if max(width, height) > LONGEST_SIDES * min(width, height):
+    if width * height > MAX_PIXELS:
+        raise InputError("image", f"{size}, and {MAX_PIXELS:,} can be read.")
+    if max(width, height) > MAX_ASPECT_RATIO * min(width, height):
         sentence = (
-            f"{size}: one side is more than {LONGEST_SIDES:,} times the other. Cut a part out of "
-            "it."
+            f"{size}: one side is more than {MAX_ASPECT_RATIO:,} times the other. Crop the image."
         )
         raise InputError("image", sentence)
 

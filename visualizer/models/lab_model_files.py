@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from visualizer.errors import InputError
 from visualizer.language.run_folder import (
-    MOST_CHECKPOINT_BYTES,
-    MOST_HEADER_BYTES,
+    MAX_CHECKPOINT_BYTES,
+    MAX_HEADER_BYTES,
     RunFolder,
     RunMetadata,
     about_of,
@@ -130,9 +130,9 @@ def _in_file(path: Path) -> LabModelFiles:
 def _metadata(path: Path) -> dict[str, str]:
     """Return the texts in the header of a ``.safetensors`` file; none where it cannot be read."""
     try:
-        with ContainedFile.at(path).open(MOST_CHECKPOINT_BYTES) as file:
+        with ContainedFile.at(path).open(MAX_CHECKPOINT_BYTES) as file:
             length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length)) if length <= MOST_HEADER_BYTES else {}
+            header = json.loads(file.read(length)) if length <= MAX_HEADER_BYTES else {}
         found = header["__metadata__"]
         return {name: each for name, each in found.items() if isinstance(each, str)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

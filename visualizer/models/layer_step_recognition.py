@@ -83,7 +83,7 @@ KEPT = "kept_by_sinks"
 EPSILONS = ("eps", "variance_epsilon", "epsilon")
 UNNAMED = (1e-5, 1e-6)
 """What norms add to the mean square, where they do not name it."""
-MOST_TABLES = 3
+MAX_EMBEDDINGS = 3
 """Embeddings of tokens, of places and of kinds of tokens."""
 FACTOR_DIGITS = (2, 3, 4, 5, 6)
 """A config gives the number that parts of a layer are multiplied by with so many digits."""
@@ -478,7 +478,7 @@ def _embedded(
         and (made := vectors(each.result)) is not None
         and _is_same(made.cpu(), stream)
     ]
-    for count in range(1, MOST_TABLES + 1):
+    for count in range(1, MAX_EMBEDDINGS + 1):
         for chosen in combinations(tables, count):
             whole = torch.stack([numbers for *_, numbers in chosen]).sum(0)
             named = tuple((path, rows) for path, rows, _ in chosen)

@@ -32,7 +32,7 @@ CPU = "cpu"
 DISK = "disk"
 """What a map of devices of accelerate calls the disk."""
 GONE = "The files of {name} were changed or removed after it was opened. Open it again."
-OTHER_LAYOUT = "its files hold the weights in another layout than its layers"
+LAYOUT_MISMATCH = "its files hold the weights in another layout than its layers"
 WHOLE_LAYERS = "some of what its layers need is in no file"
 
 
@@ -240,12 +240,12 @@ def _checked(
         known = index.get(f"{stack}.{path}", {})
         file = known.get("safetensors_file")
         if file is None or not weight.is_meta:
-            raise refused(name, OTHER_LAYOUT)
+            raise refused(name, LAYOUT_MISMATCH)
         if file not in sizes:
             with safe_open(file, framework="pt") as opened:
                 sizes[file] = {key: opened.get_slice(key).get_shape() for key in opened.keys()}  # noqa: SIM118
         if sizes[file].get(known["weight_name"]) != [*weight.shape]:
-            raise refused(name, OTHER_LAYOUT)
+            raise refused(name, LAYOUT_MISMATCH)
     if loader is None or any(each.is_meta for each in layers.buffers()):
         raise refused(name, WHOLE_LAYERS)
     found: Mapping[str, Tensor] = loader

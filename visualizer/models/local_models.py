@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from visualizer.errors import InputError
 from visualizer.models.model_folder import name_of, read_model_folder
-from visualizer.models.model_path import MOST_ENTRIES, OF_MODELS, folders_in, snapshot_of
+from visualizer.models.model_path import CACHE_PREFIX, MAX_ENTRIES, folders_in, snapshot_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,7 @@ class ListedModel(Struct, frozen=True):
 
 def list_models(cache: Path) -> tuple[ListedModel, ...]:
     """List the models in a cache by name; none where there is no such folder."""
-    repositories = (folder for folder in folders_in(cache) if folder.name.startswith(OF_MODELS))
+    repositories = (folder for folder in folders_in(cache) if folder.name.startswith(CACHE_PREFIX))
     found = map(snapshot_of, repositories)
     listed = (_listed(snapshot) for snapshot in found if snapshot)
     return tuple(sorted(listed, key=lambda model: model.name.casefold()))
@@ -82,7 +82,7 @@ def _bytes_in(folder: Path) -> int:
     try:
         with os.scandir(folder) as entries:
             return sum(
-                each.stat().st_size for each in islice(entries, MOST_ENTRIES) if each.is_file()
+                each.stat().st_size for each in islice(entries, MAX_ENTRIES) if each.is_file()
             )
     except OSError:
         return 0

@@ -53,7 +53,7 @@ LOGARITHMS_WITHIN, LOGARITHMS_SHARE = 1e-4, 1e-6
 """How far logarithms of chunks may be from those that all keys give, and how much of them."""
 SHARES_KEYS = torch.__version__ >= "2.9"
 """Whether torch's kernel reads keys that several heads share; before, it read beyond their end."""
-OTHER_CHUNK = "Its attention to a chunk is another one than to the chunk before."
+CHUNK_MISMATCH = "Its attention to a chunk is another one than to the chunk before."
 
 
 class LongTextCall(Struct, frozen=True, eq=False):
@@ -128,7 +128,7 @@ class _LongRecording:
         chunk = range(call.start, call.tokens)
         if chunk != self._chunk:
             if self._tokens and chunk.start != self._chunk.stop:
-                raise NotByRuleError(OTHER_CHUNK)
+                raise NotByRuleError(CHUNK_MISMATCH)
             self._chunk, self._count = chunk, 0
         if self._tokens and call.masking.mask is Mask.NONE and call.tokens < self._tokens:
             raise NotByRuleError("Its tokens read later ones.")
@@ -152,7 +152,7 @@ class _LongRecording:
             found = _QueriesOfText(name, queries, vectors_for((heads, tokens), dtype), mask)
             self._kept.append(found)
         if at >= len(self._kept) or not self._kept[at].goes_on_as(name, call, mask):
-            raise NotByRuleError(OTHER_CHUNK)
+            raise NotByRuleError(CHUNK_MISMATCH)
         kept = self._kept[at]
         kept.queries[:, call.start : call.tokens] = call.queries
         kept.logarithms[:, call.start : call.tokens] = logarithms
@@ -164,7 +164,7 @@ class _LongRecording:
         """Return the call of the whole text, as its last chunk reads all keys."""
         whole = replace(last, queries=kept.queries, start=0)
         if last.start and not _are_of_all_keys(whole, kept.logarithms):
-            raise NotByRuleError(OTHER_CHUNK)
+            raise NotByRuleError(CHUNK_MISMATCH)
         # In chunks, keys and values are put by their cache where they are kept.
         are_kept = bool(self._tokens) and last.keys.device.type == "cpu"
         keys, values = (

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-MOST_IN_MEMORY = 2**30
+MAX_MEMORY_BYTES = 2**30
 """Vectors of all layers that take more than these bytes are held in a file."""
 SHARE_OF_FREE = 4
 """So are those that take more than this part of the free memory."""
-MOST_IN_FILE = 2**36
+MAX_FILE_BYTES = 2**36
 """The most bytes of that file."""
 LEFT_ON_DISK = 2**31
 """Bytes of the disk that it leaves free."""
@@ -80,7 +80,7 @@ def file_for_vectors(bytes_of_token: int, tokens: int) -> TensorFile | None:
     try:
         folder = cache_folder()
         where += f" in {folder}"
-        room = max(0, min(MOST_IN_FILE, free_bytes(folder) - LEFT_ON_DISK))
+        room = max(0, min(MAX_FILE_BYTES, free_bytes(folder) - LEFT_ON_DISK))
         if is_in_memory(folder):
             room = min(room, int(USABLE * _free_memory()))
         if size <= room:
@@ -94,7 +94,7 @@ def file_for_vectors(bytes_of_token: int, tokens: int) -> TensorFile | None:
 
 
 def _most_in_memory() -> int:
-    return min(MOST_IN_MEMORY, _free_memory() // SHARE_OF_FREE)
+    return min(MAX_MEMORY_BYTES, _free_memory() // SHARE_OF_FREE)
 
 
 def _free_memory() -> int:

@@ -37,7 +37,7 @@ PARTS_BETWEEN_CHECKS = 500
 MAX_BUILD_S = 120.0
 MAX_BUFFER_BYTES = 2**28
 """Memory that numbers in no file may take, such as masks of all positions, in a small model."""
-MOST_NUMBERS_PER_BYTE = 8
+MAX_NUMBERS_PER_BYTE = 8
 """Numbers that a byte of quantized weights may hold."""
 _TYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
@@ -152,7 +152,7 @@ def _shape_in_words(shape: Sequence[int]) -> str:
 def _check_size(model: Any, folder: ModelFolder) -> None:
     """Reject tensors that the files do not account for: quantized weights, and buffers."""
     parameters = sum(each.numel() for each in model.parameters())
-    if parameters > MOST_NUMBERS_PER_BYTE * folder.bytes:
+    if parameters > MAX_NUMBERS_PER_BYTE * folder.bytes:
         sentence = (
             f"{folder.name}: its config.json describes {parameters:,} numbers, and its files of "
             f"{format_size(folder.bytes)} cannot hold them."

@@ -27,7 +27,7 @@ from visualizer.models.folder_limits import (
 )
 from visualizer.models.model_inputs import check_kind, notice_of_parts
 from visualizer.models.model_path import (
-    OF_GGUF,
+    GGUF_ERROR,
     download_again,
     is_cached_repository,
     missing_link_target,
@@ -61,7 +61,7 @@ BYTES_PER_TENSOR = 4_096
 MAX_DIMENSIONS = 16
 _DISTRIBUTED = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
 """Files that transformers reads in place of all others."""
-LARGEST_IMAGE = 4_096
+MAX_IMAGE_SIDE_PX = 4_096
 """The largest side of an image that a folder has images prepared to."""
 MERGE = (
     "python -c \"import peft; m=peft.AutoPeftModel.from_pretrained('FOLDER'); "
@@ -222,8 +222,8 @@ def check_image_config(path: Path) -> None:
     for name in ("size", "crop_size", "pad_size"):
         value = settings.get(name)
         sizes = [*value.values()] if isinstance(value, dict) else [value]
-        if any(isinstance(size, int | float) and size > LARGEST_IMAGE for size in sizes):
-            raise _refused(f"The {IMAGE_CONFIG} says a {name} of more than {LARGEST_IMAGE:,}.")
+        if any(isinstance(size, int | float) and size > MAX_IMAGE_SIDE_PX for size in sizes):
+            raise _refused(f"The {IMAGE_CONFIG} says a {name} of more than {MAX_IMAGE_SIDE_PX:,}.")
 
 
 def fingerprint_of(config: Mapping[str, Any], files: Sequence[Path]) -> str:
@@ -280,7 +280,7 @@ def _config(path: Path) -> dict[str, Any]:
         if adapter := _adapter_without_model(path):
             raise _refused(adapter)
         if file := next(path.glob("*.gguf"), None):
-            raise _refused(OF_GGUF.format(name=file.name))
+            raise _refused(GGUF_ERROR.format(name=file.name))
     config = _json(path / CONFIG, f"“{path.name}” has no config.json, so it is no model's folder.")
     if not isinstance(config, dict):
         raise _refused("The config.json holds no settings.")

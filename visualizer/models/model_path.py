@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
-OF_MODELS = "models--"
+CACHE_PREFIX = "models--"
 """Beginning of the name of a repository's folder in the cache."""
 SNAPSHOTS = "snapshots"
-MOST_ENTRIES = 2_000
+MAX_ENTRIES = 2_000
 """At most so many entries of a folder are looked at."""
-OF_GGUF = (
+GGUF_ERROR = (
     "“{name}” is a GGUF file, which is not read here. Open the folder of the original model, with "
     "config.json and .safetensors, or convert the file: pip install gguf, and then python -c "
     "\"import transformers as t; a=('FOLDER',); g={{'gguf_file': '{name}'}}; "
@@ -46,7 +46,7 @@ def folders_in(parent: Path) -> list[Path]:
     """List the folders in a folder; none if it cannot be read."""
     try:
         with os.scandir(parent) as entries:
-            return [Path(entry) for entry in islice(entries, MOST_ENTRIES) if entry.is_dir()]
+            return [Path(entry) for entry in islice(entries, MAX_ENTRIES) if entry.is_dir()]
     except OSError:
         return []
 
@@ -75,14 +75,14 @@ def repository_name(path: Path) -> str:
     """Return ``organisation/name`` of a folder in the cache: a repository or a version of one."""
     whole = path.resolve()
     for folder in (whole, whole.parent, whole.parent.parent):
-        if folder.name.startswith(OF_MODELS) and (folder / SNAPSHOTS).is_dir():
-            return folder.name.removeprefix(OF_MODELS).replace("--", "/")
+        if folder.name.startswith(CACHE_PREFIX) and (folder / SNAPSHOTS).is_dir():
+            return folder.name.removeprefix(CACHE_PREFIX).replace("--", "/")
     return ""
 
 
 def is_cached_repository(path: Path) -> bool:
     """Whether a path is the folder of a repository in the cache, which has its versions."""
-    return path.name.startswith(OF_MODELS) and (path / SNAPSHOTS).is_dir()
+    return path.name.startswith(CACHE_PREFIX) and (path / SNAPSHOTS).is_dir()
 
 
 def model_path(path: Path, environment: Mapping[str, str] = os.environ) -> Path:
@@ -110,7 +110,7 @@ def model_path(path: Path, environment: Mapping[str, str] = os.environ) -> Path:
     if path.is_dir():
         return path
     if path.suffix.lower() == ".gguf":
-        raise _rejected(OF_GGUF.format(name=path.name))
+        raise _rejected(GGUF_ERROR.format(name=path.name))
     if path.exists():
         raise _rejected(
             f"“{path.name}” is a file. Name the folder of a model, with config.json and weights as "
@@ -121,7 +121,7 @@ def model_path(path: Path, environment: Mapping[str, str] = os.environ) -> Path:
     if not REPOSITORY.fullmatch(path.as_posix()):
         raise _rejected(f"There is no folder “{path}”.")
     cache = hub_cache(environment)
-    if found := snapshot_of(cache / f"{OF_MODELS}{path.as_posix().replace('/', '--')}"):
+    if found := snapshot_of(cache / f"{CACHE_PREFIX}{path.as_posix().replace('/', '--')}"):
         return found
     sentence = f"There is no folder “{path}” in {Path.cwd()}, and no model of that name in {cache}."
     raise _rejected(f"{sentence} {_download(path.as_posix())}")

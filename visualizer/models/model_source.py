@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.attention.captured_attention import MOST_CUT, MOST_TOKENS
-from visualizer.attention.spec import LARGEST
+from visualizer.attention.captured_attention import MAX_CUT_EDGES, MAX_TOKENS
+from visualizer.attention.spec import MAX_VALUES
 from visualizer.number_format import format_count
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ LayerAndHead = tuple[int, int]
 """The number of a layer in its model, and that of a head in it, from 0."""
 
 
-MOST_NAMED = 6
+MAX_LISTED_HEADS = 6
 """At most so many heads are named; of more, how many."""
-LARGEST_FACTOR = 100.0
+MAX_HEAD_SCALE = 100.0
 """The largest factor, of either sign, that a head is scaled by."""
-LONGEST_SOURCE = 100_000
+MAX_SOURCE_LENGTH = 100_000
 """The most letters of a text that heads are patched from."""
-LONGEST_SECOND = 100_000
+MAX_SECOND_LENGTH = 100_000
 """The most letters of a second text."""
 SHORT_SOURCE = 40
 """So many letters of a text that heads are patched from are shown where edits are named."""
@@ -46,8 +46,10 @@ def heads_in_words(heads: Sequence[LayerAndHead]) -> str:
     for layer, head in heads:
         by_layer.setdefault(layer, []).append(head + 1)
     layers = [*by_layer.items()]
-    named = [f"layer {layer + 1}, {_numbers_in_words(own)}" for layer, own in layers[:MOST_NAMED]]
-    rest = sum(len(own) for _, own in layers[MOST_NAMED:])
+    named = [
+        f"layer {layer + 1}, {_numbers_in_words(own)}" for layer, own in layers[:MAX_LISTED_HEADS]
+    ]
+    rest = sum(len(own) for _, own in layers[MAX_LISTED_HEADS:])
     return "; ".join(named) + (f" and {rest:,} more" if rest else "")
 
 
@@ -144,8 +146,8 @@ def edits_in_words(edits: Mapping[LayerAndHead, str]) -> str:
     for place, becomes in edits.items():
         alike.setdefault(becomes, []).append(place)
     named = [f"{heads_in_words(heads)}: {becomes}" for becomes, heads in alike.items()]
-    rest = len(named) - MOST_NAMED
-    return " · ".join(named[:MOST_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
+    rest = len(named) - MAX_LISTED_HEADS
+    return " · ".join(named[:MAX_LISTED_HEADS]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def cuts_in_words(cuts: Mapping[LayerAndHead, Sequence[object]]) -> str:
@@ -255,22 +257,22 @@ def claims_of_changes(source: ModelSource) -> Iterator[tuple[bool, str]]:
     """
     for which, each in (("edits", source.edits), ("cut edges", source.cuts)):
         places = [one.place for one in each]
-        are_heads = all(0 <= at < LARGEST["heads"] for place in places for at in place)
+        are_heads = all(0 <= at < MAX_VALUES["heads"] for place in places for at in place)
         yield are_heads and places == sorted({*places}), f"{which} of a model"
     yield all(map(_is_edit, source.edits)), "an edit of a head"
     yield all(map(_are_cells, source.cuts)), "cut edges of a head"
-    yield sum(len(cut.cells) for cut in source.cuts) <= MOST_CUT, "so many cut edges"
-    yield len(source.second) <= LONGEST_SECOND, "a second text"
+    yield sum(len(cut.cells) for cut in source.cuts) <= MAX_CUT_EDGES, "so many cut edges"
+    yield len(source.second) <= MAX_SECOND_LENGTH, "a second text"
 
 
 def _is_edit(edit: HeadEdit) -> bool:
     is_scaled, is_patched = (
         edit.kind is kind for kind in (HeadEditKind.SCALED, HeadEditKind.PATCHED)
     )
-    is_factor = abs(edit.factor) <= LARGEST_FACTOR and (is_scaled or edit.factor == 0)
-    return is_factor and len(edit.text) <= LONGEST_SOURCE and (is_patched or not edit.text)
+    is_factor = abs(edit.factor) <= MAX_HEAD_SCALE and (is_scaled or edit.factor == 0)
+    return is_factor and len(edit.text) <= MAX_SOURCE_LENGTH and (is_patched or not edit.text)
 
 
 def _are_cells(cut: CutEdges) -> bool:
-    are_places = all(0 <= at < MOST_TOKENS for cell in cut.cells for at in cell)
+    are_places = all(0 <= at < MAX_TOKENS for cell in cut.cells for at in cell)
     return are_places and bool(cut.cells) and [*cut.cells] == sorted({*cut.cells})

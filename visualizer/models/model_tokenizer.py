@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from visualizer.models.model_folder import ModelFolder
 
-MOST_TOKENS = 20_000
+MAX_LISTED_TOKENS = 20_000
 SPLITTING = AnswerLimits(20, 2**30)
 MESSAGE = AnswerLimits(2, 2**28)
 LOOKED_EVERY_S = 0.05
@@ -42,7 +42,7 @@ class EncodedText(Struct, frozen=True):
         The number of tokens.
     numbers : mapping
         What the model is given, by the argument's name: one number a token. Empty of more than
-        `MOST_TOKENS`.
+        `MAX_LISTED_TOKENS`.
     words : sequence of str
         The tokens as texts.
     """
@@ -115,7 +115,7 @@ class TokenizerOfFolder:
     ) -> EncodedText:
         """See `ModelTokenizer`."""
         found = self._ask(
-            "encode", text=text, second=second, has_special=has_special, most=MOST_TOKENS
+            "encode", text=text, second=second, has_special=has_special, most=MAX_LISTED_TOKENS
         )
         return EncodedText(found["count"], found["numbers"], found["words"])
 

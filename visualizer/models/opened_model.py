@@ -41,7 +41,7 @@ from visualizer.models.chunked_prefill import (
 )
 from visualizer.models.disk_reading_estimate import (
     INSTEAD,
-    OF_LAB,
+    LAB_MODEL_REASON,
     SEVERAL_STACKS,
     memory_from_disk,
     refused,
@@ -59,7 +59,7 @@ from visualizer.models.layer_recorder import (
 )
 from visualizer.models.layer_step_recognition import OtherStepsError, known_layers
 from visualizer.models.layers_on_disk import (
-    OTHER_LAYOUT,
+    LAYOUT_MISMATCH,
     LayersOnDisk,
     device_map_of,
     stack_of_layers,
@@ -77,7 +77,7 @@ from visualizer.models.model_folder import (
 from visualizer.models.model_inputs import check_main_input
 from visualizer.models.model_ranks import ONE, ModelRanks, Parallelism, SeveralRanks
 from visualizer.models.model_source import heads_in_words
-from visualizer.models.model_tokenizer import MOST_TOKENS, TokenizerBeingRead
+from visualizer.models.model_tokenizer import MAX_LISTED_TOKENS, TokenizerBeingRead
 from visualizer.models.not_by_rule_error import NotByRuleError
 from visualizer.models.repeated_layers import widths_of, with_repeated_layers
 from visualizer.models.run_from_attention_calls import (
@@ -123,45 +123,45 @@ if TYPE_CHECKING:
     Edits = Mapping[LayerAndHead, ContextEdit]
     Cuts = Mapping[LayerAndHead, Sequence[tuple[int, int]]]
 
-NO_ADAPTER = "no adapter"
+ABSENT_ADAPTER_FOLDER = "no adapter"
 """A folder that a model's folder does not have, so that peft finds no adapter there."""
 NOTHING = "There is nothing to read yet. Type a word or a sentence."
-MOST_LAYER_BYTES = 2**29
+MAX_LAYER_BYTES = 2**29
 MAX_HELD_LAYER_BYTES = 2**25
 """Stages around the attention that take more bytes are computed when they are read, if possible."""
 FIRST_TOKENS = 16
 """With so many tokens of a text it is found out what layers compute."""
-MOST_PLAIN_BYTES = 2**28
+MAX_CACHED_READING_BYTES = 2**28
 """Weights of the model without edits that take more than these bytes are not kept."""
-MOST_PLAIN = 3
+MAX_CACHED_READINGS = 3
 """So many texts are kept as the model without edits read them."""
 SHARE_OF_FREE = 4
 """Stages around the attention that would take more than these bytes, or than this part of what is
 free, are left out."""
 PIXELS = "pixel_values"
 """What the argument is called that models are given an image by."""
-FEW_TOKENS = 4
+PROBE_TOKENS = 4
 """So many tokens tell how many heads each layer has."""
-OF_IMAGES = "attention-visualizer model FOLDER --image FILE, or attend(image=…) in Python"
+IMAGE_COMMANDS = "attention-visualizer model FOLDER --image FILE, or attend(image=…) in Python"
 ATTENTION_ALONE = "Only attention is shown: the stages around it are left out of a text this long."
 ONE_PASS = "It was read in one pass, as chunks of it would be read otherwise."
 ONE_PASS_FROM_DISK = "It was read in one pass, as each chunk would read all layers from the disk."
 COMPUTES_ITSELF = "The model computes its attention itself, so it is not computed again by blocks."
 LOOKS_INTO_MASK = "The model looks into its mask, so its attention is not computed again by blocks."
-NO_CUTS = "Edges are not cut in a text this long."
+CUTS_UNAVAILABLE = "Edges are not cut in a text this long."
 WHOLE_ONLY = "Its weights would have to be held whole:"
 BEGINS_TWICE = (
     "The text begins with {token} twice. If the tokenizer adds it, as to a chat template that was "
     "rendered before, remove it from the text."
 )
-NOT_GATHERED = (
+PARALLEL_STAGES_NOTICE = (
     "Only attention is shown: the stages around it are not gathered from the processes that the "
     "model is spread over."
 )
 LEFT_OUT = "Only attention is shown: the stages around it, of all layers, would take {size}."
 SPREAD = "a model is spread over processes, or read from the disk"
 ON_CPU_ALONE = "from there it computes on the CPU alone"
-NOT_FROM_DISK = (
+DISK_STAGES_NOTICE = (
     "Only attention is shown: the stages around it need the weights of all layers, which are read "
     "from the disk one layer at a time."
 )
@@ -479,7 +479,7 @@ class OpenedModel:
             known = self._plain.pop(key, None)
             found = known or self._read_plainly(given())
             self._plain[key] = found
-            while len(self._plain) > MOST_PLAIN:
+            while len(self._plain) > MAX_CACHED_READINGS:
                 del self._plain[next(iter(self._plain))]
         return found
 
@@ -492,7 +492,7 @@ class OpenedModel:
         calls, result = self._calls_by_layer({**given, **self._last_only()})
         logs = None if self.why_no_next_token else _of_last(result)
         contexts = {at: call.context[0] for at, call in calls.items() if call.context is not None}
-        is_small = sum(call.weights.nbytes for call in calls.values()) <= MOST_PLAIN_BYTES
+        is_small = sum(call.weights.nbytes for call in calls.values()) <= MAX_CACHED_READING_BYTES
         weights = {at: call.weights[0] for at, call in calls.items()} if is_small else {}
         return PlainReading(logs, contexts, weights)
 
@@ -557,7 +557,9 @@ class OpenedModel:
         if kept.stages is not None and AROUND.isdisjoint(kept.stages):
             yield _RecordedLayers()
         elif self.ranks.count > 1 or self.on_disk:
-            yield _RecordedLayers(notice=NOT_FROM_DISK if self.on_disk else NOT_GATHERED)
+            yield _RecordedLayers(
+                notice=DISK_STAGES_NOTICE if self.on_disk else PARALLEL_STAGES_NOTICE
+            )
         else:
             with self._recorded_here(given, tokens, kept, repeats=repeats) as seen:
                 yield seen
@@ -573,7 +575,7 @@ class OpenedModel:
         if layers is not None:
             with record_layer_inputs(self.model, layers) as (passed, inputs):
                 yield _RecordedLayers(passed, inputs, is_repeated=True)
-        elif needed <= min(MOST_LAYER_BYTES, room):
+        elif needed <= min(MAX_LAYER_BYTES, room):
             with record_layers(self.model) as passed:
                 yield _RecordedLayers(passed)
         else:
@@ -674,7 +676,7 @@ class OpenedModel:
         given, tokens, _ = inputs
         try:
             if cuts:
-                raise NotByRuleError(NO_CUTS)
+                raise NotByRuleError(CUTS_UNAVAILABLE)
             calls, result = self._read_long(given, edits)
             if not calls:
                 raise NotByRuleError(COMPUTES_ITSELF)
@@ -752,7 +754,7 @@ class OpenedModel:
 
     @contextmanager
     def _room_for_vectors(
-        self, given: Mapping[str, Any], *, keeps: bool, at_once: int = MOST_TOKENS
+        self, given: Mapping[str, Any], *, keeps: bool, at_once: int = MAX_LISTED_TOKENS
     ) -> Iterator[None]:
         """Have the vectors of a text be held in memory or in a file; refuse one without room.
 
@@ -782,7 +784,7 @@ class OpenedModel:
     def _vector_bytes_of_token(self, given: Mapping[str, Any]) -> int:
         """Return the bytes of the vectors that all layers keep of a token, as a few tokens tell."""
         if self._vector_bytes is None:
-            few = {name: tensor[:, :FEW_TOKENS] for name, tensor in given.items()}
+            few = {name: tensor[:, :PROBE_TOKENS] for name, tensor in given.items()}
             with record_long_text(self.model, ranks=self.ranks) as calls:
                 self._run_by_rule({**few, **without_cache(self.model)})
             found = sum(call.vectors.bytes for call in calls)
@@ -1005,7 +1007,7 @@ class OpenedModel:
 
     def _heads_of_layers(self, given: Mapping[str, Any]) -> dict[int, _LayerHeads]:
         """Return what a few tokens tell, as weights of a long text would fill memory."""
-        few = {name: tensor[:, :FEW_TOKENS] for name, tensor in given.items()}
+        few = {name: tensor[:, :PROBE_TOKENS] for name, tensor in given.items()}
         with self.recorded() as calls:
             self.run(given if PIXELS in given else few)
         return _layers_of(calls)
@@ -1164,7 +1166,7 @@ class OpenedModel:
         if self.tokenizer is None:
             sentence = f"{self.folder.name} has no tokenizer, so that it cannot read a text."
             if self._part_for_images is not None:
-                sentence = f"{self.folder.name} reads images, and no texts: {OF_IMAGES}."
+                sentence = f"{self.folder.name} reads images, and no texts: {IMAGE_COMMANDS}."
             raise InputError("model", sentence)
         return self.tokenizer
 
@@ -1218,7 +1220,7 @@ class OpenedModel:
     def check_length(self, count: int, field: str = "text") -> None:
         """Refuse more tokens than the model reads, at the text or at the second one."""
         learned = _positive(self._config("max_position_embeddings"))
-        longest = min(MOST_TOKENS, learned or MOST_TOKENS)
+        longest = min(MAX_LISTED_TOKENS, learned or MAX_LISTED_TOKENS)
         if count > longest:
             is_pair = field == "second" and not self.has_decoder
             what = "The two texts have" if is_pair else "The text has"
@@ -1333,7 +1335,7 @@ def open_model(
     """
     if is_lab_model(path):
         if is_from_disk:
-            raise refused(path.name, OF_LAB)
+            raise refused(path.name, LAB_MODEL_REASON)
         return _opened_of_lab(path, device, dtype)
     folder = read_model_folder(path)
     numbers = folder.numbers
@@ -1508,7 +1510,7 @@ def _errors_explained(folder: ModelFolder) -> Iterator[None]:
         if is_out_of_memory(error):
             raise InputError("model", f"The memory ran out opening {folder.name}.") from error
         if "needed to be re-saved" in str(error):
-            raise refused(folder.name, OTHER_LAYOUT) from error
+            raise refused(folder.name, LAYOUT_MISMATCH) from error
         sentence = f"{folder.name} cannot be opened: {_reason(error)}"
         raise InputError("model", sentence) from error
 
@@ -1525,7 +1527,7 @@ def _loaded(
                 use_safetensors=True,
                 attn_implementation=EAGER,
                 output_loading_info=True,
-                adapter_kwargs={"subfolder": NO_ADAPTER},
+                adapter_kwargs={"subfolder": ABSENT_ADAPTER_FOLDER},
                 **settings,
             )
         read.copy_to(model, device)

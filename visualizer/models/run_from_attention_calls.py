@@ -34,7 +34,7 @@ BY_ITSELF = (
     "The model computes its attention itself: its weights were read where it calls softmax, and "
     "nothing before them is known."
 )
-NOT_INFERRED = (
+SCORES_UNKNOWN_NOTICE = (
     "Only weights are shown: how they follow from queries and keys could not be inferred from what "
     "the model computed."
 )
@@ -42,7 +42,7 @@ _UNDERSTOOD = frozenset({
     "scaling", "dropout", "is_causal", "sliding_window", "softcap", "position_bias", "s_aux",
 })  # fmt: skip
 """Arguments that are read, are known to be in the mask already, or do not act."""
-MOST_NAMED = 20
+MAX_LISTED_ARGUMENTS = 20
 WHOLE_WITHIN = 1e-5
 """How far the sum of a row may be from 1, of which no sink has taken a share."""
 _CROSS = ("cross", "EncDec", "encoder_attn")
@@ -352,7 +352,7 @@ def run_of(
             return found
     found = _run_of(group, captured, device)
     is_by_itself = group.calls[0].method is RecordingMethod.SOFTMAX
-    return found if is_by_itself else found.with_notice(NOT_INFERRED)
+    return found if is_by_itself else found.with_notice(SCORES_UNKNOWN_NOTICE)
 
 
 def _run_of(group: LayerGroup, captured: CapturedAttention, device: str) -> LayerRun:
@@ -444,7 +444,7 @@ def not_understood(arguments: Mapping[str, object], heads: int) -> tuple[str, ..
     sinks = arguments.get("s_aux")
     if isinstance(sinks, torch.Tensor) and sinks.numel() != heads:
         names.add("s_aux")
-    return tuple(sorted(names))[:MOST_NAMED]
+    return tuple(sorted(names))[:MAX_LISTED_ARGUMENTS]
 
 
 def _is_given(argument: object) -> bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from visualizer.models.run_from_attention_calls import LayerGroup, LayerRun
 
 
-NOT_INFERRED = (
+STAGES_UNKNOWN_NOTICE = (
     "Only attention is shown: the stages around it could not be inferred from what the model "
     "computed."
 )
@@ -64,7 +64,7 @@ def with_layers(
     return inferred(
         f"the stages around {group.name}",
         lambda: _with_layers(found, model, passed, edits, memory),
-    ) or found.with_notice(NOT_INFERRED)
+    ) or found.with_notice(STAGES_UNKNOWN_NOTICE)
 
 
 def _with_layers(

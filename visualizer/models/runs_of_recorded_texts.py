@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from visualizer.models.run_from_attention_calls import LayerGroup, LayerRun
 
 Tokens = tuple[str, ...]
-OF_BATCH = "This is text {number:,} of the {count:,} of a batch: “texts” has all of them."
+BATCH_NOTICE = "This is text {number:,} of the {count:,} of a batch: “texts” has all of them."
 PADDING = "Padding is left out: {padding:,} of {count:,} positions."
 MISSING = (
     "Rows recorded: {recorded:,} of {count:,}. The earlier positions were in the cache before the "
@@ -112,7 +112,7 @@ class RecordedBatch:
             words = self._words[at] if at < len(self._words) else None
             found = runs_of_text(self._recorded.text(at), self._name, words)
             if len(self) > 1:
-                said = OF_BATCH.format(number=at + 1, count=len(self))
+                said = BATCH_NOTICE.format(number=at + 1, count=len(self))
                 found = tuple(each.with_notice(said) for each in found)
             self._made[at] = found
         return self._made[at]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from visualizer.models.opened_model import OpenedModel
     from visualizer.models.run_from_attention_calls import LayerRun
 
-MOST_TEXTS = 1000
+MAX_TEXTS = 1000
 
 
 def attend_each(
@@ -34,8 +34,8 @@ def attend_each(
     InputError
         As `OpenedModel.attend`, with the number of the text; when they are too many.
     """
-    if len(texts) > MOST_TEXTS:
-        sentence = f"There are {len(texts):,} texts, and at most {MOST_TEXTS:,} are read together."
+    if len(texts) > MAX_TEXTS:
+        sentence = f"There are {len(texts):,} texts, and at most {MAX_TEXTS:,} are read together."
         raise InputError("text", sentence)
     for number, text in enumerate(texts, 1):
         try:

@@ -14,14 +14,18 @@ NAMES = {
     "unk_token": "UNK: not in the vocabulary",
 }
 """By their names in transformers; of a token with several, the first counts."""
-OTHER = "a special token of this model"
+UNNAMED_SPECIAL_TOKEN = "a special token of this model"
 
 
 def special_names(tokenizer: Any) -> dict[int, str]:
     """Return what each special token is for, by its number."""
-    found = dict.fromkeys(getattr(tokenizer, "all_special_ids", ()), OTHER)
+    found = dict.fromkeys(getattr(tokenizer, "all_special_ids", ()), UNNAMED_SPECIAL_TOKEN)
     added = getattr(tokenizer, "added_tokens_decoder", {})
-    found |= {number: OTHER for number, token in added.items() if getattr(token, "special", False)}
+    found |= {
+        number: UNNAMED_SPECIAL_TOKEN
+        for number, token in added.items()
+        if getattr(token, "special", False)
+    }
     for name in reversed(NAMES):
         number = getattr(tokenizer, f"{name}_id", None)
         if isinstance(number, int):

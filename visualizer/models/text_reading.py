@@ -46,15 +46,15 @@ if TYPE_CHECKING:
     from visualizer.models.run_from_attention_calls import LayerRun
     from visualizer.progress_callback import Progress
 
-MOST_NAMED = 8
+TOP_TOKENS = 8
 """How many next tokens are named, of those with edits and of those without."""
-MOST_CHANGES = 5
+TOP_CHANGES = 5
 """How many tokens are named whose probability has changed most."""
 EDITED = "Weights are still computed there; what the heads hand on is replaced."
 CUT = "Their weights are 0, and the others of the row sum to 1."
-NO_IMAGE = "{name} reads images. Choose one, or drop its file on the window."
-NO_TEXT: dict[str, Any] = {"is_text_alone": False}
-OTHER_FILES = "The files of {name} are others than when the document was saved."
+IMAGE_REQUIRED = "{name} reads images. Choose one, or drop its file on the window."
+TEXT_MODEL_SETTINGS: dict[str, Any] = {"is_text_alone": False}
+FILES_CHANGED = "The files of {name} are others than when the document was saved."
 
 _opened: WeakValueDictionary[tuple[str, str, str], OpenedModel] = WeakValueDictionary()
 _from_disk: set[str] = set()
@@ -202,17 +202,21 @@ def read_text(
         context_edits=edits,
         training_step=model.folder.training_step,
         fetch_captured=None if is_long else partial(captured_numbers, shown.run),
-        **(_facts_of_text(model, source, text, part) if source.image is None else NO_TEXT),
+        **(
+            _facts_of_text(model, source, text, part)
+            if source.image is None
+            else TEXT_MODEL_SETTINGS
+        ),
     )
     is_same = model.folder.fingerprint == source.fingerprint
-    other = () if is_same else (OTHER_FILES.format(name=source.name),)
+    other = () if is_same else (FILES_CHANGED.format(name=source.name),)
     notices = (*_edits(source), *_left_out(runs, shown), *shown.notices, *other)
     return replace(shown.run, notices=notices, reading=reading)
 
 
 def _image(model: OpenedModel, chosen: ImageFile) -> GivenImage:
     if not chosen.path:
-        raise InputError("image", NO_IMAGE.format(name=model.folder.name))
+        raise InputError("image", IMAGE_REQUIRED.format(name=model.folder.name))
     return model.image(Path(chosen.path), chosen.sha256)
 
 
@@ -272,7 +276,7 @@ def _next_tokens(model: OpenedModel, seen: TextReading) -> tuple[NextToken, ...]
     now, before = seen.next_token, seen.next_token_of_all_heads
     if now is None or before is None:
         return ()
-    count = min(MOST_NAMED, len(now))
+    count = min(TOP_TOKENS, len(now))
     found = dict.fromkeys(chain(*(logs.topk(count).indices.tolist() for logs in (now, before))))
     return tuple(
         NextToken(word, float(now[number].exp()), float(before[number].exp()))
@@ -287,7 +291,7 @@ def _largest_changes(model: OpenedModel, seen: TextReading) -> tuple[NextToken, 
         return ()
     shares = now.exp(), before.exp()
     apart = (shares[0] - shares[1]).abs()
-    likeliest = apart.topk(min(MOST_CHANGES, len(apart))).indices.tolist()
+    likeliest = apart.topk(min(TOP_CHANGES, len(apart))).indices.tolist()
     found = [number for number in likeliest if apart[number] > 0]
     return tuple(
         NextToken(word, *(float(each[number]) for each in shares))

@@ -17,7 +17,7 @@ from contextlib import suppress
 from visualizer.language.wire_format import message_sender, received_messages
 
 IDLE_S = 60.0
-NOT_NEEDED = ("torch", "torchvision", "PIL")
+SKIPPED_IMPORTS = ("torch", "torchvision", "PIL")
 """What transformers would import at length, though its tokenizers do without."""
 
 
@@ -25,7 +25,7 @@ def main() -> int:
     """Answer messages until they end, and return the exit status."""
     send = message_sender()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all of its processes
-    sys.modules.update(dict.fromkeys(NOT_NEEDED))  # type: ignore[arg-type]  # as of what is missing
+    sys.modules.update(dict.fromkeys(SKIPPED_IMPORTS))  # type: ignore[arg-type]  # as of what is missing
     with suppress(Exception):  # it fails again where it is used, which says why
         from transformers import AutoTokenizer  # noqa: F401 - imported before it is asked for
     from visualizer.models.tokenizer_server import TokenizerServer

@@ -14,11 +14,11 @@ from visualizer.optional_packages import require_package
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST_SEARCHED = 20_000
+MAX_SEARCHED_OBJECTS = 20_000
 """Maximum number of objects that are looked into."""
 DEEPEST = 3
 """Maximum number of objects other than modules and collections on the way to the model."""
-MOST_NAMED = 5
+MAX_LISTED_MODELS = 5
 _PLAIN = (str, bytes, bytearray, int, float, complex, type, Tensor)
 
 
@@ -40,7 +40,7 @@ def transformers_model_within(given: object) -> nn.Module:
     found: dict[int, tuple[str, nn.Module]] = {}
     seen: set[int] = set()
     waiting: deque[tuple[str, Any, int]] = deque([("", given, DEEPEST)])
-    while waiting and len(seen) < MOST_SEARCHED:
+    while waiting and len(seen) < MAX_SEARCHED_OBJECTS:
         path, each, depth = waiting.popleft()
         if id(each) in seen or each is None or isinstance(each, _PLAIN):
             continue
@@ -68,8 +68,8 @@ def transformers_model_within(given: object) -> nn.Module:
         )
         raise InputError("model", sentence)
     paths = [f"model{path} ({type(each).__name__})" for path, each in found.values()]
-    more = f" and {len(paths) - MOST_NAMED:,} more" if len(paths) > MOST_NAMED else ""
-    named = ", ".join(paths[:MOST_NAMED])
+    more = f" and {len(paths) - MAX_LISTED_MODELS:,} more" if len(paths) > MAX_LISTED_MODELS else ""
+    named = ", ".join(paths[:MAX_LISTED_MODELS])
     sentence = (
         f"This {kind} contains several models of transformers: {named}{more}. Pass one of them."
     )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from visualizer.models.layers_on_disk import LayersOnDisk
 
 FOLDER = "layers"
-MOST_BYTES = 2**31
+MAX_BYTES = 2**31
 """The most bytes that are kept of a text."""
 LEFT_ON_DISK = 2**31
 """Bytes of the disk that are left free."""
@@ -94,7 +94,7 @@ class UnfinishedReading:
         from safetensors.torch import load
 
         try:
-            content = self._folder.file(str(at)).read_bytes(MOST_BYTES)
+            content = self._folder.file(str(at)).read_bytes(MAX_BYTES)
             checksum, packed = content[:_CHECKSUM], content[_CHECKSUM:]
             if hashlib.sha256(packed).digest() != checksum:
                 return None
@@ -113,7 +113,7 @@ class UnfinishedReading:
         try:
             packed = save(_packed(result, calls))
             self._bytes += len(packed)
-            if self._bytes > MOST_BYTES or free_bytes(self._folder.root) < LEFT_ON_DISK:
+            if self._bytes > MAX_BYTES or free_bytes(self._folder.root) < LEFT_ON_DISK:
                 return False
             self._folder.make()
             content = hashlib.sha256(packed).digest() + packed

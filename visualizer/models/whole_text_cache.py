@@ -16,7 +16,7 @@ from visualizer.models.long_text_vectors import vectors_for
 if TYPE_CHECKING:
     from torch import Tensor
 
-_OF_ATTENTION = (DynamicLayer, DynamicSlidingWindowLayer)
+_ATTENTION_LAYERS = (DynamicLayer, DynamicSlidingWindowLayer)
 
 
 class WholeTextLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no types
@@ -66,7 +66,7 @@ def whole_text_cache(config: Any, tokens: int) -> DynamicCache | None:
     None for a model of which some layers hold something else than keys and values.
     """
     usual = DynamicCache(config=config)
-    if any(type(layer) not in _OF_ATTENTION for layer in usual.layers):
+    if any(type(layer) not in _ATTENTION_LAYERS for layer in usual.layers):
         return None
     made = DynamicCache()
     made.layer_class_to_replicate = partial(WholeTextLayer, tokens)

@@ -35,7 +35,7 @@ _ROUTES = {
     Route.AFTER_RENORMALISED: "after normalising, renormalised",
 }
 
-_OF_SCORES = {
+_SCORE_WORDS = {
     Operation.CAP_SCORES: "scores {}",
     Operation.ADD_SCORE_BIAS: "biases added to scores",
     Operation.SOFTMAX_WITH_SINK: "rows with a sink",
@@ -50,9 +50,9 @@ def caption(run: Run) -> str:
     """
     if not run.trace.has_module:
         steps = [
-            _OF_SCORES[row.operation].format(row.symbol)
+            _SCORE_WORDS[row.operation].format(row.symbol)
             for row in run.trace.stages
-            if row.operation in _OF_SCORES
+            if row.operation in _SCORE_WORDS
         ]
         source = provenance(run) if run.reading else run.source
         return " · ".join((f"{source} · {run.size}", *steps, *_edits(run)))

@@ -166,7 +166,7 @@ class Document(Struct, frozen=True):
         """Return a setting by name: a field of the document or its spec, or a derived one."""
         if name == "text" and self.has_labels:
             return self.labels
-        if name in OF_MODEL:
+        if name in MODEL_FIELDS:
             return getattr(self.model, name) if self.model else None
         if name == "mechanism":
             return mechanism_of(self.spec)
@@ -182,7 +182,7 @@ class Document(Struct, frozen=True):
             return replace(self, captured=value, labels="", model=None)
         if name == "model":
             return replace(self, captured=None, labels="", model=value)
-        if name in OF_MODEL and self.model:
+        if name in MODEL_FIELDS and self.model:
             return self.set("model", replace(self.model, **{name: value}))
         if name == "text" and self.has_labels:
             return replace(self, labels=value)
@@ -210,7 +210,7 @@ def _with_setting(spec: AttentionSpec, name: str, value: Any) -> AttentionSpec:
 
 
 _OWN = frozenset({"text", "tokenizer", "lines", "captured", "model"})
-OF_MODEL = frozenset({"second", "part", "image"})
+MODEL_FIELDS = frozenset({"second", "part", "image"})
 """What is set of the model that reads the text, beside the text; without effect without one."""
 
 

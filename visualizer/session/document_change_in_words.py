@@ -28,12 +28,12 @@ IN_WORDS = {
     "own_kept": "own dropout",
 }
 """The fields of a document and its spec; changes of others have no name of their own."""
-OF_MODEL = {"second": "second text", "image": "image", "is_chat": "user’s message"}
+MODEL_FIELD_NAMES = {"second": "second text", "image": "image", "is_chat": "user’s message"}
 """The fields of a model's source that are named in the same way."""
 FOLLOWING = frozenset({"lengths", "weights_source"})
 """Fields that follow from others: of the spec from the text, of a document from its weights."""
 AS_IT_IS = "as it is"
-LONGEST = 60
+MAX_LENGTH = 60
 """Characters of what is said."""
 
 
@@ -63,7 +63,7 @@ def change_in_words(before: Document, after: Document) -> str:
         said = IN_WORDS["own_mask"]
     else:
         said = IN_WORDS.get(next(iter(names)), "") if len(names) == 1 else ""
-    return said if len(said) <= LONGEST else f"{said[: LONGEST - 1]}…"
+    return said if len(said) <= MAX_LENGTH else f"{said[: MAX_LENGTH - 1]}…"
 
 
 def _changed(before: Struct, after: Struct) -> set[str]:
@@ -79,7 +79,7 @@ def _model_in_words(before: ModelSource | None, after: ModelSource | None) -> st
         return _edits(before.becomes, after.becomes)
     if names == {"cuts"}:
         return _cuts(before.cut_cells, after.cut_cells)
-    return OF_MODEL.get(next(iter(names)), "") if len(names) == 1 else ""
+    return MODEL_FIELD_NAMES.get(next(iter(names)), "") if len(names) == 1 else ""
 
 
 def _edits(before: Mapping[LayerAndHead, str], after: Mapping[LayerAndHead, str]) -> str:

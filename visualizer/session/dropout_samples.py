@@ -41,7 +41,7 @@ class SampleTally:
         return self.counts
 
 
-LARGEST_COUNT = 256
+MAX_COUNT = 256
 # Bounds the cells drawn, about three seconds of work: long texts get fewer samples.
 DRAWN_CELLS = 2**28
 
@@ -65,7 +65,7 @@ def why_none(spec: AttentionSpec) -> str:
 def most_samples(run: Run) -> int:
     """Return the largest allowed number of samples, smaller for larger weights."""
     cells = math.prod(run.trace.shape("weights"))
-    return min(LARGEST_COUNT, 1 << max(0, (DRAWN_CELLS // cells).bit_length() - 1))
+    return min(MAX_COUNT, 1 << max(0, (DRAWN_CELLS // cells).bit_length() - 1))
 
 
 def drawn_samples(run: Run, count: int) -> int:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 Value = TypeVar("Value")
-LONGEST = 1000
+MAX_ENTRIES = 1000
 
 
 class History(Struct, Generic[Value], frozen=True):
@@ -31,7 +31,7 @@ class History(Struct, Generic[Value], frozen=True):
         """Record a value that is being replaced, unless its change has the key of the last one."""
         if key and key == self.key:
             return History(self.past, (), key)
-        return History((*self.past, old)[-LONGEST:], (), key)
+        return History((*self.past, old)[-MAX_ENTRIES:], (), key)
 
     def within(self, most: int, held: Callable[[Value], Iterable[bytes | str]]) -> History[Value]:
         """Drop the oldest values while all together hold more than this many bytes.

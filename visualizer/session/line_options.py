@@ -15,7 +15,7 @@ PANE = "Lines"
 """The title of the pane that draws the lines."""
 FOLLOWS = -1
 """In place of a head: the pinned cell's head."""
-MOST_OF_A_QUERY = 32
+MAX_LINES_PER_QUERY = 32
 
 
 class LineSide(StrEnum):

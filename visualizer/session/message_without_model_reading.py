@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 SAVED = "The numbers are those that were saved. Change the text, and the model reads it again."
 UNREAD = "The model has not read this: {reason}"
 READING = "The model reads the text."
-NO_IMAGE = "The model reads when an image is chosen: in Setup, or by dropping its file."
+IMAGE_REQUIRED = "The model reads when an image is chosen: in Setup, or by dropping its file."
 READING_IMAGE = "The model reads the image."
 
 
@@ -26,5 +26,5 @@ def why_unread(document: Document, refused: InputError | None = None) -> str:
     if refused and not document.lacks_image:
         return UNREAD.format(reason=refused.sentence)
     if document.reads_image:
-        return NO_IMAGE if document.lacks_image else READING_IMAGE
+        return IMAGE_REQUIRED if document.lacks_image else READING_IMAGE
     return SAVED if document.captured else READING

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QThread, QTimer, Signal, SignalInstance
 
-from visualizer.errors import NO_MEMORY, InputError, memory_error_in_words
+from visualizer.errors import MEMORY_ERROR, InputError, memory_error_in_words
 from visualizer.progress_callback import (
     CancelledError,
     left_when,
@@ -95,7 +95,7 @@ class Worker(QThread):
             with self._changed:
                 self._waiting = None
                 self._undelivered += 1
-            refused = InputError("memory", NO_MEMORY)
+            refused = InputError("memory", MEMORY_ERROR)
             QTimer.singleShot(0, self, partial(self._deliver, self.failed, refused))
 
     def discard(self, values: list[object]) -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from visualizer.attention.mechanisms import TITLES
 from visualizer.attention.spec import (
-    LARGEST_SEED,
+    MAX_SEED,
     WIDENING,
     Activation,
     Arrangement,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from visualizer.errors import Problem
 
 
-LONGEST_MASK = 64
+MAX_MASK_TOKENS = 64
 
 
 class SettingKind(StrEnum):
@@ -58,7 +58,7 @@ BOUNDS: dict[SettingKind, tuple[float, float]] = {
     SettingKind.COUNT: (0, 9_999_999),
     SettingKind.RATE: (-9.999, 9.999),
     SettingKind.NUMBER: (-1000, 1000),
-    SettingKind.SEED: (0, LARGEST_SEED),
+    SettingKind.SEED: (0, MAX_SEED),
 }
 """What can be typed into a control, some values that cannot be computed among it."""
 
@@ -240,7 +240,7 @@ def own_in_words(setting: Setting, value: Any) -> str:
 
 def written_mask(own: BooleanMatrix | None) -> tuple[str, str]:
     """Format a mask as rows of 0 and 1 unless it is too long, and give the input's placeholder."""
-    if own is None or own.rows <= LONGEST_MASK:
+    if own is None or own.rows <= MAX_MASK_TOKENS:
         rows = own.array().astype(int).tolist() if own else []
         text = "\n".join(" ".join(map(str, row)) for row in rows)
         return text, "1 may read, 0 may not:\n1 0 0\n1 1 0\n1 1 1"

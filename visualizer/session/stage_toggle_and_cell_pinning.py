@@ -28,7 +28,7 @@ def toggled(resolved: Resolved, stage: str) -> View:
     return replace(view, stages=absent | shown) if shown else view
 
 
-LONGEST = 100
+MAX_TRAIL_CELLS = 100
 
 
 def pin_cell(view: View, cell: Cell | None) -> View:
@@ -37,7 +37,7 @@ def pin_cell(view: View, cell: Cell | None) -> View:
         return replace(view, pinned=None, past=(), future=())
     if cell == view.pinned:
         return view
-    past = (*view.past, *_left(view, cell))[-LONGEST:]
+    past = (*view.past, *_left(view, cell))[-MAX_TRAIL_CELLS:]
     return replace(_at(view, cell), past=past, future=())
 
 

@@ -45,7 +45,7 @@ PATIENCE_MS = 16
 """How long a result is awaited before the screen shows that work is in progress."""
 REST_MS = 80
 """How long exact pictures wait while the user acts: drawing them slows the window down."""
-MOST_KEPT = 2**28
+MAX_UNDO_BYTES = 2**28
 """Bytes of own matrices and long texts kept for undo."""
 
 
@@ -277,7 +277,7 @@ class Workspace(QObject):
     def _keep(self, key: str = "") -> None:
         """Record the present document before it changes."""
         kept = self._history.keep(self.document, key)
-        self._history = kept.within(MOST_KEPT, Document.large_parts)
+        self._history = kept.within(MAX_UNDO_BYTES, Document.large_parts)
 
     def seal(self) -> None:
         """End a merged edit."""

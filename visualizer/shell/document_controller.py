@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     """Returns the window in which a file is open."""
 
 SAID_MS = 5000
-NOT_OPENED = "{name} was not opened."
+OPEN_ERROR = "{name} was not opened."
 
 
 class DocumentController(QObject):
@@ -288,7 +288,7 @@ class DocumentController(QObject):
             Why; None of an unexpected exception, which is shown as such.
         """
         self.keeps_numbers = self._kept_numbers
-        said = NOT_OPENED.format(name=name)
+        said = OPEN_ERROR.format(name=name)
         self._say(said)
         if refused:
             refuse(self._window, "Not opened", f"{said} {refused.sentence}")

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Moment
 
 WAITING = "The heatmaps will be here in a moment: loading PyTorch."
-NO_IMAGE = "The heatmaps will be here with an image."
+IMAGE_REQUIRED = "The heatmaps will be here with an image."
 EMPTY = "The heatmaps will be here, as soon as the text and the settings can be used."
 
 
@@ -308,7 +308,7 @@ class PanelPresenters:
             else:
                 made[name] = row.empty
         if resolved is None:
-            empty = NO_IMAGE if moment.document.reads_image else EMPTY
+            empty = IMAGE_REQUIRED if moment.document.reads_image else EMPTY
             waiting = _progress(moment) or WAITING
             made[BOARD_CONTENTS.name] = BoardContents(
                 message=waiting if moment.is_working else empty

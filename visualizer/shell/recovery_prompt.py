@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from visualizer.documents.recovery_file import RecoveredDocument
 
 
-MOST_NAMED = 8
-LONGEST_WORDS = 40
+MAX_LISTED_DOCUMENTS = 8
+MAX_EXCERPT_LENGTH = 40
 QUICKLY_READ = 2**20
 
 
@@ -47,7 +47,7 @@ class RecoveryPrompt(QObject):
     def offer(self, left: list[RecoveredDocument]) -> None:
         """Ask whether to recover or drop the documents."""
         self._left = left.copy()
-        self._worker.ask(partial(_names, left[:MOST_NAMED]))
+        self._worker.ask(partial(_names, left[:MAX_LISTED_DOCUMENTS]))
 
     def close(self) -> None:
         """Read no more; what was not read is offered again at the next start."""
@@ -96,6 +96,6 @@ def _beginning(left: RecoveredDocument) -> str:
     try:
         if left.file.stat().st_size > QUICKLY_READ:
             return ""
-        return shorten(left.saved().document.text, LONGEST_WORDS, placeholder="…")
+        return shorten(left.saved().document.text, MAX_EXCERPT_LENGTH, placeholder="…")
     except (OSError, InputError):
         return ""

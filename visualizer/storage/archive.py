@@ -25,14 +25,14 @@ from visualizer.storage.json_coding import DamagedError, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MOST_MEMBERS = 10_000
-MOST_BYTES = 2_000_000_000
+MAX_MEMBERS = 10_000
+MAX_BYTES = 2_000_000_000
 """Of all members together: more would need ZIP64."""
-MOST_TEXT = 2**24
+MAX_TEXT_BYTES = 2**24
 """Bytes of one text."""
-MOST_TEXTS = 2**25
+MAX_TOTAL_TEXT_BYTES = 2**25
 """Bytes of all texts."""
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 DTYPES = ("<f4", "<f8", "|u1", "<i4")
 TEXTS = (".json", ".txt")
 _END = struct.Struct("<4s4H2LH")
@@ -75,9 +75,9 @@ def write_archive(
     """
     sizes = [len(text) for text in texts.values()]
     total = sum(sizes) + sum(array.nbytes for array in arrays.values())
-    are_texts_short = max(sizes, default=0) <= MOST_TEXT and sum(sizes) <= MOST_TEXTS
-    are_few = len(texts) + len(arrays) <= MOST_MEMBERS
-    if not (are_texts_short and are_few and total <= MOST_BYTES):
+    are_texts_short = max(sizes, default=0) <= MAX_TEXT_BYTES and sum(sizes) <= MAX_TOTAL_TEXT_BYTES
+    are_few = len(texts) + len(arrays) <= MAX_MEMBERS
+    if not (are_texts_short and are_few and total <= MAX_BYTES):
         raise DamagedError("is too large")
     with zipfile.ZipFile(file, "w") as archive:
         for name, text in texts.items():
@@ -139,9 +139,9 @@ def _check_end(file: BinaryIO) -> None:
         raise DamagedError("is cut off: its end is missing.")
     _, _, _, _, count, length, start, comment = _END.unpack(end)
     is_whole = start + length + _END.size == size and not comment
-    if not is_whole or count > MOST_MEMBERS or larger.startswith(b"PK\6\7"):
+    if not is_whole or count > MAX_MEMBERS or larger.startswith(b"PK\6\7"):
         raise DamagedError("is damaged: the list of what is in it is wrong.")
-    if length > count * (LONGEST_NAME + 100):
+    if length > count * (MAX_NAME_LENGTH + 100):
         raise DamagedError("is damaged: the list of what is in it is too long.")
 
 
@@ -158,13 +158,13 @@ def _check(members: list[zipfile.ZipInfo], size: int) -> None:
     if sum(member.compress_size for member in members) > size:
         raise DamagedError("is damaged: what is in it overlaps.")
     texts = sum(member.file_size for member in members if _is_text(member))
-    if texts > MOST_TEXTS or sum(member.file_size for member in members) > MOST_BYTES:
+    if texts > MAX_TOTAL_TEXT_BYTES or sum(member.file_size for member in members) > MAX_BYTES:
         raise DamagedError("is too large to be opened.")
 
 
 def _check_member(member: zipfile.ZipInfo) -> None:
     name, mode = member.filename, member.external_attr >> 16
-    is_plain = _NAME.fullmatch(name) and len(name) <= LONGEST_NAME and ".." not in name
+    is_plain = _NAME.fullmatch(name) and len(name) <= MAX_NAME_LENGTH and ".." not in name
     if not is_plain or not name.endswith((*TEXTS, ".npy")):
         raise DamagedError(f"has a member with a strange name: “{shown(name)}”.")
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG) or member.flag_bits & 1:
@@ -174,7 +174,7 @@ def _check_member(member: zipfile.ZipInfo) -> None:
         raise DamagedError(f"has a member that is packed in another way: “{shown(name)}”.")
     if is_stored and member.file_size != member.compress_size:
         raise DamagedError(f"has a member of two sizes: “{shown(name)}”.")
-    if _is_text(member) and member.file_size > MOST_TEXT:
+    if _is_text(member) and member.file_size > MAX_TEXT_BYTES:
         raise DamagedError(f"has a text that is too long: “{shown(name)}”.")
 
 

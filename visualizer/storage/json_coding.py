@@ -17,11 +17,11 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-LARGEST = 2**63
+INTEGER_LIMIT = 2**63
 """Exclusive limit of the absolute value of integers."""
-LONGEST = 2**31
+RANGE_LIMIT = 2**31
 """Exclusive limit of the end of a range."""
-NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 Members = dict[str, bytes]
 """Bytes by their path in the tree."""
@@ -144,7 +144,7 @@ def shown(value: object) -> str:
 
 def _brief(value: object) -> str:
     kinds = {list: "a list", dict: "a table", NoneType: "nothing", bool: str(value).lower()}
-    if isinstance(value, int) and abs(value) > LARGEST:
+    if isinstance(value, int) and abs(value) > INTEGER_LIMIT:
         return "a very large number"  # Python may refuse to convert it to decimal
     return kinds.get(type(value)) or str(value)
 
@@ -208,7 +208,7 @@ def _truth(given: Any, path: str) -> bool:
 
 
 def _is_whole(given: Any) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and abs(given) < LARGEST
+    return isinstance(given, int) and not isinstance(given, bool) and abs(given) < INTEGER_LIMIT
 
 
 def _whole(given: Any, path: str) -> int:
@@ -217,15 +217,15 @@ def _whole(given: Any, path: str) -> int:
 
 
 def _number(given: Any, path: str) -> float:
-    if isinstance(given, str) and given in NOT_FINITE:
-        return NOT_FINITE[given]
+    if isinstance(given, str) and given in NON_FINITE:
+        return NON_FINITE[given]
     _must(isinstance(given, float) or _is_whole(given), path, "a number", given)
     return float(given)
 
 
 def _range(given: Any, path: str) -> range:
     is_pair = isinstance(given, list) and len(given) == 2 and all(map(_is_whole, given))
-    _must(is_pair and 0 <= given[0] <= given[1] < LONGEST, path, "a start and an end", given)
+    _must(is_pair and 0 <= given[0] <= given[1] < RANGE_LIMIT, path, "a start and an end", given)
     return range(*given)
 
 

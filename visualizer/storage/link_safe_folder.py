@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.storage.private_folder import PRIVATE
-from visualizer.storage.regular_file import WITHOUT_WAITING, check_regular_status
+from visualizer.storage.regular_file import NONBLOCKING_FLAGS, check_regular_status
 
 if sys.platform != "win32":
     import fcntl
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LINK = "it is a link, and no link is followed there"
-NO_FOLDER = "it is no folder"
+FOLDER_REQUIRED = "it is no folder"
 PROTECTED = "it is protected against writing"
-OTHER_NAMES = "it is also a file elsewhere (a hard link)"
+HARD_LINK_ERROR = "it is also a file elsewhere (a hard link)"
 HAS_FOLDER_DESCRIPTORS = {os.open, os.rename, os.unlink} <= os.supports_dir_fd
 _PART = re.compile(r"\.attention-[0-9a-f]{8}\.part")
 """Names of temporary files, written before they are renamed; nobody else gives such names."""
 _NAME_SURROGATE = 0x2000_0000
 """Bit of a Windows reparse tag that marks links and junctions, but not cloud files."""
-_COMMON = WITHOUT_WAITING | getattr(os, "O_NOFOLLOW", 0)
+_COMMON = NONBLOCKING_FLAGS | getattr(os, "O_NOFOLLOW", 0)
 _DESCRIPTORS = "/proc/self/fd"
 """Links to the open files of this process, by which Linux gives a name to one that has none."""
 
@@ -95,7 +95,7 @@ class _OpenFolder:
         if _is_link(found):
             raise OSError(errno.ELOOP, LINK, name)
         if not stat.S_ISDIR(found.st_mode):
-            raise OSError(errno.ENOTDIR, NO_FOLDER, name)
+            raise OSError(errno.ENOTDIR, FOLDER_REQUIRED, name)
 
     def check_file(self, name: str) -> os.stat_result:
         found = self.status(name)
@@ -367,7 +367,7 @@ class ContainedFile(Struct, frozen=True):
         with os.fdopen(self.descriptor(flags), "ab", buffering=0) as file:
             found = os.fstat(file.fileno())
             if found.st_nlink > 1:
-                raise OSError(errno.EMLINK, OTHER_NAMES, self.name)
+                raise OSError(errno.EMLINK, HARD_LINK_ERROR, self.name)
             try:
                 if file.write(content) < len(content):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

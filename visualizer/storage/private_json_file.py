@@ -15,7 +15,7 @@ from visualizer.storage.link_safe_folder import ContainedFolder
 from visualizer.storage.private_folder import make_private_folder
 from visualizer.storage.regular_file import open_regular_file
 
-LARGEST = 2**20
+MAX_BYTES = 2**20
 """In bytes; none is longer."""
 _ENCODING = ("utf-8", "surrogatepass")
 """Names of files may hold what no text does."""
@@ -25,7 +25,7 @@ def read_private_json(path: Path) -> object:
     """Return the content of a file; None where there is none, or it is damaged."""
     try:
         with open_regular_file(path) as file:
-            content = file.read(LARGEST)  # what is longer is damaged by that
+            content = file.read(MAX_BYTES)  # what is longer is damaged by that
     except FileNotFoundError:
         return None
     try:
@@ -38,7 +38,7 @@ def read_private_json(path: Path) -> object:
 def write_private_json(path: Path, content: object) -> None:
     """Replace the content of a file, or of that it is a link to; its folder may be missing."""
     text = json.dumps(content, ensure_ascii=False, indent=1).encode(*_ENCODING)
-    if len(text) > LARGEST:
+    if len(text) > MAX_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
     make_private_folder(path.parent)
     target = Path(os.path.realpath(path))

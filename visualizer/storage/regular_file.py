@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, BinaryIO
 if TYPE_CHECKING:
     from pathlib import Path
 
-NO_FILE = "it is no file"
-NO_NAME = "no file can have such a name"
+FILE_REQUIRED = "it is no file"
+INVALID_NAME = "no file can have such a name"
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -23,7 +23,7 @@ _KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
-WITHOUT_WAITING = (
+NONBLOCKING_FLAGS = (
     getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 )
 """Flags of `os.open` with which a pipe in the place of a file does not block."""
@@ -50,7 +50,7 @@ def check_regular_status(found: os.stat_result, name: str) -> None:
     """Raise `OSError`, with a reason that can be shown, unless a status is of a regular file."""
     if not stat.S_ISREG(found.st_mode):
         kind = next((f", but {words}" for is_of, words in _KINDS if is_of(found.st_mode)), "")
-        raise OSError(errno.EINVAL, f"{NO_FILE}{kind}", name)
+        raise OSError(errno.EINVAL, f"{FILE_REQUIRED}{kind}", name)
 
 
 def check_regular_file(path: Path) -> os.stat_result:
@@ -64,7 +64,7 @@ def check_regular_file(path: Path) -> os.stat_result:
     try:
         found = path.stat()
     except ValueError as error:  # a NUL, or characters that the file system cannot encode
-        raise OSError(errno.EINVAL, NO_NAME, str(path)) from error
+        raise OSError(errno.EINVAL, INVALID_NAME, str(path)) from error
     check_regular_status(found, str(path))
     return found
 
@@ -82,7 +82,7 @@ def open_regular_file(path: Path) -> BinaryIO:
 
 
 def _opened(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags | WITHOUT_WAITING)
+    descriptor = os.open(path, flags | NONBLOCKING_FLAGS)
     try:
         check_regular_status(os.fstat(descriptor), path)
     except OSError:

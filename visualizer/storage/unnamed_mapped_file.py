@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WRITTEN_AT_ONCE = 2**22
-_NOT_THERE = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+_UNSUPPORTED_ERRORS = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 """Errors of file systems that reserve nothing without writing."""
 
 
@@ -51,7 +51,7 @@ def _reserve(file: IO[bytes], size: int) -> None:
         try:
             os.posix_fallocate(file.fileno(), 0, size)
         except OSError as error:
-            if error.errno not in _NOT_THERE:
+            if error.errno not in _UNSUPPORTED_ERRORS:
                 raise
         else:
             return

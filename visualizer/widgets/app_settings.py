@@ -100,7 +100,7 @@ ACROSS, MIDDLE, RIGHT = "lab/across", "lab/middle", "lab/right"
 """Keys of the lab's splitters: across the window, in its middle and at its right."""
 NOTICE_MS = 20_000
 """How long the status bar shows messages worth reading twice."""
-MOST_DIGITS = 5
+MAX_SIZE_DIGITS = 5
 """Of a size in pixels."""
 
 
@@ -215,7 +215,7 @@ def load_sizes(key: str) -> list[int]:
     """Return a splitter's stored sizes; empty where none valid are stored."""
     found = stored(key)
     parts = found.split() if isinstance(found, str) else []
-    return [int(part) for part in parts if part.isdecimal() and len(part) <= MOST_DIGITS]
+    return [int(part) for part in parts if part.isdecimal() and len(part) <= MAX_SIZE_DIGITS]
 
 
 def save_sizes(key: str, sizes: list[int]) -> None:

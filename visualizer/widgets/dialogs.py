@@ -33,7 +33,7 @@ from PySide6.QtWidgets import (
 )
 from shiboken6 import isValid
 
-from visualizer.errors import NO_MEMORY
+from visualizer.errors import MEMORY_ERROR
 from visualizer.version import __version__
 from visualizer.widgets.app_settings import restore_file_dialog, save_file_dialog
 from visualizer.widgets.fonts import text_scale
@@ -191,7 +191,7 @@ def show_bug(window: QWidget, details: str) -> None:
 def show_out_of_memory(window: QWidget) -> None:
     """Say that memory ran out, at most in one box."""
     if not window.findChild(QMessageBox, "memory"):
-        message_box(window, "memory", QMessageBox.Icon.Warning, NO_MEMORY).open()
+        message_box(window, "memory", QMessageBox.Icon.Warning, MEMORY_ERROR).open()
 
 
 def ask_unsaved(

@@ -43,7 +43,7 @@ LINE = 115
 """The height of a line of text, in per cent of the font's."""
 MONOSPACE = "monospace"
 """The family that Qt gives to keys."""
-MOST_MARKS = 1_000
+MAX_SEARCH_MARKS = 1_000
 
 
 APPEARANCE_CHANGES = {QEvent.Type.PaletteChange, QEvent.Type.StyleChange, QEvent.Type.FontChange}
@@ -90,7 +90,7 @@ class DocumentationPageBrowser(QTextBrowser):
         """List where a text stands, in any case."""
         found: list[QTextCursor] = []
         place = self.document().find(text, 0) if text else QTextCursor()
-        while not place.isNull() and len(found) < MOST_MARKS:
+        while not place.isNull() and len(found) < MAX_SEARCH_MARKS:
             found.append(place)
             place = self.document().find(text, place)
         return found

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 AUTOMATIC_TEXT = 0
 """In place of a text size in per cent: that which fits the screen."""
 USUAL_SCREEN = (1920, 1080)
-MOST_OF_AUTOMATIC = 1.5
+MAX_AUTOMATIC_SCALE = 1.5
 USUAL_PX = 13
 """The font height in pixels at which the program's sizes are unscaled."""
 
@@ -57,7 +57,7 @@ def screen_scale(screen: QSize) -> float:
     window that fills it.
     """
     shares = (screen.width() / USUAL_SCREEN[0], screen.height() / USUAL_SCREEN[1])
-    return min(MOST_OF_AUTOMATIC, max(1.0, min(shares)))
+    return min(MAX_AUTOMATIC_SCALE, max(1.0, min(shares)))
 
 
 def metrics(size: int) -> QFontMetricsF:

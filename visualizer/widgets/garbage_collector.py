@@ -11,7 +11,7 @@ from visualizer.garbage_collection import collect_by, is_held_off
 
 LOOK_MS = 500
 """So often it is looked whether there are enough new objects, by Python's own threshold."""
-OF_YOUNG, OF_OLDER = 10, 10
+YOUNG_COLLECTIONS, OLDER_COLLECTIONS = 10, 10
 """So many collections of new objects come to one of older ones, and of these to one of all."""
 
 
@@ -39,8 +39,8 @@ class GarbageCollector(QObject):
         """Collect where there are enough new objects; now and then older ones, too."""
         if gc.get_count()[0] > gc.get_threshold()[0] and not is_held_off():
             self._count += 1
-            is_of_older = self._count % OF_YOUNG == 0
-            is_of_all = self._count % (OF_YOUNG * OF_OLDER) == 0
+            is_of_older = self._count % YOUNG_COLLECTIONS == 0
+            is_of_all = self._count % (YOUNG_COLLECTIONS * OLDER_COLLECTIONS) == 0
             gc.collect(is_of_older + is_of_all)
 
     def _collect_all(self, is_done: Event) -> None:

@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QDropEvent, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QLineEdit, QWidget
 
-OF_THE_WINDOW = (
+WINDOW_SHORTCUTS = (
     *(QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo),
     # On X11 Ctrl+U and Ctrl+K would empty a number field.
     *(QKeySequence.StandardKey.DeleteCompleteLine, QKeySequence.StandardKey.DeleteEndOfLine),
@@ -33,7 +33,7 @@ class ControlEventFilter(QObject):
 
 def is_of_window(event: QEvent) -> bool:
     """Whether a key event is a command of the window that a text field would take."""
-    return isinstance(event, QKeyEvent) and any(event.matches(key) for key in OF_THE_WINDOW)
+    return isinstance(event, QKeyEvent) and any(event.matches(key) for key in WINDOW_SHORTCUTS)
 
 
 def is_command(event: QKeyEvent) -> bool:

@@ -27,7 +27,7 @@ from tests.support.window_input import name_file
 from visualizer.attention import run as attention_run
 from visualizer.export import export_controller, formats, writers
 from visualizer.export.data import file_size_estimate
-from visualizer.export.data.data_preview import LINES, LONGEST_LINE
+from visualizer.export.data.data_preview import LINES, MAX_LINE_CHARACTERS
 from visualizer.export.dialog.film_options_widget import FilmRange
 from visualizer.export.export_settings import ExportSettings, LengthUnit
 from visualizer.export.figure_settings import PRESETS, FigureExtent, FigurePaper, FigureSettings
@@ -443,7 +443,7 @@ def test_of_a_text_its_first_lines_are_seen(hand: Hand, suffix: str, tmp_path: P
     assert said[-1] == "…"
     assert len(said) == LINES + 1
     for line, whole in zip(said, lines, strict=False):
-        assert line in (whole, f"{whole[:LONGEST_LINE]}…", "…")
+        assert line in (whole, f"{whole[:MAX_LINE_CHARACTERS]}…", "…")
     assert dialog.pane.text.isVisible()
     assert dialog.size_.text().startswith("About ")
     choose(dialog, dialog.format, ".png")

@@ -10,14 +10,12 @@ from PySide6.QtTest import QTest
 
 from visualizer.export.dialog.figure_options_widget import FigureOptionsWidget
 from visualizer.export.export_settings import (
-    LONGEST_MM,
-    SHORTEST_MM,
     ExportSettings,
     LengthUnit,
     settings_from_json,
     settings_to_json,
 )
-from visualizer.export.figure_settings import FigureSettings
+from visualizer.export.figure_settings import MAX_SIDE_MM, MIN_SIDE_MM, FigureSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +61,7 @@ def test_the_ends_that_are_offered_are_taken_and_kept(
     unit: LengthUnit, dpi: int, options: Options
 ) -> None:
     widget, had = options(ExportSettings(look=FigureSettings(dpi=dpi), unit=unit))
-    for mm in (SHORTEST_MM, LONGEST_MM):
+    for mm in (MIN_SIDE_MM, MAX_SIDE_MM):
         for field in (widget.width_, widget.height_):
             type_into(field, unit.written(mm, dpi))
             assert not field.is_wrong

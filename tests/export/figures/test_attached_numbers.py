@@ -98,7 +98,7 @@ def test_all_layers_are_attached_when_asked_for(seen: ModelAttention, tmp_path: 
 def test_all_layers_that_are_too_large_or_the_only_one_are_refused(
     seen: ModelAttention, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(document_attachment, "MOST_CARRIED", 2**16)
+    monkeypatch.setattr(document_attachment, "MAX_ATTACHED_BYTES", 2**16)
     figure = seen.figure("weights", 4, layer=7, all_layers=True)
     with pytest.raises(InputError, match="can be attached"):
         figure.save(tmp_path / "large.png")

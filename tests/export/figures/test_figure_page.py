@@ -15,7 +15,7 @@ from PySide6.QtGui import QColor, QImage, QPainter, QPen
 from tests.support.examples import others_slow
 from tests.support.snapshots import cell_colours, shot
 from visualizer.export.figure_settings import PRESETS, FigurePaper, FigureSettings
-from visualizer.export.figures.figure_page import MOST_CELLS, figure_of, page_of
+from visualizer.export.figures.figure_page import MAX_CELLS, figure_of, page_of
 from visualizer.export.figures.rasterization import picture
 from visualizer.export.writers import WRITERS
 from visualizer.heatmap import (
@@ -77,7 +77,7 @@ def test_all_of_it_is_on_its_page(
 def test_of_many_large_panels_some_cells_are_pooled() -> None:
     one = shot(words(400), STAGES, heads=48, d_in=96, d_out=96)
     figure = figure_of(one, PRESETS["Poster"])
-    assert sum(panel.values.size for panel in figure.board.heatmaps) <= MOST_CELLS
+    assert sum(panel.values.size for panel in figure.board.heatmaps) <= MAX_CELLS
 
 
 @pytest.mark.slow

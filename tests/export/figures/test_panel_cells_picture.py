@@ -94,7 +94,7 @@ def test_bands_have_the_colours_of_the_whole(
     view = View(stages=frozenset({stage}), lens=lens, colouring=colouring, folds=folds)
     held, long = (replace(each, view=view) for each in both)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(panel_cells_picture, "LARGEST", most)
+        patch.setattr(panel_cells_picture, "MAX_SIDE_PX", most)
         patch.setattr(panel_cells_picture, "ROWS", 7)
         patch.setattr(panel_cells_picture, "COARSE", 16)
         wanted, found = picture_of(held), picture_of(long)

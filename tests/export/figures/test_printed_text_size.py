@@ -13,10 +13,9 @@ from tests.support.snapshots import shot
 from visualizer import app
 from visualizer.api.attention_api import attend
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import FigureSettings
+from visualizer.export.figure_settings import MIN_POINTS, FigureSettings
 from visualizer.export.figures.figure_page import figure_of, page_of
 from visualizer.export.figures.printed_text_size import (
-    LEAST_POINTS,
     READABLE_POINTS,
     SmallText,
     small_text,
@@ -69,7 +68,7 @@ def test_the_change_offered_is_enough(settings: FigureSettings) -> None:
     snapshot = shot(stages=STAGES)
     one = small(snapshot, settings)
     assert one.points < READABLE_POINTS
-    assert one.is_refused == (one.points < LEAST_POINTS)
+    assert one.is_refused == (one.points < MIN_POINTS)
     assert one.changes
     assert found(snapshot, replace(settings, **one.changes)) is None
 

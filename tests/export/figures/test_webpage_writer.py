@@ -190,12 +190,12 @@ def test_a_page_without_panels_is_a_page() -> None:
 def test_there_is_room_for_so_many_cells(panels: int) -> None:
     side = room_for(panels)
     cells = panels * side**2
-    assert cells * webpage_writer.CELL_BYTES <= webpage_writer.LARGEST_BYTES
-    assert panels * (side + 8) ** 2 * webpage_writer.CELL_BYTES > webpage_writer.LARGEST_BYTES
+    assert cells * webpage_writer.CELL_BYTES <= webpage_writer.MAX_CELL_BYTES
+    assert panels * (side + 8) ** 2 * webpage_writer.CELL_BYTES > webpage_writer.MAX_CELL_BYTES
 
 
 def test_a_page_that_no_browser_could_show_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webpage_writer, "LARGEST_BYTES", 8 * 36 * 6 - 1)
+    monkeypatch.setattr(webpage_writer, "MAX_CELL_BYTES", 8 * 36 * 6 - 1)
     shown = board(a_run(), stages=frozenset({"scores", "scaled", "masked", "weights"}))
     with pytest.raises(InputError, match="A page of 288 cells is more than") as refused:
         page(shown)

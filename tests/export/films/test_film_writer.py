@@ -23,7 +23,7 @@ from visualizer.export.film_settings import FilmPanels, FilmSettings
 from visualizer.export.films.film_layout import USUAL_SHAPE, lay_out_film
 from visualizer.export.films.film_writer import estimate
 from visualizer.export.films.frame_difference import patch
-from visualizer.export.films.gif_encoder import MOST, ColourPalette
+from visualizer.export.films.gif_encoder import MAX_COLOURS, ColourPalette
 from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.export.option_parsing import speed_of
 from visualizer.export.writers import export
@@ -462,7 +462,7 @@ def test_without_its_package_a_video_is_refused(
 
 
 def test_few_colours_stay_as_they_are() -> None:
-    words = np.arange(MOST, dtype=np.uint32).reshape(5, -1) * 1000
+    words = np.arange(MAX_COLOURS, dtype=np.uint32).reshape(5, -1) * 1000
     palette = ColourPalette([words])
     np.testing.assert_array_equal(palette.colours[palette.entries(words)], words)
 

@@ -42,8 +42,13 @@ from visualizer.attention.spec import (
 )
 from visualizer.errors import InputError
 from visualizer.features.code.code_line_generator import lines
-from visualizer.features.code.script import LARGEST_BYTES, script
-from visualizer.features.code.script_assertions import MOST_UNITS, MOST_WRITTEN, tolerance, unit
+from visualizer.features.code.script import MAX_SCRIPT_BYTES, script
+from visualizer.features.code.script_assertions import (
+    MAX_ASSERTED_NUMBERS,
+    MAX_ROUNDING_UNITS,
+    tolerance,
+    unit,
+)
 from visualizer.session.view import CodeDialect
 
 if TYPE_CHECKING:
@@ -346,7 +351,7 @@ def test_of_many_numbers_a_sample_and_the_sum_are_asserted(tmp_path: Path) -> No
     for name, told in said.items():
         expected = "All numbers agree" if name in set(CodeDialect) else "AssertionError"
         assert told.startswith(expected), name
-    assert run.trace.read("weights").size > MOST_WRITTEN
+    assert run.trace.read("weights").size > MAX_ASSERTED_NUMBERS
 
 
 def test_a_script_that_would_be_too_large_is_refused() -> None:
@@ -358,7 +363,7 @@ def test_a_script_that_would_be_too_large_is_refused() -> None:
         with pytest.raises(InputError, match="Use a shorter text or a smaller") as refused:
             script(run.run(), CodeDialect.BOOK)
         assert refused.value.field == "script"
-    assert len(script(a_run(), CodeDialect.BOOK)) < LARGEST_BYTES / 100
+    assert len(script(a_run(), CodeDialect.BOOK)) < MAX_SCRIPT_BYTES / 100
 
 
 def test_a_run_on_a_gpu_is_said_to_be_one() -> None:
@@ -395,7 +400,7 @@ def test_no_tolerance_hides_a_fourth_digit_unless_it_is_said(case: Case) -> None
     run = case.run()
     for dialect in CodeDialect:
         found = tolerance(run, dialect, run.trace.last)
-        most = MOST_UNITS * unit(run.trace.spec)
+        most = MAX_ROUNDING_UNITS * unit(run.trace.spec)
         said = "fewer digits" in script(run, dialect)
         assert (found.relative <= most) is not said
         assert dialect is CodeDialect.SDPA or not said

@@ -12,7 +12,7 @@ from visualizer.features.layer_overview.paint import (
     overview_picture,
     side_of_cells,
 )
-from visualizer.heatmap.value_to_colour_mapping import LARGEST, table
+from visualizer.heatmap.value_to_colour_mapping import MAX_COLOUR_INDEX, table
 from visualizer.widgets.theme import LIGHT
 
 pytestmark = pytest.mark.usefixtures("application")
@@ -33,7 +33,7 @@ def test_every_cell_has_the_colour_of_its_weight(side: int) -> None:
         places = [int((at + 0.5) * inner / 5) for at in (column, row)]
         x, y = head * side + places[0], layer * side + places[1]
         weight = float(two_layers()[layer, head, row, column])
-        wanted = QColor(int(colours[round(weight * LARGEST)])).name()
+        wanted = QColor(int(colours[round(weight * MAX_COLOUR_INDEX)])).name()
         assert colour(made, x, y) == wanted
 
 
@@ -42,7 +42,7 @@ def test_small_heatmaps_keep_the_largest_of_cells_that_share_a_pixel() -> None:
     weights[0, 0, 13, 7] = 1
     panel = layers_of(weights, tuple(map(str, range(32))))
     made = overview_image(panel, 9, LIGHT)
-    brightest = QColor(int(table(panel.map_name, LIGHT)[LARGEST])).name()
+    brightest = QColor(int(table(panel.map_name, LIGHT)[MAX_COLOUR_INDEX])).name()
     found = [(x, y) for x in range(8) for y in range(8) if colour(made, x, y) == brightest]
     assert found == [(1, 3)]
 
@@ -63,7 +63,7 @@ def test_cells_of_a_picture_are_all_of_one_size(cells: int) -> None:
     assert 32 < side < 100
     panel = layers_of(np.eye(cells)[None, None], tuple(map(str, range(cells))))
     made = overview_image(panel, side, LIGHT)
-    brightest = QColor(int(table(panel.map_name, LIGHT)[LARGEST])).name()
+    brightest = QColor(int(table(panel.map_name, LIGHT)[MAX_COLOUR_INDEX])).name()
     lit = [[colour(made, x, y) == brightest for x in range(side)] for y in range(side)]
     columns = np.array(lit).sum(0)
     inner = side - max(1, round(0.09 * side))

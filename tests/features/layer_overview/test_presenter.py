@@ -229,7 +229,7 @@ def test_a_long_text_of_a_module_has_pictures_without_measures(
     order: HeadOrder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
-    monkeypatch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+    monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     document = Document(text=" ".join(f"word{place}" for place in range(70)))
     run = run_of(document, None)
     assert run.trace.is_blockwise

@@ -14,7 +14,7 @@ from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, Mask, Mode
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.line_view import lines_of_long_text
-from visualizer.features.line_view.lines_of_long_text import MOST_LINES, OF_PINNED
+from visualizer.features.line_view.lines_of_long_text import MAX_LINES, PINNED_QUERY_LINES
 from visualizer.features.line_view.presenter import AWAITED, largest_cell, present_lines
 from visualizer.heatmap.hovered_or_pinned_cell import present_cursor
 from visualizer.session.cell_address import Cell
@@ -42,7 +42,7 @@ def whole() -> Run:
 def long(whole: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """The same numbers, of which no matrix is held."""
     monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
-    monkeypatch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+    monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     made = run(whole.texts, SPEC)
     assert made.trace.is_blockwise
     return made
@@ -84,7 +84,7 @@ def test_those_near_the_pinned_query_and_of_itself_are_the_strongest_of_all_its_
     panel = read(long, replace(SEEN, pinned=Cell("weights", (0, 200, 7))))
     weights = whole.trace.read("weights").astype(np.float64)
     near = [*range(192, 208)]
-    wanted = strongest(weights, near, MOST_LINES) | strongest(weights, [200], OF_PINNED)
+    wanted = strongest(weights, near, MAX_LINES) | strongest(weights, [200], PINNED_QUERY_LINES)
     assert placed(panel) == pytest.approx(wanted, rel=1e-4)
     pairs = 2 * sum(query + 1 for query in near)
     said = f"{len(wanted)} of {pairs:,} lines: the strongest of queries 193 to 208"
@@ -106,7 +106,7 @@ def test_without_a_pinned_query_they_are_of_those_that_are_seen(
 ) -> None:
     panel = read(long, replace(SEEN, zoom=zoom))
     weights = whole.trace.read("weights").astype(np.float64)
-    assert placed(panel) == pytest.approx(strongest(weights, [*queries], MOST_LINES), rel=1e-4)
+    assert placed(panel) == pytest.approx(strongest(weights, [*queries], MAX_LINES), rel=1e-4)
     assert any(note.endswith(f"the strongest {whose}") for note in panel.notes)
 
 

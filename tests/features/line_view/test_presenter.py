@@ -258,7 +258,7 @@ def test_no_line_is_smaller_than_one_left_out_of_its_head_and_query(
     }
     computed = a_run(text, **spec)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(weights_drawn_as_lines, "MOST_LINES", most)
+        patch.setattr(weights_drawn_as_lines, "MAX_LINES", most)
         panel = show(computed, a_view(options))
     drawn, every = placed(panel.lines), expected(computed)
     assert drawn.items() <= {at: np.float32(size) for at, size in every.items()}.items()
@@ -283,7 +283,7 @@ def _heads(panel: LinePanel) -> set[int]:
 
 def test_what_is_thinned_says_of_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
     computed = a_run("a b c d e f")
-    monkeypatch.setattr(weights_drawn_as_lines, "MOST_LINES", 2 * 6 * 3)
+    monkeypatch.setattr(weights_drawn_as_lines, "MAX_LINES", 2 * 6 * 3)
     panel = show(computed, a_view())
     assert panel.lines.is_thinned
     assert len(panel.lines) == 2 * (1 + 2 + 3 + 3 + 3 + 3)
@@ -300,7 +300,7 @@ def test_where_not_every_head_has_room_each_query_keeps_its_strongest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     computed = a_run("a b c d e f", heads=4, d_out=8)
-    monkeypatch.setattr(weights_drawn_as_lines, "MOST_LINES", 6 * 2)
+    monkeypatch.setattr(weights_drawn_as_lines, "MAX_LINES", 6 * 2)
     panel = show(computed, a_view())
     weights = computed.trace.read("weights").astype(np.float64).max(axis=-1)  # head query
     for query in range(1, 6):
@@ -311,7 +311,7 @@ def test_where_not_every_head_has_room_each_query_keeps_its_strongest(
 
 
 def test_the_same_lines_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights_drawn_as_lines, "MOST_LINES", 40)
+    monkeypatch.setattr(weights_drawn_as_lines, "MAX_LINES", 40)
     first, second = (show(a_run(LONG), a_view()) for _ in range(2))
     assert placed(first.lines) == placed(second.lines)
 
@@ -399,7 +399,7 @@ def test_lit_lines_keep_to_the_threshold_and_to_the_largest() -> None:
 
 def test_lit_lines_that_are_thinned_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     computed = a_run()
-    monkeypatch.setattr(weights_drawn_as_lines, "MOST_LIT", 5)
+    monkeypatch.setattr(weights_drawn_as_lines, "MAX_HIGHLIGHTED_LINES", 5)
     panel = show(computed, a_view(pinned=Cell("weights", (0, 5, 1))))
     assert panel.lit is not None
     every = sorted(weight for at, weight in expected(computed).items() if at[1] == 5)

@@ -16,7 +16,7 @@ from visualizer.attention.model_answers import (
 from visualizer.attention.model_reading import ModelReading, NextToken
 from visualizer.errors import InputError
 from visualizer.features.logit_attribution.presenter import (
-    NO_MODEL,
+    MODEL_REQUIRED,
     WORKING,
     AttributionPanel,
     present_attribution,
@@ -56,7 +56,7 @@ def panel_of(
 
 
 def test_only_the_parts_are_asked_unasked() -> None:
-    assert panel_of(None, model=None).message == NO_MODEL
+    assert panel_of(None, model=None).message == MODEL_REQUIRED
     assert panel_of(None).message == READING
     panel = panel_of(reading())
     assert panel.questions == (question(QuestionKind.PARTS),)

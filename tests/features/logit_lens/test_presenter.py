@@ -10,7 +10,7 @@ from visualizer.attention.model_reading import ModelReading
 from visualizer.errors import InputError
 from visualizer.features.logit_lens.presenter import (
     ANYWAY,
-    NO_MODEL,
+    MODEL_REQUIRED,
     QUESTION,
     LensPanel,
     present_lens,
@@ -45,7 +45,7 @@ def panel_of(
 
 
 def test_the_model_is_asked_once_it_has_read() -> None:
-    assert panel_of(None, model=None).message == NO_MODEL
+    assert panel_of(None, model=None).message == MODEL_REQUIRED
     assert panel_of(None).message == READING
     assert panel_of(reading()).questions == (QUESTION,)
     assert panel_of(reading()).is_working

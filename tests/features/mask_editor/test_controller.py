@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication, QMenu
 from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, LEFT, SHIFT, Hand, words
 from visualizer.attention.spec import Mask, Normalisation, Route
-from visualizer.features.mask_editor.presenter import HINT, MASK_EDIT, NO_FIT
+from visualizer.features.mask_editor.presenter import HINT, MASK_EDIT, SIZE_MISMATCH
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
@@ -595,7 +595,7 @@ def test_another_text_is_said_with_what_mends_it(painter: Painter) -> None:
     said = "The matrix is 6 × 6 and the text needs 7 × 7."
     assert painter.hand.problem("own_mask") == f"{said} Set mask to Causal"
     assert words(painter.window.notice) == f"The picture stays as it was. {said}"
-    assert painter.notes == NO_FIT
+    assert painter.notes == SIZE_MISMATCH
     assert painter.mask == shown
     before = painter.document
     painter.press(weights(1, 5))

@@ -24,8 +24,8 @@ from visualizer.features.mask_editor.brush_masks import (
     with_stroke,
 )
 from visualizer.features.mask_editor.presenter import (
-    NO_FIT,
-    NO_PANEL,
+    PANEL_REQUIRED,
+    SIZE_MISMATCH,
     MaskEditPanel,
     longest,
     mask_of,
@@ -321,7 +321,7 @@ def test_which_brush_the_mask_is_of() -> None:
 def test_where_there_is_nothing_to_paint_in_is_said() -> None:
     run, document = a_run(), a_document()
     shown = painting(run, document, stages=frozenset({"context"}))
-    assert (shown.targets, shown.notes) == (frozenset(), (NO_PANEL,))
+    assert (shown.targets, shown.notes) == (frozenset(), (PANEL_REQUIRED,))
     assert painting(run, document).targets == {
         ("scores", ComparedSide.PLAIN),
         ("weights", ComparedSide.PLAIN),
@@ -339,4 +339,4 @@ def test_of_another_text_there_is_no_stroke() -> None:
     assert painting(run, typed, computed).targets == frozenset()
     unfit = typed.set("painted", own(np.eye(6)))
     shown = painting(run, unfit, computed)
-    assert (shown.targets, shown.tokens, shown.notes) == (frozenset(), 2, (NO_FIT,))
+    assert (shown.targets, shown.tokens, shown.notes) == (frozenset(), 2, (SIZE_MISMATCH,))

@@ -21,10 +21,10 @@ from visualizer.attention import device as attention_device
 from visualizer.attention.run import USABLE
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
-from visualizer.features.model_chooser.presenter import DOWNLOADED, NO_MODELS
+from visualizer.features.model_chooser.presenter import DOWNLOADED, EMPTY_FOLDER
 from visualizer.models import hub_download
 from visualizer.models.model_folder import MISSING, read_model_folder
-from visualizer.models.opened_model import NOT_FROM_DISK
+from visualizer.models.opened_model import DISK_STAGES_NOTICE
 from visualizer.session import model_opening
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def test_a_model_larger_than_the_memory_is_read_from_the_disk(
     hand.settle()
     run = hand.window.workspace.run
     assert run
-    assert NOT_FROM_DISK in run.notices
+    assert DISK_STAGES_NOTICE in run.notices
     np.testing.assert_array_equal(run.trace.read("weights"), wanted)
 
 
@@ -307,7 +307,7 @@ def test_without_models_or_the_library_it_is_said_what_to_do(
     hand: Hand, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dialog = opened(hand)
-    assert dialog.message.text() == NO_MODELS
+    assert dialog.message.text() == EMPTY_FOLDER
     assert dialog.message.geometry().bottom() < dialog.height() / 4, "it is where the list would be"
     assert not dialog.table.isVisible()
     dialog.close()

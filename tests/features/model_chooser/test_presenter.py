@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from visualizer.attention.spec import Device, Dtype
 from visualizer.features.model_chooser.presenter import (
+    EMPTY_FOLDER,
     LISTING,
-    NO_MODELS,
     ModelActivity,
     ModelChooserState,
     format_bytes,
@@ -73,7 +73,7 @@ def test_reading_from_the_disk_is_offered_while_nothing_is_done() -> None:
 
 def test_what_stands_in_place_of_the_list() -> None:
     assert present_model_chooser(ModelChooserState(Path("/c"))).message == LISTING
-    assert present_model_chooser(replace(STATE, models=())).message == NO_MODELS
+    assert present_model_chooser(replace(STATE, models=())).message == EMPTY_FOLDER
     opening = replace(STATE, models=(), activity=ModelActivity.OPENING)  # of another folder
     assert present_model_chooser(opening).message == ""
     without = present_model_chooser(

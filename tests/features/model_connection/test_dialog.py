@@ -24,12 +24,12 @@ from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, without_waiting
 from visualizer.attention.spec import Device
 from visualizer.features.cell.presenter import CELL
-from visualizer.features.model_connection.presenter import NO_HOST, NO_TOKEN
+from visualizer.features.model_connection.presenter import HOST_REQUIRED, TOKEN_REQUIRED
 from visualizer.features.setup.widget import CapturedNotice
 from visualizer.models.model_client import connection as client_connection
 from visualizer.models.model_client import token_store
 from visualizer.models.model_client.fetched_numbers import FETCHING
-from visualizer.models.model_client.server_by_ssh import LISTENER, NOT_SSH
+from visualizer.models.model_client.server_by_ssh import INVALID_COMMAND, LISTENER
 from visualizer.models.model_source import SERVER_SCHEME, ModelSource
 from visualizer.progress_callback import CancelledError, stopped_when
 from visualizer.session.cell_address import Cell
@@ -131,16 +131,16 @@ def test_what_is_missing_is_said_at_once(hand: Hand) -> None:
     dialog = opened(hand)
     assert dialog.host.y() < dialog.height() / 3, "there is no gap around what is said first"
     press_connect(dialog)
-    assert dialog.problem.text() == NO_TOKEN
+    assert dialog.problem.text() == TOKEN_REQUIRED
     assert dialog.focusWidget() is dialog.token
     write(dialog.host, "two words")
     assert not dialog.problem.isVisible(), "it is said of what was typed before"
     press_connect(dialog)
-    assert dialog.problem.text() == NO_HOST
+    assert dialog.problem.text() == HOST_REQUIRED
     write(dialog.ssh, "rm -rf")
     press_connect(dialog)
     hand.until(lambda: not connection(hand).is_working)
-    assert dialog.problem.text() == NOT_SSH
+    assert dialog.problem.text() == INVALID_COMMAND
     QTest.keyClick(dialog, Qt.Key.Key_Escape)
     hand.until(lambda: connection(hand).dialog is None)
 

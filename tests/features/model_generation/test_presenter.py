@@ -7,8 +7,8 @@ import numpy as np
 from visualizer.features.model_generation.continued_text import NodeReading
 from visualizer.features.model_generation.presenter import (
     ENDED,
-    MOST_ROWS,
-    NO_MODEL,
+    MAX_ROWS,
+    MODEL_REQUIRED,
     GenerationState,
     present_model_generation,
 )
@@ -49,7 +49,7 @@ def state_of(tree: GenerationTree, **changes: object) -> GenerationState:
 
 def test_without_a_model_it_says_so() -> None:
     panel = present_model_generation(GenerationState())
-    assert panel.message == NO_MODEL
+    assert panel.message == MODEL_REQUIRED
     assert not panel.can_draw
     assert not panel.can_run
     assert not panel.can_use
@@ -98,16 +98,16 @@ def test_what_was_not_read_yet_is_waited_for() -> None:
 
 
 def test_of_long_texts_the_last_rows_are_shown_whole() -> None:
-    count = MOST_ROWS + 5
+    count = MAX_ROWS + 5
     weights = np.full((1, count, count), 0.5, np.float32)
     tree = GenerationTree(("a",) * count)
     panel = present_model_generation(
         state_of(tree, readings={ROOT: node_reading(weights, count)}, head=(4, 0))
     )
     assert panel.rows
-    assert panel.rows.weights.shape == (MOST_ROWS, count)
+    assert panel.rows.weights.shape == (MAX_ROWS, count)
     assert panel.rows.first == 5
-    np.testing.assert_array_equal(np.isfinite(panel.rows.weights), np.tri(MOST_ROWS, count, 5))
+    np.testing.assert_array_equal(np.isfinite(panel.rows.weights), np.tri(MAX_ROWS, count, 5))
 
 
 def test_rows_of_a_window_stand_at_its_end() -> None:

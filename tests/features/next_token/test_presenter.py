@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from visualizer.attention.model_reading import ModelReading, NextToken
 from visualizer.errors import InputError
 from visualizer.features.next_token.presenter import (
+    ABLATION_UNAVAILABLE,
     HOW,
-    NO_MODEL,
-    NOT_SWITCHABLE,
+    MODEL_REQUIRED,
     present_next_token,
 )
 from visualizer.models.model_source import (
@@ -71,7 +71,7 @@ def test_the_head_that_is_shown_alone_is_edited() -> None:
     panel = panel_of(View(heads=frozenset({0})), reading())
     assert (panel.head, panel.kind, panel.is_head_edited) == ((3, 0), None, False)
     panel = panel_of(View(heads=frozenset({0})), reading(are_heads_switchable=False))
-    assert (panel.heads, panel.hint) == ((), NOT_SWITCHABLE)
+    assert (panel.heads, panel.hint) == ((), ABLATION_UNAVAILABLE)
 
 
 def test_all_edits_are_said() -> None:
@@ -101,7 +101,7 @@ def test_what_cannot_be_edited_is_said_there() -> None:
 
 
 def test_without_a_reading_it_says_why() -> None:
-    assert panel_of(View(), None, None).message == NO_MODEL
+    assert panel_of(View(), None, None).message == MODEL_REQUIRED
     assert panel_of(View(), None).message == READING
     silent = reading(next_tokens=(), no_next_token="It does not continue a text.")
     assert panel_of(View(), silent).in_words == "It does not continue a text."

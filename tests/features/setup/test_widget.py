@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import CONTROL
-from visualizer.documents.plain_text_file import LONGEST_TEXT, first_part
+from visualizer.documents.plain_text_file import MAX_TEXT_CHARACTERS, first_part
 from visualizer.features.setup.widget import SentenceEdit, has_longer_word
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def test_what_is_offered_of_a_long_text_has_it_where_the_cursor_stands(qtbot: Qt
     qtbot.addWidget(box)
     box.setPlainText("😀😁 after")
     QTest.keyClick(box, Qt.Key.Key_Right)
-    pasted = "word " * (LONGEST_TEXT // 5)
+    pasted = "word " * (MAX_TEXT_CHARACTERS // 5)
     QApplication.clipboard().setText(pasted)
     with qtbot.waitSignal(box.tooLong) as refused:
         QTest.keyClick(box, Qt.Key.Key_V, CONTROL)

@@ -17,7 +17,7 @@ from tests.support.small_runs import a_run
 from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.run import Run, run
 from visualizer.attention.spec import Arrangement, AttentionSpec, Device, Dtype, Projection
-from visualizer.features.shapes.head_split import MOST_COLUMNS, MOST_HEADS, MOST_ROWS, HeadSplit
+from visualizer.features.shapes.head_split import MAX_COLUMNS, MAX_HEADS, MAX_ROWS, HeadSplit
 from visualizer.features.shapes.presenter import ShapeRow, ShapesPanel, present_shapes
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Place, Playhead
@@ -202,12 +202,12 @@ def test_a_drawing_is_never_too_large_and_says_what_is_left_out(
     heads: int, d_head: int, tokens: int
 ) -> None:
     made = HeadSplit("queries", "Q", tokens, heads, d_head, Arrangement.SPLIT, True)
-    assert len(made.columns) <= MOST_COLUMNS
+    assert len(made.columns) <= MAX_COLUMNS
     assert list(made.columns) == sorted(made.columns)
-    assert set(made.columns) == set(range(min(heads, MOST_HEADS)))
+    assert set(made.columns) == set(range(min(heads, MAX_HEADS)))
     assert len({made.columns.count(head) for head in made.columns}) == 1
     is_whole = len(made.columns) == heads * d_head and made.rows == tokens
-    assert made.rows == min(tokens, MOST_ROWS)
+    assert made.rows == min(tokens, MAX_ROWS)
     assert (made.left_out == "") == is_whole
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.start_page_files import pictures
-from visualizer.features.start_page.presenter import MOST_RECENT, picture_numbers, present
+from visualizer.features.start_page.presenter import MAX_RECENT_FILES, picture_numbers, present
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.trained_example import CELL, FOLDER, HEAD, LAYER, NEEDED, TEXT
 from visualizer.language.training_settings import TrainingSettings
@@ -104,4 +104,4 @@ def test_the_run_is_small_and_made_by_the_labs_settings() -> None:
 def test_few_recent_documents_are_shown() -> None:
     paths = [Path(f"{number}.attention") for number in range(10)]
     panel = present(paths, is_shown_at_start=True)
-    assert panel.recent == tuple(paths[:MOST_RECENT])
+    assert panel.recent == tuple(paths[:MAX_RECENT_FILES])

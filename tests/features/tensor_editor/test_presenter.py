@@ -334,7 +334,7 @@ def test_a_double_holds_what_a_single_cannot() -> None:
 def test_more_weights_than_a_document_should_hold_are_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(run_parameters_as_spec_weights, "MOST", 5)
+    monkeypatch.setattr(run_parameters_as_spec_weights, "MAX_ELEMENTS", 5)
     document = a_document()
     with pytest.raises(InputError, match="Of 6 weights only 5 could be kept"):
         edited(document, computed(document), "W_key", 0, 0, one(1))

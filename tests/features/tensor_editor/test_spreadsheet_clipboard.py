@@ -127,7 +127,7 @@ def test_what_is_no_single_number_is_refused(text: str) -> None:
 
 
 def test_more_than_can_be_read_at_once_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spreadsheet_clipboard, "MOST", 5)
+    monkeypatch.setattr(spreadsheet_clipboard, "MAX_CELLS", 5)
     with pytest.raises(InputError, match=r"too many to copy at once\. Mark up to 5, or export"):
         format_block(np.zeros((2, 3)))
     with pytest.raises(InputError, match="Paste up to 5 at once"):

@@ -15,7 +15,7 @@ from PySide6.QtTest import QTest
 from tests.support.window_input import LEFT
 from visualizer.attention.captured_attention import ImagePatches
 from visualizer.features.token_strip.patch_paint import FAINTEST, STRONGEST, UNDER_NUMBERS
-from visualizer.features.token_strip.patch_strip_widget import LARGEST, PatchStrip
+from visualizer.features.token_strip.patch_strip_widget import MAX_SIDE_PX, PatchStrip
 from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
 from visualizer.heatmap import value_to_colour_mapping
 from visualizer.widgets.theme import DARK, LIGHT, Theme
@@ -86,7 +86,7 @@ def test_patches_lie_in_the_image_below_the_other_tokens(strip: PatchStrip) -> N
     assert boxes[1].width() == pytest.approx(boxes[1].height())
     assert strip.sizeHint().height() >= boxes[-1].bottom()
     strip.resize(2000, 1000)
-    assert strip.box(COLUMNS).right() - strip.box(1).left() == pytest.approx(LARGEST)
+    assert strip.box(COLUMNS).right() - strip.box(1).left() == pytest.approx(MAX_SIDE_PX)
 
 
 def test_without_weights_the_image_is_seen_in_its_colours(strip: PatchStrip) -> None:
@@ -107,7 +107,7 @@ def test_weights_lie_over_the_grey_image(strip: PatchStrip, theme: Theme, width:
         grey = QColor(*map(int, PIXELS.reshape(-1, 3)[token - 1]))
         grey_level = (grey.red() * 11 + grey.green() * 16 + grey.blue() * 5) / 32  # as qGray
         share = least + (STRONGEST - least) * values[token]
-        entry = round(values[token] * value_to_colour_mapping.LARGEST)
+        entry = round(values[token] * value_to_colour_mapping.MAX_COLOUR_INDEX)
         over = channels_of(QColor(int(table[entry])))
         expected = tuple(share * one + (1 - share) * grey_level for one in over)
         assert colour_in(strip, token) == pytest.approx(expected, abs=4)
@@ -118,7 +118,7 @@ def test_signed_numbers_cover_the_image_by_their_size(strip: PatchStrip) -> None
     values[1], values[2] = -1.0, 1.0
     strip.show_tokens(panel(weights_of(values, low=-1.0)), LIGHT)
     table = value_to_colour_mapping.table("viridis", LIGHT)
-    ends = (0, value_to_colour_mapping.LARGEST)
+    ends = (0, value_to_colour_mapping.MAX_COLOUR_INDEX)
     for token, entry in zip((1, 2), ends, strict=True):
         over = channels_of(QColor(int(table[entry])))
         seen = colour_in(strip, token)

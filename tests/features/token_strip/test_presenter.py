@@ -152,7 +152,7 @@ def test_the_mean_is_folded_before_it_is_shown() -> None:
 def by_blocks(monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run of which no matrix of queries and keys is held, as of a long text."""
     monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
-    monkeypatch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+    monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     monkeypatch.setattr(token_weight_sums, "BAND_CELLS", 36 * 5)  # five rows are read at once
     return a_run("one two three four five six " * 6, d_out=4)
 
@@ -210,7 +210,7 @@ def test_in_long_texts_they_are_read_on_the_worker_in_bands(
 def test_many_weights_of_a_held_text_are_read_on_the_worker_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(token_weight_sums, "MOST_AT_ONCE", 36 * 10)
+    monkeypatch.setattr(token_weight_sums, "MAX_GUI_THREAD_WEIGHTS", 36 * 10)
     monkeypatch.setattr(token_strip_presenter, "MOST_AT_ONCE", 36 * 10)
     few, many = frozenset(range(10)), frozenset(range(11))
     run = a_run("one two three four five six " * 6, d_out=4)

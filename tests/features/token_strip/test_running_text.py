@@ -15,7 +15,7 @@ from PySide6.QtTest import QTest
 
 from tests.support.window_input import CONTROL, LEFT, SHIFT
 from visualizer.features.token_strip.chip_strip_widget import (
-    MOST_CHIPS,
+    MAX_CHIPS,
     PART,
     TEXT_LINES,
     TokenStrip,
@@ -100,9 +100,9 @@ def test_words_adjoin_in_lines_that_scroll(strip: TokenStrip) -> None:
 
 
 def test_as_many_as_fit_are_chips_and_more_are_text(strip: TokenStrip) -> None:
-    show(strip, TokenPanel(WORDS[:MOST_CHIPS]))
+    show(strip, TokenPanel(WORDS[:MAX_CHIPS]))
     chips = strip._chips[0].width(), strip._chips[0].height()
-    show(strip, TokenPanel(WORDS[: MOST_CHIPS + 1]))
+    show(strip, TokenPanel(WORDS[: MAX_CHIPS + 1]))
     assert strip._chips[0].width() < chips[0]
     assert strip._chips[0].height() < chips[1]
     show(strip, TokenPanel(WORDS[:6]))

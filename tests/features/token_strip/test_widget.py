@@ -157,10 +157,13 @@ def test_the_query_is_filled_and_the_key_is_outlined(strip: TokenStrip) -> None:
 def test_each_token_has_the_colour_of_its_share(strip: TokenStrip, theme: Theme) -> None:
     strip.show_tokens(TokenPanel(WORDS, subjects=frozenset({3}), query=3, weights=SHARES), theme)
     table = value_to_colour_mapping.table("viridis", theme)
-    for token, entry in ((0, 63), (1, 126), (4, 32), (5, value_to_colour_mapping.NOT_A_NUMBER)):
+    for token, entry in ((0, 63), (1, 126), (4, 32), (5, value_to_colour_mapping.NAN_COLOUR_INDEX)):
         assert fill(strip, token) == QColor(int(table[entry])).name().upper()
     assert theme.hatch.upper() in colours_of(strip, 2)
-    assert fill(strip, 3) == QColor(int(table[value_to_colour_mapping.LARGEST])).name().upper()
+    assert (
+        fill(strip, 3)
+        == QColor(int(table[value_to_colour_mapping.MAX_COLOUR_INDEX])).name().upper()
+    )
     assert theme.accent in colours_of(strip, 3)
 
 

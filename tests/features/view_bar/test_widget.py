@@ -14,7 +14,7 @@ from tests.support.window_input import CONTROL, LEFT, SHIFT
 from tests.support.zoom_gestures import press, seen, turn
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.features.view_bar.presenter import VIEW_CONTROLS
-from visualizer.features.view_bar.widget import FOLDS, LAYOUTS, MOST_CHIPS, ViewBar
+from visualizer.features.view_bar.widget import FOLDS, LAYOUTS, MAX_HEAD_CHIPS, ViewBar
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_options import ColourLimits
 
@@ -232,20 +232,20 @@ def test_the_next_head_is_the_one_after_that_alone_whatever_is_pinned(three: Han
 
 def test_many_heads_are_in_a_menu(hand: Hand) -> None:
     hand.type_sentence("one two three")
-    give_heads(hand, MOST_CHIPS + 1)
+    give_heads(hand, MAX_HEAD_CHIPS + 1)
     shown = bar(hand)
     assert shown.heads == []
     assert not shown.chips.isVisible()
     assert shown.many.isVisible()
-    assert shown.many.accessibleName() == f"Heads: {MOST_CHIPS + 1} of {MOST_CHIPS + 1}"
+    assert shown.many.accessibleName() == f"Heads: {MAX_HEAD_CHIPS + 1} of {MAX_HEAD_CHIPS + 1}"
     actions = shown.menu.actions()
     assert [action.text() for action in actions] == [
-        f"Head {head + 1}" for head in range(MOST_CHIPS + 1)
+        f"Head {head + 1}" for head in range(MAX_HEAD_CHIPS + 1)
     ]
     actions[3].trigger()
     hand.settle()
     assert 3 not in heads(hand)
-    assert shown.many.accessibleName() == f"Heads: {MOST_CHIPS} of {MOST_CHIPS + 1}"
+    assert shown.many.accessibleName() == f"Heads: {MAX_HEAD_CHIPS} of {MAX_HEAD_CHIPS + 1}"
     assert [action.isChecked() for action in actions].index(False) == 3
     give_heads(hand, 2)
     assert len(shown.heads) == 2
@@ -254,7 +254,7 @@ def test_many_heads_are_in_a_menu(hand: Hand) -> None:
 
 def test_the_last_of_many_heads_stays_and_is_checked_in_the_menu(hand: Hand) -> None:
     hand.type_sentence("one two three")
-    give_heads(hand, MOST_CHIPS + 1)
+    give_heads(hand, MAX_HEAD_CHIPS + 1)
     hand.window.view_controller.solo_head(3)
     hand.settle()
     shown = bar(hand)

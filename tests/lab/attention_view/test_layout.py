@@ -19,7 +19,7 @@ from visualizer.heatmap.panel_margins_paint import (
     paint_own_ends,
     shown_columns,
 )
-from visualizer.lab.attention_view.layout import LARGEST_CELL, SMALLEST, lay_out_layers, layer_room
+from visualizer.lab.attention_view.layout import MAX_CELL_PX, SMALLEST, lay_out_layers, layer_room
 from visualizer.lab.attention_view.presenter import board_of
 from visualizer.language.training_settings import ModelKind
 from visualizer.widgets.fonts import metrics
@@ -57,7 +57,7 @@ def test_panels_never_overlap_and_cells_are_whole_pixels(
         assert slot.whole.top() >= layout.head - 1 / ratio
         assert slot.whole.right() <= layout.width
         assert slot.whole.bottom() <= layout.height + 1 / ratio
-        assert slot.cell_width == slot.cell_height <= LARGEST_CELL
+        assert slot.cell_width == slot.cell_height <= MAX_CELL_PX
         for length in (slot.cell_width, slot.cells.left(), slot.cells.top()):
             assert abs(length * ratio - round(length * ratio)) < 1e-6
 
@@ -67,7 +67,7 @@ def test_no_panel_is_too_small_to_be_read(
     board: Board, width: float, height: float, ratio: float
 ) -> None:
     for slot in lay_out_layers(board, width, height, ratio).slots:
-        assert slot.cells.width() >= min(SMALLEST, LARGEST_CELL) - 1e-6
+        assert slot.cells.width() >= min(SMALLEST, MAX_CELL_PX) - 1e-6
 
 
 @pytest.mark.parametrize(("layers", "heads"), [(1, 1), (2, 2), (3, 4)])

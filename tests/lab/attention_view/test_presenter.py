@@ -16,7 +16,7 @@ from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import (
     strongest_cell,
 )
 from visualizer.lab.attention_view.presenter import (
-    NO_ATTENTION,
+    ATTENTION_MISSING,
     SEES_THE_FUTURE,
     LabAttentionPanel,
     board_of,
@@ -83,7 +83,7 @@ def test_what_is_later_is_forbidden_but_to_the_average() -> None:
 
 def test_a_model_without_attention_says_so() -> None:
     found = shown(replace(a_reading(), weights=None), ModelKind.BIGRAM)
-    assert found.message == NO_ATTENTION
+    assert found.message == ATTENTION_MISSING
     assert not found.board.heatmaps
     assert shown(None).message == "The attention is on its way."
 

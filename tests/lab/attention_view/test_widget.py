@@ -14,7 +14,7 @@ from visualizer.heatmap import panel_paint
 from visualizer.lab.attention_view import widget as attention_view_widget
 from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import LabCellPointer
 from visualizer.lab.attention_view.presenter import (
-    NO_ATTENTION,
+    ATTENTION_MISSING,
     LabAttentionPanel,
     present_attention,
 )
@@ -180,7 +180,7 @@ def test_labels_are_written_once_while_numbers_change(
 def test_a_message_is_not_cut_at_the_edges(size: tuple[int, int], show: Show) -> None:
     view = LabAttentionView()
     show(view, size)
-    view.show_attention(LabAttentionPanel(message=NO_ATTENTION), LIGHT)
+    view.show_attention(LabAttentionPanel(message=ATTENTION_MISSING), LIGHT)
     picture = view.board.viewport().grab().toImage()
     paper = picture.pixel(0, 0)
     columns = [

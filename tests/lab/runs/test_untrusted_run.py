@@ -62,7 +62,7 @@ def test_a_run_that_is_only_seen_stays_as_it_is(
     application: QApplication, qtbot: QtBot, let_go: Callable[[LabWindow], None],
     folder: Path, monkeypatch: pytest.MonkeyPatch, age: int | None,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(detached_training_controller, "LONGEST_S", 1.0)
+    monkeypatch.setattr(detached_training_controller, "MAX_START_S", 1.0)
     if age is not None:
         (folder / "orders").touch()
         when = time.time() - age

@@ -69,7 +69,9 @@ def test_moments_are_left_out_evenly_where_all_would_not_fit(
 ) -> None:
     asked.train(200)  # 21 moments are kept
     of_one = 2 * 2 * 8 * 8 * 4 + 8 * 8 * 4 + 2 * 2 * 8  # weights, logits, attending
-    monkeypatch.setattr("visualizer.lab.training_film.film_controller.MOST_BYTES", 6 * of_one)
+    monkeypatch.setattr(
+        "visualizer.lab.training_film.film_controller.MAX_READINGS_BYTES", 6 * of_one
+    )
     path = tmp_path / "training.gif"
     asked.film_controller.film(path)
     asked.finish()
@@ -185,7 +187,7 @@ def test_a_film_whose_training_ends_while_it_is_read_is_said_not_to_be_written(
     asked.film_controller.film(tmp_path / "training.gif")
     training._process.kill()
     asked.finish()
-    assert asked.refused == [film_controller.NOT_READ]
+    assert asked.refused == [film_controller.INCOMPLETE_FILM_ERROR]
     assert not [*tmp_path.glob("training*")]
 
 

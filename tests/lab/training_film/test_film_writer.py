@@ -18,7 +18,7 @@ from visualizer.export.figures.figure_page import THEMES
 from visualizer.export.film_plan import HELD_MS
 from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.heatmap import value_to_colour_mapping
-from visualizer.lab.attention_view.presenter import NO_ATTENTION
+from visualizer.lab.attention_view.presenter import ATTENTION_MISSING
 from visualizer.lab.training.recorded_losses import Measured
 from visualizer.lab.training_film.film_frames import (
     TrainingFilm,
@@ -109,7 +109,7 @@ def test_cells_have_the_colours_of_their_weights(
                 x = frames._left + (cell.left() + cell.width() * 0.5) * frames.shrunk
                 y = frames.top + (cell.top() + cell.height() * 0.12) * frames.shrunk
                 found = int(pixels[int(y), int(x)])
-                expected = weights[layer, head, query, 0] * value_to_colour_mapping.LARGEST
+                expected = weights[layer, head, query, 0] * value_to_colour_mapping.MAX_COLOUR_INDEX
                 near = [int(table[min(max(int(expected) + by, 0), 252)]) for by in (-1, 0, 1)]
                 assert found | 0xFF000000 in near
 
@@ -177,7 +177,7 @@ def test_with_nothing_to_film_it_says_so() -> None:
 
     with pytest.raises(InputError, match="Nothing of this training is kept"):
         film()
-    with pytest.raises(InputError, match=NO_ATTENTION[:20]):
+    with pytest.raises(InputError, match=ATTENTION_MISSING[:20]):
         film(replace(a_reading(), weights=None))
     with pytest.raises(InputError, match="text was changed"):
         film(a_reading(tokens=3), a_reading(tokens=4, step=9))

@@ -89,7 +89,7 @@ def test_what_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
 def test_a_text_that_is_too_large_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_file, "LONGEST", 2 * 10**6)
+    monkeypatch.setattr(text_file, "MAX_FILE_BYTES", 2 * 10**6)
     path = tmp_path / "long.txt"
     path.write_bytes(b"a " * 10**6)
     assert len(read_text(str(path))) == 2 * 10**6

@@ -14,8 +14,8 @@ from hypothesis.extra import numpy as arrays_of
 from safetensors.numpy import save
 
 from visualizer.models.model_protocol.answer_body import (
-    LONGEST_HEADER,
-    MOST_DEFLATED,
+    MAX_COMPRESSED_BYTES,
+    MAX_HEADER_BYTES,
     SHORTER,
     VALUES,
     BodyError,
@@ -68,7 +68,7 @@ def test_a_damaged_body_is_read_or_refused(at: int, byte: int) -> None:
 @pytest.mark.parametrize(
     "packed",
     [
-        zlib.compress(b" " * (LONGEST_HEADER + 1)),
+        zlib.compress(b" " * (MAX_HEADER_BYTES + 1)),
         zlib.compress(b'{"a": 1}')[:-1],
         b'{"a": 1}',
         zlib.compress(b"[1]"),
@@ -80,7 +80,7 @@ def test_values_that_are_not_as_written_are_refused(packed: bytes) -> None:
         read_body(save({}, {VALUES: base64.b64encode(packed).decode()}))
 
 
-@given(st.binary(max_size=300) | st.integers(0, MOST_DEFLATED).map(bytes))
+@given(st.binary(max_size=300) | st.integers(0, MAX_COMPRESSED_BYTES).map(bytes))
 def test_what_is_compressed_is_shorter_and_comes_back(body: bytes) -> None:
     packed = deflated(body)
     if packed is not None:
@@ -98,13 +98,13 @@ def test_the_zeros_above_a_causal_mask_are_not_sent() -> None:
 
 
 def test_large_bodies_are_sent_as_they_are() -> None:
-    assert deflated(bytes(MOST_DEFLATED)) is not None
-    assert deflated(bytes(MOST_DEFLATED + 1)) is None
+    assert deflated(bytes(MAX_COMPRESSED_BYTES)) is not None
+    assert deflated(bytes(MAX_COMPRESSED_BYTES + 1)) is None
 
 
 @pytest.mark.parametrize(
     "packed",
-    [zlib.compress(bytes(MOST_DEFLATED + 1)), zlib.compress(b"cut")[:-1], b"plain", b""],
+    [zlib.compress(bytes(MAX_COMPRESSED_BYTES + 1)), zlib.compress(b"cut")[:-1], b"plain", b""],
     ids=["too long", "cut", "not compressed", "empty"],
 )
 def test_what_is_compressed_otherwise_is_refused(packed: bytes) -> None:

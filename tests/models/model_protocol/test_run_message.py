@@ -51,7 +51,7 @@ def test_every_cell_is_explained_by_the_weights_that_are_sent(
 ) -> None:
     source, model = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
     run = read_text(source, TEXT, Device.CPU)
-    monkeypatch.setattr(run_message, "MOST_WEIGHT_BYTES", most)
+    monkeypatch.setattr(run_message, "MAX_PARAMETER_BYTES", most)
     there = sent_and_received(run)
     given = 0
     for stage in there.trace.stages:

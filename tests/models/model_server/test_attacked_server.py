@@ -21,12 +21,21 @@ from tests.support.tiny_models import VOCABULARY, save_tiny_model
 from visualizer.attention.blockwise_tensor import FIRST_COLUMNS, FIRST_ROWS
 from visualizer.models.model_protocol.answer_body import read_body
 from visualizer.models.model_protocol.request_signature import RequestSigner
-from visualizer.models.model_protocol.requests import JOBS, LONGEST_TEXT, MOST_BODY, MOST_ROWS
+from visualizer.models.model_protocol.requests import (
+    JOBS,
+    MAX_BODY_BYTES,
+    MAX_ROWS,
+    MAX_TEXT_LENGTH,
+)
 from visualizer.models.model_server.http_server import FAILED as SERVER_FAILED
-from visualizer.models.model_server.http_server import MOST_KNOWN, MOST_UNKNOWN, UNKNOWN
+from visualizer.models.model_server.http_server import (
+    MAX_AUTHENTICATED,
+    MAX_UNAUTHENTICATED,
+    UNKNOWN,
+)
 from visualizer.models.model_server.rank_main import FAILED
-from visualizer.models.model_server.served_jobs import NO_JOB, TOO_MANY
-from visualizer.models.model_server.served_model import GONE, MOST_RUNS
+from visualizer.models.model_server.served_jobs import TOO_MANY, UNKNOWN_JOB
+from visualizer.models.model_server.served_model import GONE, MAX_CACHED_RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -245,7 +254,7 @@ def number_of(begun: Answered) -> int:
 
 def test_a_body_is_refused_that_is_too_large_or_of_no_length(alone: ServedFolder) -> None:
     for header, status in (
-        (f"content-length: {MOST_BODY + 1}", 413),
+        (f"content-length: {MAX_BODY_BYTES + 1}", 413),
         ("content-length: 99999999999999999999", 413),
         ("transfer-encoding: chunked", 411),
     ):
@@ -256,8 +265,8 @@ def test_a_body_is_refused_that_is_too_large_or_of_no_length(alone: ServedFolder
             peer.send(f"GET / HTTP/1.1\r\nhost: a\r\n{header}\r\n\r\n".encode())
             assert peer.answer().status == status
     with HostilePeer(alone.port) as peer:
-        padded = b'{"text": "the cat"' + b" " * (MOST_BODY - 19) + b"}"
-        assert len(padded) == MOST_BODY
+        padded = b'{"text": "the cat"' + b" " * (MAX_BODY_BYTES - 19) + b"}"
+        assert len(padded) == MAX_BODY_BYTES
         assert peer.job("/tokens", padded).values["tokens"] == ["<s>", "the", "cat"]
 
 
@@ -286,12 +295,14 @@ def test_who_does_not_read_holds_up_nobody(alone: ServedFolder) -> None:
 
 def test_idle_connections_keep_nobody_out(alone: ServedFolder) -> None:
     with ExitStack() as stack:
-        idle = [stack.enter_context(HostilePeer(alone.port)) for _ in range(MOST_UNKNOWN + 100)]
+        idle = [
+            stack.enter_context(HostilePeer(alone.port)) for _ in range(MAX_UNAUTHENTICATED + 100)
+        ]
         assert_right(alone.port)
         found = psutil.Process(alone.process.pid).net_connections()
         own = [each for each in found if each.laddr.port == alone.port and each.raddr]
         is_open = [each for each in own if each.status == psutil.CONN_ESTABLISHED]
-        assert len(is_open) <= MOST_UNKNOWN + MOST_KNOWN
+        assert len(is_open) <= MAX_UNAUTHENTICATED + MAX_AUTHENTICATED
         closed = [each for each in idle[:100] if each.answer().status == 0]
         assert len(closed) == 100, "those that came first"
 
@@ -347,10 +358,10 @@ def test_no_other_folder_is_opened(server: ServedFolder, peer: HostilePeer, tmp_
         ("/next_token", {"text": TEXT, "factors": [[0, 0, 1e308]]}, 400),
         ("/next_token", {"text": TEXT, "numbers": [5] * 5_000}, 422),
         ("/next_token", {"text": TEXT, "is_chat": True}, 422),
-        ("/tokens", {"text": "a " * (LONGEST_TEXT // 2)}, 422),
-        ("/tokens", {"text": "a" * LONGEST_TEXT}, 200),
-        ("/tokens", {"text": "a" * (LONGEST_TEXT + 1)}, 400),
-        ("/read", {"source": SOURCE, "text": "a" * (LONGEST_TEXT + 1)}, 400),
+        ("/tokens", {"text": "a " * (MAX_TEXT_LENGTH // 2)}, 422),
+        ("/tokens", {"text": "a" * MAX_TEXT_LENGTH}, 200),
+        ("/tokens", {"text": "a" * (MAX_TEXT_LENGTH + 1)}, 400),
+        ("/read", {"source": SOURCE, "text": "a" * (MAX_TEXT_LENGTH + 1)}, 400),
         ("/read", {"source": SOURCE, "text": "\0\x1b[31m\u202e" * 100}, 200),
         ("/read", {"source": {**SOURCE, "second": "cat " * 3}, "text": TEXT}, 200),
         ("/read", {"source": {**SOURCE, "second": "cat " * 30_000}, "text": TEXT}, 422),
@@ -396,8 +407,8 @@ def test_numbers_of_a_text_are_kept_within_it(server: ServedFolder, peer: Hostil
     asked = {"run": run, "stage": "weights", "place": [0, 0], "rows": [5], "columns": [0, 9]}
     assert peer.ask("/blocks", asked).status == 200
     for spoilt, status in (
-        ({"rows": [9_999]}, 422), ({"rows": [*range(MOST_ROWS + 1)]}, 400), ({"rows": []}, 422),
-        ({"rows": [5] * MOST_ROWS, "columns": [0, 421]}, 200), ({"columns": [9, 0]}, 422),
+        ({"rows": [9_999]}, 422), ({"rows": [*range(MAX_ROWS + 1)]}, 400), ({"rows": []}, 422),
+        ({"rows": [5] * MAX_ROWS, "columns": [0, 421]}, 200), ({"columns": [9, 0]}, 422),
         ({"columns": [0, 2**53]}, 422), ({"place": [99, 0]}, 422), ({"place": [0, 99]}, 422),
         ({"place": [0, 0, 0]}, 400), ({"stage": "nowhere"}, 422), ({"stage": "__class__"}, 422),
         ({"block": 2**53}, 200), ({"run": 7}, 422), ({"columns": [1, 9], "block": 2}, 422),
@@ -429,8 +440,8 @@ def test_numbers_of_a_text_are_kept_within_it(server: ServedFolder, peer: Hostil
 
 def test_all_processes_keep_the_same_texts(spread: ServedFolder) -> None:
     with HostilePeer(spread.port) as peer:
-        texts = [f"{'cat ' * at}{LONG}" for at in range(MOST_RUNS + 1)]
-        runs = [read_long(peer, text) for text in texts[:MOST_RUNS]]
+        texts = [f"{'cat ' * at}{LONG}" for at in range(MAX_CACHED_RUNS + 1)]
+        runs = [read_long(peer, text) for text in texts[:MAX_CACHED_RUNS]]
         first, second = (run["number"] for run in runs[:2])
         asked = {"run": first, "stage": "weights", "place": [0, 7], "rows": [5], "columns": [0, 9]}
         assert runs[0]["owners"][1]["first"] == 4, "head 7 is on the second process"
@@ -443,7 +454,9 @@ def test_all_processes_keep_the_same_texts(spread: ServedFolder) -> None:
 def test_many_jobs_at_once_are_too_many(server: ServedFolder, peer: HostilePeer) -> None:
     asked = json.dumps({"source": SOURCE, "text": LONG}).encode()
     with ExitStack() as stack:
-        peers = [stack.enter_context(HostilePeer(server.port)) for _ in range(MOST_KNOWN - 2)]
+        peers = [
+            stack.enter_context(HostilePeer(server.port)) for _ in range(MAX_AUTHENTICATED - 2)
+        ]
         for each in peers:
             each.send(each.request("/read", asked))
         found = [each.answer() for each in peers]
@@ -454,7 +467,7 @@ def test_many_jobs_at_once_are_too_many(server: ServedFolder, peer: HostilePeer)
         peer.ask("/cancel", {"job": number})
     results = [peer.result(number) for number in begun]
     assert {each.status for each in results} <= {200, 409, 422}
-    assert all(each.sentence in (NO_JOB, "It was given up.", "") for each in results)
+    assert all(each.sentence in (UNKNOWN_JOB, "It was given up.", "") for each in results)
     assert_right(server.port)
 
 
@@ -470,7 +483,7 @@ def test_jobs_of_others_are_neither_found_nor_cancelled(
             number = peer.ask("/read", asked).values["job"]
             for guess in (*range(50), *range(number - 20, number), *range(number + 1, number + 20)):
                 assert other.ask("/cancel", {"job": guess}).status == 200
-                assert other.ask("/result", {"job": guess}).sentence == NO_JOB
+                assert other.ask("/result", {"job": guess}).sentence == UNKNOWN_JOB
         finally:
             for pid in held:
                 os.kill(pid, signal.SIGCONT)

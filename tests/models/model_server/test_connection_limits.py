@@ -23,7 +23,7 @@ from visualizer.models.model_server import http_server, served_jobs
 from visualizer.models.model_server.http_server import (
     FAILED,
     LOADING,
-    MOST_UNKNOWN,
+    MAX_UNAUTHENTICATED,
     ModelServer,
     ServerAddress,
 )
@@ -33,8 +33,8 @@ from visualizer.models.model_server.rank_processes import (
     RankProcesses,
 )
 from visualizer.models.model_server.served_jobs import (
-    MOST_AT_ONCE,
-    MOST_WAITING,
+    MAX_JOBS,
+    MAX_READS,
     TOO_MANY,
     ServedJobs,
 )
@@ -130,7 +130,7 @@ def test_many_connections_displace_no_client_that_is_about_to_sign(port: int) ->
 def test_of_connections_without_a_token_the_oldest_are_closed(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_server, "MOST_UNKNOWN", 4)
+    monkeypatch.setattr(http_server, "MAX_UNAUTHENTICATED", 4)
     with ExitStack() as stack, HostilePeer(port) as known:
         assert known.ask("/model", {}).status == 200
         silent = [stack.enter_context(HostilePeer(port)) for _ in range(10)]
@@ -155,7 +155,7 @@ def test_a_flood_of_connections_without_a_token_keeps_no_client_out(port: int) -
                 assert known.ask("/model", {}).status == 200
     finally:
         made = [int(flood.communicate(timeout=LONG_S)[0]) for flood in floods]
-    assert sum(made) > MOST_UNKNOWN
+    assert sum(made) > MAX_UNAUTHENTICATED
     with HostilePeer(port) as other:  # while the server closes what the floods have left
         assert all(other.ask("/model", {}).status == 200 for _ in range(MANY))
 
@@ -265,7 +265,7 @@ def test_numbers_of_a_text_are_sent_as_soon_as_it_is_read(
 def test_numbers_that_wait_for_their_text_keep_nobody_out(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_jobs, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(served_jobs, "MAX_READS", 1)
     with HostilePeer(port) as reads, HostilePeer(port) as asks, HostilePeer(port) as another:
         sent_ahead(held, port, (reads, asks))
         another.send(another.request("/stage", b'{"run": 1, "stages": ["weights"]}'))
@@ -281,7 +281,7 @@ def test_numbers_of_a_text_that_is_not_read_soon_are_refused(
     with HostilePeer(port) as reads, HostilePeer(port) as asks:
         sent_ahead(held, port, (reads, asks))
         found = asks.answer()
-        assert (found.status, found.sentence) == (422, served_jobs.NOT_READ)
+        assert (found.status, found.sentence) == (422, served_jobs.TEXT_PENDING)
 
 
 @pytest.mark.parametrize(
@@ -305,15 +305,15 @@ def test_an_answer_is_compressed_where_that_is_asked_for_and_of_use(
 
 
 def test_numbers_that_are_read_at_once_are_so_many(held: HeldProcesses, port: int) -> None:
-    assert MOST_AT_ONCE >= http_server.MOST_KNOWN
+    assert MAX_READS >= http_server.MAX_AUTHENTICATED
     waiting: list[HostilePeer] = []
-    for _ in range(2 * MOST_AT_ONCE):
+    for _ in range(2 * MAX_READS):
         waiting.append(peer := HostilePeer(port))
         peer.send(peer.request("/blocks", json.dumps(BLOCKS).encode()))
     with HostilePeer(port) as other:
         while other.ask("/blocks", BLOCKS).sentence != TOO_MANY:
             pass
-    assert len(held.asked) == MOST_AT_ONCE
+    assert len(held.asked) == MAX_READS
     held.let(answer_body({}))
     for peer in waiting:
         peer.close()
@@ -324,8 +324,8 @@ def test_jobs_that_nobody_asks_for_make_way(
 ) -> None:
     monkeypatch.setattr(served_jobs, "SOON_S", SHORT_S / 10)
     with HostilePeer(port) as peer:
-        begun = [peer.ask("/names", {"numbers": [1]}) for _ in range(MOST_WAITING + 1)]
-        assert [each.status for each in begun] == [200] * MOST_WAITING + [422]
+        begun = [peer.ask("/names", {"numbers": [1]}) for _ in range(MAX_JOBS + 1)]
+        assert [each.status for each in begun] == [200] * MAX_JOBS + [422]
         monkeypatch.setattr(served_jobs, "UNASKED_S", 0.0)
         assert peer.ask("/names", {"numbers": [1]}).status == 200, "they are given up now"
         assert peer.ask("/result", {"job": begun[0].values["job"], "wait": 0}).status == 409

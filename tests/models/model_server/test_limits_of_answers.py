@@ -36,7 +36,7 @@ def test_a_text_is_continued_as_long_as_its_weights_fit_into_an_answer(
 ) -> None:
     values, arrays = served.next_token(NextTokenRequest(TEXT))
     sent = [rows.nbytes for name, rows in arrays.items() if name.startswith("rows/")]
-    monkeypatch.setattr(served_model, "MOST_ROW_BYTES", sum(sent))
+    monkeypatch.setattr(served_model, "MAX_ROW_BYTES", sum(sent))
     assert len(sent) == LAYERS
     served.next_token(NextTokenRequest(TEXT, is_chat=False, factors=((0, 1, 0.5),)))
     with pytest.raises(InputError) as refused:

@@ -26,7 +26,7 @@ from visualizer.models import opened_model
 from visualizer.models.answer_model_question import answer_model_question
 from visualizer.models.model_client.connection import ModelConnection
 from visualizer.models.model_client.remote_model import RemoteModel, connect_model
-from visualizer.models.model_protocol.run_message import MOST_SENT
+from visualizer.models.model_protocol.run_message import MAX_WHOLE_BYTES
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ModelSource
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.progress_callback import CancelledError, no_progress, stopped_when
@@ -81,7 +81,7 @@ def both(
     folder: Path, remote: RemoteModel, text: str, monkeypatch: pytest.MonkeyPatch, **changed: object
 ) -> tuple[Run, Run]:
     """Read a text here and on the server."""
-    monkeypatch.setattr(opened_model, "HELD_WHOLE", MOST_SENT)
+    monkeypatch.setattr(opened_model, "HELD_WHOLE", MAX_WHOLE_BYTES)
     source, held = open_source(folder, Device.CPU)
     here = read_text(replace(source, **changed), text, Device.CPU)
     there = read_text(replace(remote.source, **changed), text, Device.CPU)

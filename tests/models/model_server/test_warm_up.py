@@ -10,7 +10,7 @@ from tests.support.tiny_models import WORDS, save_tiny_model
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models.model_protocol.requests import ReadRequest
-from visualizer.models.model_server.served_model import FEW_WORDS, LONG_TEXT, ServedModel
+from visualizer.models.model_server.served_model import LONG_TEXT, WARM_UP_TEXT, ServedModel
 from visualizer.models.model_source import ModelSource
 from visualizer.models.opened_model import OpenedModel
 from visualizer.models.text_reading import open_source
@@ -69,4 +69,4 @@ def test_a_model_that_refuses_is_served_none_the_less(
 
     monkeypatch.setattr(OpenedModel, "read", refused)
     served.warm_up()
-    assert asked == [LONG_TEXT, FEW_WORDS]
+    assert asked == [LONG_TEXT, WARM_UP_TEXT]

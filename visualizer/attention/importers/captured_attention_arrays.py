@@ -9,8 +9,8 @@ import numpy as np
 
 from visualizer.attention import device
 from visualizer.attention.captured_attention import (
-    MOST_LAYERS,
-    MOST_TOKENS,
+    MAX_LAYERS,
+    MAX_TOKENS,
     CapturedAttention,
 )
 from visualizer.attention.importers.file_contents import NAMED
@@ -19,7 +19,7 @@ from visualizer.attention.importers.reader_checks_and_errors import (
     unreadable_file_error,
 )
 from visualizer.attention.run import USABLE
-from visualizer.attention.spec import LARGEST, Device
+from visualizer.attention.spec import MAX_VALUES, Device
 
 if TYPE_CHECKING:
     from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
@@ -114,7 +114,7 @@ def _without_batch(entry: ArrayEntry, first: list[int]) -> list[int]:
 
 
 def _check_sizes(sizes: tuple[int, int, int, int], count: int) -> None:
-    most = (MOST_LAYERS, LARGEST["heads"], MOST_TOKENS, MOST_TOKENS)
+    most = (MAX_LAYERS, MAX_VALUES["heads"], MAX_TOKENS, MAX_TOKENS)
     names = ("layers", "heads", "queries", "keys")
     for size, largest, name in zip(sizes, most, names, strict=True):
         if size > largest:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from visualizer.attention.captured_attention import position_labels
-from visualizer.attention.importers.file_contents import MOST_LETTERS
+from visualizer.attention.importers.file_contents import MAX_TEXT_CHARACTERS
 from visualizer.attention.importers.reader_checks_and_errors import (
     as_input_errors,
     unreadable_file_error,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 BOTH = ("tokens", "words", "labels")
 QUERIES = ("query_tokens", "queries")
 KEYS = ("key_tokens", "keys")
-LONGEST = 200
+MAX_TOKEN_LENGTH = 200
 NUMBERED_APART = (
     "Queries and keys are numbered separately, each from 1. If the queries are the last tokens of "
     "the same text, save the tokens of the whole text as “tokens”."
@@ -73,7 +73,7 @@ def _first(found: Texts, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the first list of one of these names; of dotted names the last part counts."""
     by_last = {name.rpartition(".")[2].lower(): words for name, words in found.items()}
     words = next((by_last[name] for name in names if name in by_last), ())
-    return readable_tokens([word[:LONGEST] for word in words])
+    return readable_tokens([word[:MAX_TOKEN_LENGTH] for word in words])
 
 
 def _beside(path: Path) -> Texts:
@@ -88,8 +88,8 @@ def _beside(path: Path) -> Texts:
 def _read(path: Path) -> Texts:
     with as_input_errors(path):
         with open_regular_file(path) as file:
-            content = file.read(MOST_LETTERS + 1)
-        if len(content) > MOST_LETTERS:
+            content = file.read(MAX_TEXT_CHARACTERS + 1)
+        if len(content) > MAX_TEXT_CHARACTERS:
             raise unreadable_file_error(f"“{path.name}” is too long to be a list of tokens.")
         written = content.decode("utf-8-sig")
         if path.suffix != ".json":

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-MOST_ENTRIES = 2_000
-MOST_LETTERS = 2**24
+MAX_ENTRIES = 2_000
+MAX_TEXT_CHARACTERS = 2**24
 NAMED = 4
 """Most entries that a sentence names; of the others it states the number."""
 

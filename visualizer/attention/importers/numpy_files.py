@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from visualizer.attention.importers.file_contents import (
-    MOST_ENTRIES,
-    MOST_LETTERS,
+    MAX_ENTRIES,
+    MAX_TEXT_CHARACTERS,
     ArrayEntry,
     FileContents,
 )
@@ -42,7 +42,7 @@ ALWAYS_FITS = 2**26
 
 DOCUMENT = "document"
 """The array of an NPZ of this program from which it is opened again: the bytes of a document."""
-OF_EXPORT = {"spec.npy", "tokens.npy", "input.npy"}
+EXPORT_MEMBERS = {"spec.npy", "tokens.npy", "input.npy"}
 """Members of every NPZ that this program has exported from a module."""
 
 
@@ -68,7 +68,7 @@ def npz(path: Path) -> FileContents:
         members = archive.infolist()
         _check_size(path, members)
         names = {member.filename for member in members}
-        if names >= OF_EXPORT and f"{DOCUMENT}.npy" not in names:
+        if names >= EXPORT_MEMBERS and f"{DOCUMENT}.npy" not in names:
             raise unreadable_file_error(lacks_document(path))
         for member in members:
             if member.filename.endswith(".npy"):
@@ -80,7 +80,7 @@ def npz(path: Path) -> FileContents:
 
 
 def _check_size(path: Path, members: list[zipfile.ZipInfo]) -> None:
-    if len(members) > MOST_ENTRIES:
+    if len(members) > MAX_ENTRIES:
         raise unreadable_file_error(
             f"“{path.name}” holds {len(members):,} files. Save only the attention."
         )
@@ -123,7 +123,7 @@ def _listed(path: Path, name: str, file: IO[bytes], size: int, open_: Open) -> F
     if kind in "biuf":
         read = partial(_numbers, path, open_, header)
         return FileContents((ArrayEntry(name, header.shape, is_double(header.dtype), read),), {})
-    if kind in "US" and len(header.shape) == 1 and size <= MOST_LETTERS:
+    if kind in "US" and len(header.shape) == 1 and size <= MAX_TEXT_CHARACTERS:
         words = _read(file, header).astype(str).tolist()
         return FileContents((), {name: tuple(words)})
     called = "complex numbers" if kind == "c" else f"type {header.dtype}"[:40]

@@ -12,8 +12,8 @@ import torch
 from safetensors import safe_open
 
 from visualizer.attention.importers.file_contents import (
-    MOST_ENTRIES,
-    MOST_LETTERS,
+    MAX_ENTRIES,
+    MAX_TEXT_CHARACTERS,
     ArrayEntry,
     FileContents,
 )
@@ -63,7 +63,7 @@ def _tokens_of(metadata: dict[str, str]) -> dict[str, tuple[str, ...]]:
     """Read tokens written as JSON lists; other metadata is ignored."""
     found = {}
     for name, written in metadata.items():
-        if len(written) <= MOST_LETTERS and written.lstrip().startswith("["):
+        if len(written) <= MAX_TEXT_CHARACTERS and written.lstrip().startswith("["):
             try:
                 words = json.loads(written)
             except (ValueError, RecursionError):
@@ -105,7 +105,7 @@ def _check_stored(path: Path) -> None:
 
 
 def _check_count(path: Path, count: int) -> None:
-    if count > MOST_ENTRIES:
+    if count > MAX_ENTRIES:
         raise unreadable_file_error(
             f"“{path.name}” holds {count:,} tensors. Save only the attention."
         )

@@ -23,8 +23,8 @@ from visualizer.attention.mechanisms import TITLES, Mechanism, mechanism_of, spe
 from visualizer.attention.spec import (
     BIAS,
     BLOCK_LAYERS,
-    LARGEST,
     LAYERS,
+    MAX_VALUES,
     NORMS,
     AttentionSpec,
     Block,
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 OPTIMISER = "optimiser/"
 """How the names of what the optimiser remembers of weights begin, in checkpoints of the lab."""
-MOST_NUMBERS = 4_000_000
-LARGEST_MASK = 4_096
+MAX_ELEMENTS = 4_000_000
+MAX_MASK_TOKENS = 4_096
 """Tokens up to which a mask is read; one of more is taken for the book's causal mask."""
 _NAME = re.compile(
     r"(?P<before>(?:.*\.)?)"
@@ -171,7 +171,7 @@ def _with_mask(
     if not entries:
         return spec, ""
     size = _mask_size(entries)
-    if size > LARGEST_MASK:
+    if size > MAX_MASK_TOKENS:
         return replace(spec, mask=Mask.CAUSAL), (
             f"Its mask of {size:,} tokens is too large to be read, so the causal mask was taken."
         )
@@ -219,18 +219,18 @@ def _masked_by(
 
 
 def _fitting_heads(base: AttentionSpec, d_out: int) -> int:
-    is_usable = 0 < base.heads <= LARGEST["heads"] and d_out % base.heads == 0
+    is_usable = 0 < base.heads <= MAX_VALUES["heads"] and d_out % base.heads == 0
     return base.heads if is_usable else 1
 
 
 def _with_weights(module: StateDictModule, spec: AttentionSpec) -> AttentionSpec:
     sizes = spec.own_sizes
     if (
-        max(spec.d_in, spec.d_out) > LARGEST["d_in"]
-        or sum(rows * columns for rows, columns in sizes.values()) > MOST_NUMBERS
+        max(spec.d_in, spec.d_out) > MAX_VALUES["d_in"]
+        or sum(rows * columns for rows, columns in sizes.values()) > MAX_ELEMENTS
     ):
         raise unreadable_file_error(
-            f"More than {MOST_NUMBERS:,} weights cannot be held. Open a smaller module."
+            f"More than {MAX_ELEMENTS:,} weights cannot be held. Open a smaller module."
         )
     own = tuple((name, _matrix(module, spec, name, size)) for name, size in sizes.items())
     return replace(spec, own_weights=own)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 LINES = 40
-LONGEST_LINE = 1000
-MOST_BYTES = 2**18
+MAX_LINE_CHARACTERS = 1000
+MAX_PREVIEW_BYTES = 2**18
 
 
 class PreviewFullError(Exception):
@@ -36,7 +36,7 @@ class PreviewStream:
     def write(self, data: bytes) -> int:
         """Write bytes; raise `PreviewFullError` once there are enough."""
         self.written += data
-        if self.written.count(b"\n") >= LINES or len(self.written) >= MOST_BYTES:
+        if self.written.count(b"\n") >= LINES or len(self.written) >= MAX_PREVIEW_BYTES:
             raise PreviewFullError
         return len(data)
 
@@ -62,12 +62,12 @@ def preview_text(snapshot: Snapshot, settings: ExportSettings, progress: Progres
             snapshot, settings.figure_settings, cast("BinaryIO", file), progress
         )
     lines = file.written.decode("utf-8-sig", "replace").splitlines()
-    is_cut = len(lines) >= LINES or len(file.written) >= MOST_BYTES
+    is_cut = len(lines) >= LINES or len(file.written) >= MAX_PREVIEW_BYTES
     return "\n".join([*map(_cut, lines[:LINES]), *(["…"] if is_cut else [])])
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
+    return line if len(line) <= MAX_LINE_CHARACTERS else f"{line[:MAX_LINE_CHARACTERS]}…"
 
 
 def _listed(run: Run, name: str) -> str:

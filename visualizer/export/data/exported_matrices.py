@@ -38,12 +38,12 @@ SEEN = {
     WeightTransform.TIMES_VALUE: "× ‖value‖",
 }
 
-MOST_NUMBERS = 2**24
+MAX_TABLE_NUMBERS = 2**24
 """Most numbers of a long text that are written into a table."""
 BAND = 32
 """Rows that are read together of a part."""
 
-_NO_LETTER = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class ExportMatrix(Struct, frozen=True):
@@ -182,7 +182,7 @@ class ExportMatrix(Struct, frozen=True):
 
 
 def _on_one_line(label: str) -> str:
-    return _NO_LETTER.sub(lambda found: visible(found.group()), label)
+    return _UNPRINTABLE.sub(lambda found: visible(found.group()), label)
 
 
 def _counted(span: range) -> str:
@@ -203,12 +203,12 @@ def shown_matrices(resolved: Resolved) -> tuple[ExportMatrix, ...]:
     found = tuple(sheet for stage in resolved.shown_stages for sheet in _of(resolved, stage))
     run = resolved.run
     count = sum(sheet.size(run) for sheet in found)
-    if run.trace.is_blockwise and count > MOST_NUMBERS:
-        side = math.isqrt(MOST_NUMBERS // len(found))
+    if run.trace.is_blockwise and count > MAX_TABLE_NUMBERS:
+        side = math.isqrt(MAX_TABLE_NUMBERS // len(found))
         sentence = (
             f"What is shown of this long text has {count:,} numbers, and a table holds "
-            f"{MOST_NUMBERS:,}. Zoom in on at most {side:,} × {side:,} tokens, pin a cell to have "
-            "its row, or choose tokens to have theirs."
+            f"{MAX_TABLE_NUMBERS:,}. Zoom in on at most {side:,} × {side:,} tokens, pin a cell to "
+            "have its row, or choose tokens to have theirs."
         )
         raise InputError("export", sentence)
     return found

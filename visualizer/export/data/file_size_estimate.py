@@ -102,7 +102,7 @@ def _count(run: Run, name: str) -> int:
     return math.prod(run.trace.shape(name))
 
 
-WITHOUT_MATRICES = frozenset({".npz", ".json"})
+STAGE_FORMATS = frozenset({".npz", ".json"})
 """The formats that hold whole stages, and so no matrix of a long text."""
 LEFT_OUT = (
     "The text is too long for matrices of queries and keys; CSV and Markdown take a part of them."
@@ -129,7 +129,7 @@ def size_sentence(snapshot: Snapshot, settings: ExportSettings) -> str:
     """Describe the estimated file size, a smaller format if it is large, and the format's note."""
     said = _size_in_words(snapshot, settings)
     notes = [settings.format.note]
-    if snapshot.run.trace.is_blockwise and settings.suffix in WITHOUT_MATRICES:
+    if snapshot.run.trace.is_blockwise and settings.suffix in STAGE_FORMATS:
         notes.insert(0, LEFT_OUT)
     note = " ".join(filter(None, notes))
     return f"{said.rstrip('.')}. {note}" if note else said

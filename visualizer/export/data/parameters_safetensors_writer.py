@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MASK_CELL = 4
 """Bytes of a cell of a mask."""
-MOST_MASK_BYTES = 2**29
+MAX_MASK_BYTES = 2**29
 
 
 def write_safetensors(run: Run, file: BinaryIO) -> None:
@@ -58,7 +58,7 @@ def write_safetensors(run: Run, file: BinaryIO) -> None:
 def _check_masks(run: Run, count: int) -> None:
     tokens = run.trace.tokens
     size = count * tokens**2 * MASK_CELL
-    if size > MOST_MASK_BYTES:
+    if size > MAX_MASK_BYTES:
         sentence = (
             f"The book’s module holds {format_count(count, 'mask')} of {tokens:,} × {tokens:,} "
             f"cells, which have {format_size(size)}. Use a shorter text, or export as NPZ, which "

@@ -16,9 +16,18 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.export import export_settings
 from visualizer.export.export_settings import OWN, PAPERS, LengthUnit, preset_of, sized_as
-from visualizer.export.figure_settings import PRESETS, FigureExtent, FigurePaper
+from visualizer.export.figure_settings import (
+    MAX_DPI,
+    MAX_POINTS,
+    MAX_SIDE_MM,
+    MIN_DPI,
+    MIN_POINTS,
+    MIN_SIDE_MM,
+    PRESETS,
+    FigureExtent,
+    FigurePaper,
+)
 from visualizer.number_format import format_size
 from visualizer.widgets.labels import PlainLabel
 
@@ -249,14 +258,14 @@ class FigureOptionsWidget(QWidget):
         self._show_lengths(settings)
         self.dpi.show_number(
             figure_settings.dpi,
-            export_settings.LEAST_DPI,
-            export_settings.MOST_DPI,
+            MIN_DPI,
+            MAX_DPI,
             "{:.0f}".format,
         )
         self.points.show_number(
             figure_settings.points,
-            export_settings.LEAST_POINTS,
-            export_settings.MOST_POINTS,
+            MIN_POINTS,
+            MAX_POINTS,
             "{:g}".format,
         )
         if self.title.text() != figure_settings.title:
@@ -293,9 +302,7 @@ class FigureOptionsWidget(QWidget):
 
     def _show_lengths(self, settings: ExportSettings) -> None:
         unit, dpi = settings.unit, settings.look.dpi
-        low, high = (
-            unit.of(mm, dpi) for mm in (export_settings.SHORTEST_MM, export_settings.LONGEST_MM)
-        )
+        low, high = (unit.of(mm, dpi) for mm in (MIN_SIDE_MM, MAX_SIDE_MM))
         for field, mm in (
             (self.width_, settings.look.width_mm),
             (self.height_, settings.look.height_mm),
@@ -351,7 +358,7 @@ class FigureOptionsWidget(QWidget):
 def _bounded_mm(length: float, settings: ExportSettings) -> float:
     """Convert a length to mm, which conversion must not round to beyond an end."""
     mm = settings.unit.mm(length, settings.look.dpi)
-    return min(max(mm, export_settings.SHORTEST_MM), export_settings.LONGEST_MM)
+    return min(max(mm, MIN_SIDE_MM), MAX_SIDE_MM)
 
 
 def _offer_in_words(small_text: SmallText, settings: ExportSettings) -> str:

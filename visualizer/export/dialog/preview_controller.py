@@ -18,7 +18,7 @@ from visualizer.export.figure_settings import PIXELS_AN_INCH
 from visualizer.export.figures.figure_page import page_of, sketched_figure_of
 from visualizer.export.figures.panel_cells_picture import panel_cells_of
 from visualizer.export.figures.printed_text_size import SmallText, small_text
-from visualizer.export.figures.rasterization import LARGEST_SIDE, picture
+from visualizer.export.figures.rasterization import MAX_SIDE_PX, picture
 from visualizer.export.films.film_layout import lay_out_film
 from visualizer.export.formats import FormatKind
 from visualizer.progress_callback import CancelledError
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FINER = 2
 """Supersampling factor, which keeps thin lines and single cells visible."""
 FIRST_PICTURE = " · a first picture, which is exact in the file"
-MOST_SKETCHED = 512
+MAX_PREVIEW_ROWS = 512
 """Most rows of a panel that are read for a first picture of all of its cells."""
 PIXELS = ".png"
 """The raster format of figures; others are vector graphics."""
@@ -105,7 +105,7 @@ def _figure(
     page = page_of(sketched_figure_of(snapshot, figure_settings, progress), figure_settings)
     width, height = page.size.width(), page.size.height()
     fitted = min(room.width() * ratio / width, room.height() * ratio / height)
-    dpi = min(figure_settings.dpi, LARGEST_SIDE / max(width, height) * PIXELS_AN_INCH)
+    dpi = min(figure_settings.dpi, MAX_SIDE_PX / max(width, height) * PIXELS_AN_INCH)
     is_drawing = settings.suffix != PIXELS
     is_whole = not is_drawing and fitted >= dpi / PIXELS_AN_INCH
     if is_whole:
@@ -127,7 +127,7 @@ def _cells(
 ) -> ExportPreview:
     cells = panel_cells_of(snapshot, figure_settings)
     most = room * ratio
-    image = cells.sketched(max(8, min(most.width(), most.height(), MOST_SKETCHED)))
+    image = cells.sketched(max(8, min(most.width(), most.height(), MAX_PREVIEW_ROWS)))
     size = QSize(*cells.size).scaled(most, Qt.AspectRatioMode.KeepAspectRatio)
     image = image.scaled(size.expandedTo(QSize(1, 1)))
     image.setDevicePixelRatio(ratio)

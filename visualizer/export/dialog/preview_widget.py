@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from visualizer.progress_callback import Progress
     from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.widgets.theme import Theme
-LEAST = QSize(360, 320)
+MIN_SIZE = QSize(360, 320)
 
 
 class PreviewPane(QWidget):
@@ -38,7 +38,7 @@ class PreviewPane(QWidget):
         self.shown: ExportPreview | None = None
         self._theme = LIGHT
         self.setAccessibleName("Preview")
-        self.setMinimumSize(LEAST)
+        self.setMinimumSize(MIN_SIZE)
         self.text = QPlainTextEdit(self)
         self.text.setReadOnly(True)
         self.text.setTabChangesFocus(True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 
-MOST_CARRIED = 2**22
+MAX_ATTACHED_BYTES = 2**22
 """Largest size of a document's numbers in bytes: many programs read at most 8 MB of PNG text."""
 
 
@@ -57,13 +57,13 @@ def attached_document(snapshot: Snapshot, figure_settings: FigureSettings) -> by
     compared = view.comparison and view.comparison.document
     documents = (document, compared) if compared else (document,)
     size = sum(len(part) for document in documents for part in document.held())
-    if size > MOST_CARRIED and figure_settings.has_all_layers:
+    if size > MAX_ATTACHED_BYTES and figure_settings.has_all_layers:
         sentence = (
-            f"The numbers of all layers take {format_size(size)}, and {format_size(MOST_CARRIED)} "
-            "can be attached to a figure. Save them as a document (.attention) instead."
+            f"The numbers of all layers take {format_size(size)}, and a figure can hold "
+            f"{format_size(MAX_ATTACHED_BYTES)}. Save them as a document (.attention) instead."
         )
         raise InputError("all_layers", sentence)
-    return b"" if size > MOST_CARRIED else document_bytes(document, view)
+    return b"" if size > MAX_ATTACHED_BYTES else document_bytes(document, view)
 
 
 def size_of_all_layers(run: Run) -> int:

@@ -59,9 +59,9 @@ SMALLER = 0.96
 """The scales that are tried where a figure does not fit, each of the one before."""
 GALLOP = (1, 2, 4, 8, 16, 32, 64, 96)
 """Of how many of these steps a scale that fits is looked for first."""
-MOST_CELLS = 8_000_000
+MAX_CELLS = 8_000_000
 """Most cells of all panels together; more are pooled, to limit time and file size."""
-SKETCHED_ROWS, LEAST_SKETCHED = 512, 32
+SKETCHED_ROWS, PREVIEW_ROWS = 512, 32
 """Rows that are read of a long text for a first picture: of all panels, and at least of each."""
 TALLEST = 1e6
 """Height available to a text of any length."""
@@ -141,7 +141,7 @@ def sketched_figure_of(
         return figure_of(snapshot, figure_settings)
     snapshot = snapshot.with_own_pictures()
     framed_at, figure = _framed(snapshot, figure_settings)
-    room = max(LEAST_SKETCHED, SKETCHED_ROWS // max(1, len(figure.board.heatmaps)))
+    room = max(PREVIEW_ROWS, SKETCHED_ROWS // max(1, len(figure.board.heatmaps)))
     sketch_panels(framed_at, room, progress)
     return _read(_anew(framed_at), figure_settings)
 
@@ -165,7 +165,7 @@ def _framed(snapshot: Snapshot, figure_settings: FigureSettings) -> tuple[Resolv
         _high(figure_settings) / figure_settings.enlarged,
     )
     figure = _read(framed_at, figure_settings)
-    most = int((MOST_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
+    most = int((MAX_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
     layout = _layout(figure, figure_settings, width, height)
     space, small = max(8, min(layout.room, most)), layout.small_room
     if (space, small) != (view.room, view.small_room):

@@ -1,7 +1,7 @@
-"""All cells of one panel as a picture, a pixel each, made a few rows at a time.
+"""Picture of all cells of one panel, one pixel per cell, made a few rows at a time.
 
-Where there are more than `LARGEST` a side, a pixel is a block of them. So a panel of a text of any
-length is a picture, and no more than some rows of it are in memory.
+If a side has more than `MAX_SIDE_PX` cells, each pixel is a block of cells. A panel of a text of
+any length becomes a picture, and only some rows of it are in memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import PoolingExtent, Resolved
     from visualizer.widgets.theme import Theme
 
-LARGEST = 16_384
+MAX_SIDE_PX = 16_384
 """Most pixels of a side."""
 ROWS = 256
 """Rows of pixels that are made together, as many as are drawn together of a long text."""
@@ -160,7 +160,7 @@ def panel_cells_of(snapshot: Snapshot, figure_settings: FigureSettings) -> Panel
     resolved = view_of_figure(snapshot, panel)
     stage = resolved.shown_stages[0]
     whose = next(resolved.rows_of(stage))
-    extent = resolved.whole_extent(stage, LARGEST)
+    extent = resolved.whole_extent(stage, MAX_SIDE_PX)
     return PanelCells(resolved, stage, whose, extent, THEMES[figure_settings.paper])
 
 

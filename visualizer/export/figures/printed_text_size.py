@@ -9,9 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import PIXELS_AN_INCH
+from visualizer.export.figure_settings import MAX_POINTS, MAX_SIDE_MM, MIN_POINTS, PIXELS_AN_INCH
 from visualizer.export.figures.figure_page import figure_of, fits_at, page_of
-from visualizer.export.option_parsing import LARGEST_MM
 from visualizer.heatmap.panel_margins_paint import LABEL, label_size
 from visualizer.widgets.fonts import text_scale
 
@@ -24,11 +23,8 @@ if TYPE_CHECKING:
 
 READABLE_POINTS = 5.0
 """Smaller text is said."""
-LEAST_POINTS = 3.0
-"""Smaller text is refused."""
 _POINTS_AN_INCH = 72
 _WIDER, _TRIES = 1.1, 12
-_MOST_TEXT = 144.0
 
 
 class SmallText(Struct, frozen=True):
@@ -48,7 +44,7 @@ class SmallText(Struct, frozen=True):
     @property
     def is_refused(self) -> bool:
         """Whether it is too small to be written at all."""
-        return self.points < LEAST_POINTS
+        return self.points < MIN_POINTS
 
     @property
     def finding(self) -> str:
@@ -140,7 +136,7 @@ def _candidates(
     if page.scale >= figure_settings.enlarged:
         for factor in factors:
             points = math.ceil(figure_settings.points * factor * 2) / 2
-            if points <= _MOST_TEXT:
+            if points <= MAX_POINTS:
                 yield {"points": points}
         return
     heights: tuple[dict[str, Any], ...] = ({},)
@@ -149,5 +145,5 @@ def _candidates(
     for height in heights:
         for factor in factors:
             width = float(math.ceil(figure_settings.width_mm * factor))
-            if width <= LARGEST_MM:
+            if width <= MAX_SIDE_MM:
                 yield {"width_mm": width, **height}

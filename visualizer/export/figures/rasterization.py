@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
 
 
-LARGEST_SIDE = 30_000
+MAX_SIDE_PX = 30_000
 
 
 def pixels(snapshot: Snapshot, figure_settings: FigureSettings) -> np.ndarray:
@@ -40,7 +40,7 @@ def picture(page: FigurePage, dpi: float, progress: Progress = no_progress) -> Q
         When it is too large for the memory.
     """
     width, height = page.size.width(), page.size.height()
-    ratio = min(dpi / PIXELS_AN_INCH, LARGEST_SIDE / max(width, height))
+    ratio = min(dpi / PIXELS_AN_INCH, MAX_SIDE_PX / max(width, height))
     image = blank(round(width * ratio), round(height * ratio))
     painter = QPainter(image)
     painter.scale(ratio, ratio)

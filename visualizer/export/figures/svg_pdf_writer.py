@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 CREATOR = "Attention Visualizer"
 PDF_UNITS_AN_INCH = 1200
-LARGEST_PDF_POINTS = 14_400
+MAX_PDF_SIDE_POINTS = 14_400
 """Largest side of a page: programs do not open larger ones."""
 POINTS_AN_INCH = 72
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_INVALID_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STYLE = (
     b'<style>g[stroke="none"] rect{shape-rendering:crispEdges}'
     b"image{image-rendering:pixelated}</style>"
@@ -94,7 +94,7 @@ def _mended(drawn: bytes, size: QSizeF) -> bytes:
     width, height = (side / PIXELS_AN_INCH * MM_AN_INCH for side in (size.width(), size.height()))
     sizes = f'<svg width="{width:.4f}mm" height="{height:.4f}mm"'
     text = re.sub(r'<svg width="[^"]*" height="[^"]*"', sizes, text, count=1)
-    text = _NOT_XML.sub("\ufffd", text)
+    text = _INVALID_XML.sub("\ufffd", text)
     text = re.sub(r'font-family="([^"]*)"', r'font-family="\1, sans-serif"', text)
     return text.encode("utf-8").replace(b"<defs>", _STYLE + b"\n<defs>", 1)
 
@@ -108,7 +108,7 @@ def pdf(page: FigurePage, data: bytes, progress: Progress = no_progress) -> byte
         When the page is larger than PDF allows.
     """
     points = page.size * (POINTS_AN_INCH / PIXELS_AN_INCH)
-    if max(points.width(), points.height()) > LARGEST_PDF_POINTS:
+    if max(points.width(), points.height()) > MAX_PDF_SIDE_POINTS:
         sentence = (
             f"A page of {points.width() / POINTS_AN_INCH:,.0f} × "
             f"{points.height() / POINTS_AN_INCH:,.0f} inches is larger than a PDF’s may be. "
@@ -146,4 +146,4 @@ def _paint(page: FigurePage, device: QPaintDevice, units: float, progress: Progr
 
 def _valid(text: str) -> str:
     """Remove the characters that XML does not allow."""
-    return _NOT_XML.sub("\ufffd", text)
+    return _INVALID_XML.sub("\ufffd", text)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 COARSE = 0.05
 """Differences up to this are not written with fewer decimals: they would all be 0."""
-LARGEST_BYTES = 18 * 2**20
+MAX_CELL_BYTES = 18 * 2**20
 """Largest size of cell data before packing; such a page has some 9 to 17 MB."""
 CELL_BYTES = 6
 SCRIPTS = ("words.js", "layout.js", "drawing.js", "page.js")
@@ -90,13 +90,13 @@ def write_webpage(
 
 def room_for(panels: int) -> int:
     """Return the most cells of a panel's side for a number of panels (`View.room`)."""
-    side = math.isqrt(LARGEST_BYTES // (CELL_BYTES * max(panels, 1)))
+    side = math.isqrt(MAX_CELL_BYTES // (CELL_BYTES * max(panels, 1)))
     return side if side < 8 else side // 8 * 8
 
 
 def _check(board: Board) -> None:
     size = sum(heatmap.values.nbytes + 2 * heatmap.values.size for heatmap in board.heatmaps)
-    if size > LARGEST_BYTES:
+    if size > MAX_CELL_BYTES:
         cells = sum(heatmap.values.size for heatmap in board.heatmaps)
         sentence = f"A page of {cells:,} cells is more than a browser can show. Show fewer stages."
         raise InputError("export", sentence)

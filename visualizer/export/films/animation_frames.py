@@ -190,7 +190,7 @@ def paint_words(painter: QPainter, area: QRectF, bar: PlaybackBarState, theme: T
     painter.restore()
 
 
-_OF_THREAD = threading.local()
+_THREAD_STATE = threading.local()
 
 
 def _document() -> QTextDocument:
@@ -199,9 +199,9 @@ def _document() -> QTextDocument:
     To make one connects signals, for which Qt takes locks while this thread has the interpreter's.
     A thread that ends a connection takes the two the other way around: both would wait for ever.
     """
-    document: QTextDocument | None = getattr(_OF_THREAD, "document", None)
+    document: QTextDocument | None = getattr(_THREAD_STATE, "document", None)
     if document is None or not Shiboken.isValid(document):  # an application deletes it at its end
-        _OF_THREAD.document = document = QTextDocument()
+        _THREAD_STATE.document = document = QTextDocument()
         document.setDocumentMargin(0)
         document.setUndoRedoEnabled(False)
     return document

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 RGBA = 6
 OVER = 1
 LEVEL = 6
-LONGEST = 2**16 - 1
+MAX_FRAME_TIME_UNITS = 2**16 - 1
 """The largest number of time units that a frame can have."""
 
 
@@ -38,7 +38,9 @@ class ApngEncoder:
         """Write a frame; `duration` is in milliseconds."""
         change = patch(self._before, pixels)
         place = (*change.size, change.left, change.top)
-        unit = 1 if duration <= LONGEST else 10  # of a slow film, in hundredths of a second
+        unit = (
+            1 if duration <= MAX_FRAME_TIME_UNITS else 10
+        )  # of a slow film, in hundredths of a second
         time = (round(duration / unit), 1000 // unit)
         self._chunk(b"fcTL", self._counted() + struct.pack(">IIIIHHBB", *place, *time, 0, OVER))
         rows = change.rgba.reshape(len(change.values), -1)

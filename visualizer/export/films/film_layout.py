@@ -41,7 +41,7 @@ USUAL_SHAPE = 0.7
 """Largest height / width without a given height, so that numbers are readable."""
 HIGHEST_SHAPE = 1.25
 """The same with many heads below each other."""
-LARGEST_SIDE = 4096
+MAX_SIDE_PX = 4096
 """Most pixels of a film's side that common players show."""
 SPACE = 8
 
@@ -83,9 +83,9 @@ def check_pixels(figure_settings: FigureSettings) -> None:
     """Raise `InputError` if a film would have more pixels a side than players show."""
     width, ratio = figure_settings.film.width, ratio_of(figure_settings)
     height = round((figure_settings.height or 0) * ratio)
-    if max(width, height) > LARGEST_SIDE:
+    if max(width, height) > MAX_SIDE_PX:
         size = f"{width:,} × {height:,}" if height else f"{width:,} pixels wide"
-        most = f"A film has at most {LARGEST_SIDE:,} pixels a side, and this one is {size}."
+        most = f"A film has at most {MAX_SIDE_PX:,} pixels a side, and this one is {size}."
         raise InputError("size", f"{most} Choose a smaller size.")
 
 

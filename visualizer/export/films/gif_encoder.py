@@ -44,12 +44,12 @@ class GifEncoder:
         change = patch(self._before, entries)
         self._before = entries
         data = change.values.copy()
-        data[~change.is_new] = MOST
+        data[~change.is_new] = MAX_COLOURS
         parts = GifImagePlugin.getdata(
             Image.fromarray(data),
             (change.left, change.top),
             duration=duration * self.unit_ms,
-            transparency=MOST,
+            transparency=MAX_COLOURS,
             disposal=1,
         )
         self._write(b"".join(parts))
@@ -61,7 +61,7 @@ class GifEncoder:
         self.written += self._file.write(data)
 
 
-MOST = 255
+MAX_COLOURS = 255
 """One of the 256 entries is transparent, for unchanged pixels."""
 EXACT = 96
 RARE = 0.7
@@ -79,7 +79,7 @@ class ColourPalette:
 
     def __init__(self, pictures: Iterable[np.ndarray]) -> None:
         self.colours = _chosen(*_counted(pictures))
-        self._nearest = np.full(1 << 24, MOST, np.uint8)
+        self._nearest = np.full(1 << 24, MAX_COLOURS, np.uint8)
         self._nearest[self.colours] = np.arange(len(self.colours), dtype=np.uint8)
 
     @property
@@ -90,7 +90,7 @@ class ColourPalette:
     def entries(self, words: np.ndarray) -> np.ndarray:
         """Return the index of the nearest colour for each pixel."""
         found: np.ndarray = self._nearest[words]
-        is_unknown = found == MOST
+        is_unknown = found == MAX_COLOURS
         if is_unknown.any():
             unknown = np.unique(words[is_unknown])
             for some in np.array_split(unknown, len(unknown) // 4096 + 1):
@@ -129,7 +129,7 @@ def _chosen(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:
     missed = np.full(len(colours), np.inf)
     for at in chosen:
         missed = np.minimum(missed, np.square(channels - channels[at]).sum(axis=1))
-    while len(chosen) < min(MOST, len(colours)):
+    while len(chosen) < min(MAX_COLOURS, len(colours)):
         at = int((missed * weights).argmax())
         chosen.append(at)
         missed = np.minimum(missed, np.square(channels - channels[at]).sum(axis=1))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from visualizer.attention.model_reading import ModelReading
     from visualizer.models.model_source import ImageFile, ModelSource
 
-MOST_NAMED = 3
+MAX_LISTED_STEPS = 3
 _ATTENTIONS: dict[str, str] = {
     AttentionPart.ENCODER: "encoder_attentions",
     AttentionPart.DECODER: "decoder_attentions",
@@ -110,7 +110,7 @@ def _edits(reading: ModelReading) -> list[str]:
         f"# in the window edges of layer {at + 1}, head {one + 1} are cut"
         for at, one in sorted(reading.cuts)
     ]
-    return edits[:MOST_NAMED]
+    return edits[:MAX_LISTED_STEPS]
 
 
 def _inputs(model: ModelSource, reading: ModelReading) -> tuple[str, ...]:

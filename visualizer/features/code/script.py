@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from visualizer.session.view import CodeDialect
 
 
-LARGEST_BYTES = 2_000_000
+MAX_SCRIPT_BYTES = 2_000_000
 SMALLEST_LITERAL = 5  # "0.0, "
 
 SINUSOIDS = '''
@@ -67,7 +67,7 @@ def script(run: Run, dialect: CodeDialect) -> str:
         sentence = f"No code made these numbers: they were read from “{run.source}”."
         raise InputError("script", f"{sentence} Export them as NPZ to compute with them.")
     least = _least_bytes(run)
-    if least > LARGEST_BYTES:
+    if least > MAX_SCRIPT_BYTES:
         raise _too_large(least)
     parts = (
         _heading(run, dialect),
@@ -79,7 +79,7 @@ def script(run: Run, dialect: CodeDialect) -> str:
         *checks(run, dialect),
     )
     written = "\n\n".join(part for part in parts if part) + "\n"
-    if (count := len(written.encode())) > LARGEST_BYTES:
+    if (count := len(written.encode())) > MAX_SCRIPT_BYTES:
         raise _too_large(count)
     return written
 
@@ -87,7 +87,7 @@ def script(run: Run, dialect: CodeDialect) -> str:
 def _too_large(count: int) -> InputError:
     sentence = (
         f"The script would be {format_size(count)} of numbers, and more than "
-        f"{format_size(LARGEST_BYTES)} is "
+        f"{format_size(MAX_SCRIPT_BYTES)} is "
         "hard to open. Use a shorter text or a smaller embedding size, and copy again."
     )
     return InputError("script", sentence)

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
 
 
-MOST_WRITTEN = 4_096
+MAX_ASSERTED_NUMBERS = 4_096
 ROWS = 16
 """Rows of a stage that are asserted of a long text."""
 SINGLE_UNIT = 2.0**-23  # the unit of rounding of float32
 DOUBLE_UNIT = 2.0**-40  # float64 has 2**-52; this is strict enough
 USUAL_UNITS = 84  # 1e-5 in float32
-MOST_UNITS = 335  # 4e-5: less than any change of a fourth digit
-OTHER_DEVICE = 4  # factor on the tolerance: a GPU sums in another order
-NO_SIZE = 1e-30
+MAX_ROUNDING_UNITS = 335  # 4e-5: less than any change of a fourth digit
+DEVICE_FACTOR = 4  # factor on the tolerance: a GPU sums in another order
+NEGLIGIBLE_SIZE = 1e-30
 
 
 _AFTER_ATTENTION = ("output", "attended", "normed_attended", "up", "feed_forward")
@@ -117,7 +117,7 @@ def note(run: Run, dialect: CodeDialect) -> Iterator[str]:
         yield "The text is long: torch holds its matrices whole here, and a few rows are compared."
     if not _is_alike(run):
         yield "A GPU adds up in another order than the CPU: the last digits may be others."
-    if found.relative > MOST_UNITS * unit(spec):
+    if found.relative > MAX_ROUNDING_UNITS * unit(spec):
         yield (
             f"Scores are as large as {_largest_score(run):,.0f} here: {spec.dtype} then holds "
             "fewer digits of a weight, and one call rounds them otherwise."
@@ -143,15 +143,19 @@ def tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
     spec = run.trace.spec
     sharpness = 2 * _largest_score(run)
     is_one_call = dialect is CodeDialect.SDPA and "weights" not in _checked(run, dialect)
-    units = USUAL_UNITS + sharpness if is_one_call else min(USUAL_UNITS + sharpness, MOST_UNITS)
-    units = MOST_UNITS if spec.normalisation is Normalisation.SUM else units
+    units = (
+        USUAL_UNITS + sharpness if is_one_call else min(USUAL_UNITS + sharpness, MAX_ROUNDING_UNITS)
+    )
+    units = MAX_ROUNDING_UNITS if spec.normalisation is Normalisation.SUM else units
     if stage == "weights" and spec.normalisation is not Normalisation.SUM:
-        return Tolerance(units * unit(spec), NO_SIZE)
+        return Tolerance(units * unit(spec), NEGLIGIBLE_SIZE)
     hidden = spec.hidden_width if spec.has_block else 0
     summed = math.sqrt(max(spec.d_in, spec.width, hidden, run.trace.tokens)) / 4
     summed = max(summed, sharpness) if is_one_call else summed
-    summed *= 1 if _is_alike(run) else OTHER_DEVICE
-    return Tolerance(units * unit(spec), max(summed * unit(spec) * _largest_term(run), NO_SIZE))
+    summed *= 1 if _is_alike(run) else DEVICE_FACTOR
+    return Tolerance(
+        units * unit(spec), max(summed * unit(spec) * _largest_term(run), NEGLIGIBLE_SIZE)
+    )
 
 
 def _largest_term(run: Run) -> float:
@@ -197,7 +201,7 @@ def _largest_score(run: Run) -> float:
 
 def _check(name: str, numbers: np.ndarray, found: Tolerance) -> str:
     expected = f"expected_{name}"
-    if numbers.size <= MOST_WRITTEN:
+    if numbers.size <= MAX_ASSERTED_NUMBERS:
         return f"{tensor(expected, numbers)}\n{_assert(name, expected, found)}"
     step = _step(numbers)
     sampled, total = f"{name}.flatten()[::{step}]", f"{name}.double().nan_to_num(0, 0, 0).sum()"
@@ -223,7 +227,7 @@ def _assert(actual: str, expected: str, found: Tolerance) -> str:
 
 def _step(numbers: np.ndarray) -> int:
     """The sampling step: coprime to the length of a row, so that every column is sampled."""
-    step = -(-numbers.size // MOST_WRITTEN)
+    step = -(-numbers.size // MAX_ASSERTED_NUMBERS)
     while math.gcd(step, numbers.shape[-1]) > 1:
         step += 1
     return step

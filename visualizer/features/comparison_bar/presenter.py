@@ -10,7 +10,7 @@ from visualizer.features.comparison_bar.largest_difference import largest_differ
 from visualizer.features.comparison_bar.setting_differences import differences
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import (
-    LARGEST_COUNT,
+    MAX_COUNT,
     drawn_samples,
     most_samples,
     seed_of,
@@ -126,7 +126,7 @@ def _of_samples(resolved: Resolved, comparison: Comparison) -> str:
     first, last = seed_of(spec, 0), seed_of(spec, count - 1)
     seeds = f"seed {first}" if count == 1 else f"seeds {first} to {last}"
     said = f"Dropout {spec.dropout:g}, {seeds}: the mean nears the weights as 1/√N."
-    return f"{said} At most {most:,} for so long a text." if most < LARGEST_COUNT else said
+    return f"{said} At most {most:,} for so long a text." if most < MAX_COUNT else said
 
 
 _LEADS = {

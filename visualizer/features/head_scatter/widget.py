@@ -10,7 +10,7 @@ from PySide6.QtGui import QAccessible, QColor, QGuiApplication, QKeySequence, QP
 from PySide6.QtWidgets import QComboBox, QWidget
 
 from visualizer.features.head_scatter.presenter import SCATTER, HeadScatterPanel
-from visualizer.heatmap.value_to_colour_mapping import LARGEST, image, table
+from visualizer.heatmap.value_to_colour_mapping import MAX_COLOUR_INDEX, image, table
 from visualizer.number_format import format_short
 from visualizer.session.head_measurement_offer import COUNTED, START, START_TIP
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
@@ -237,7 +237,7 @@ class HeadScatterPlot(QWidget):
         width = min(0.5 * room.width(), 100 * text_scale())
         painter.drawText(room, LEFT, first)
         bar = QRectF(room.left() + left, room.center().y() - 3, width, 6)
-        ramp = np.arange(LARGEST + 1, dtype=np.uint8)[None]
+        ramp = np.arange(MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None]
         painter.drawImage(bar, image(ramp, self._panel.map_name, self._theme))
         painter.drawText(room.adjusted(left + width + 6, 0, 0, 0), LEFT, last)
 
@@ -247,7 +247,7 @@ class HeadScatterPlot(QWidget):
         painter.setPen(QPen(QColor(self._theme.border), 1))
         points = self._points(self._numbers).tolist()
         for (layer, _), (x, y) in zip(self._places, points, strict=True):
-            painter.setBrush(QColor(int(colours[layer * LARGEST // count])))
+            painter.setBrush(QColor(int(colours[layer * MAX_COLOUR_INDEX // count])))
             painter.drawEllipse(QPointF(x, y), radius, radius)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for place in self._panel.shown if len(self._panel.shown) == 1 else ():

@@ -106,7 +106,7 @@ DUPLICATE = HeadColumn(
     "duplicate",
 )
 OWN = HeadColumn("Itself", "%", "Weight on the query’s own token: the diagonal.", 1, "own")
-LARGEST = HeadColumn("Largest", "%", "Largest weight of each query.", 1, "largest")
+MAX_WEIGHT = HeadColumn("Largest", "%", "Largest weight of each query.", 1, "largest")
 ENTROPY = HeadColumn(
     "Entropy",
     "bits",
@@ -140,7 +140,7 @@ RETRIEVAL = HeadColumn(
     keeps_small=True,
 )
 COLUMNS = (
-    PREVIOUS, INDUCTION, DUPLICATE, FIRST, OWN, LARGEST, ENTROPY, DISTANCE, VALUE_WEIGHTING,
+    PREVIOUS, INDUCTION, DUPLICATE, FIRST, OWN, MAX_WEIGHT, ENTROPY, DISTANCE, VALUE_WEIGHTING,
 )  # fmt: skip
 """All columns but that of a marked place; those of induction and duplicates stand only where a
 token is repeated, that of value-weighting where there are values."""

@@ -9,7 +9,7 @@ import numpy as np
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QImage, QPainter
 
-from visualizer.heatmap.value_to_colour_mapping import FORBIDDEN, LARGEST, image, indexed
+from visualizer.heatmap.value_to_colour_mapping import FORBIDDEN, MAX_COLOUR_INDEX, image, indexed
 from visualizer.session.head_order import HeadOrder
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def overview_picture(panel: LayerOverviewPanel, title: str, side: int, theme: Th
         _paint_numbers(painter, panel, (left, top), side, metrics)
     foot = top + heads.height()
     bar = QRectF(left, foot + 0.6 * line, min(heads.width(), 120 * scale), 0.5 * line)
-    colours = image(np.arange(LARGEST + 1, dtype=np.uint8)[None], panel.map_name, theme)
+    colours = image(np.arange(MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None], panel.map_name, theme)
     painter.drawImage(bar, colours)
     painter.drawText(QRectF(line / 2, foot + 1.4 * line, width, line), names[1])
     painter.end()
@@ -145,7 +145,9 @@ def _colours(panel: LayerOverviewPanel) -> np.ndarray:
     weights = np.where(is_blank, 0, weights)
     if panel.is_by_row:
         weights = weights / np.maximum(weights.max(-1, keepdims=True), np.finfo(np.float32).tiny)
-    colours: np.ndarray = (weights * LARGEST + 0.5).clip(0, LARGEST).astype(np.uint8)
+    colours: np.ndarray = (
+        (weights * MAX_COLOUR_INDEX + 0.5).clip(0, MAX_COLOUR_INDEX).astype(np.uint8)
+    )
     colours[is_blank] = FORBIDDEN
     return colours
 

@@ -51,7 +51,7 @@ KEYS = (
 WIDTH = 252
 USUAL_FIRST = 10
 """How many of the first heads are switched off together until another number is chosen."""
-SMALLEST, LARGEST = 14, 64
+SMALLEST, MAX_CELL_PX = 14, 64
 NAMED = 38
 """The distance of small heatmaps, in pixels at the usual text size; of those with names."""
 VEIL = 0.6
@@ -208,7 +208,7 @@ class HeadGrid(QAbstractScrollArea):
             return round(NAMED * scale)
         across = (view.width() - labels.width()) // self._panel.columns
         down = (view.height() - labels.height()) // max(1, self._rows)
-        return max(round(SMALLEST * scale), min(across, down, round(LARGEST * scale)))
+        return max(round(SMALLEST * scale), min(across, down, round(MAX_CELL_PX * scale)))
 
     @property
     def _is_named(self) -> bool:

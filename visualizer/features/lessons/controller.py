@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
     from visualizer.session.workspace import Workspace
 
-MOST_KEYS = 10
-LONGEST_TITLE = 60
-LONGEST_SECTION = 20
-MOST_TOLD = 12
+MAX_PAGE_KEYS = 10
+MAX_TITLE_LENGTH = 60
+MAX_SECTION_LENGTH = 20
+MAX_LISTED_ERRORS = 12
 NUMBERS = ("chapter3.json", "notebook.json", "by_hand.json")
 
 
@@ -79,15 +79,15 @@ class LessonController(QObject):
 
     def _offer(self, number: int) -> QAction:
         lesson = self.lessons[number]
-        title = textwrap.shorten(lesson.title, LONGEST_TITLE, placeholder="…")
-        section = textwrap.shorten(lesson.section, LONGEST_SECTION, placeholder="…")
+        title = textwrap.shorten(lesson.title, MAX_TITLE_LENGTH, placeholder="…")
+        section = textwrap.shorten(lesson.section, MAX_SECTION_LENGTH, placeholder="…")
         title = f"{title} ({section})" if section else title
         title = title.replace("&", "&&")
-        digit = (number + 1) % MOST_KEYS  # the tenth has the key 0
-        key = f"&{digit}  " if number < MOST_KEYS else ""
+        digit = (number + 1) % MAX_PAGE_KEYS  # the tenth has the key 0
+        key = f"&{digit}  " if number < MAX_PAGE_KEYS else ""
         action = self._action(f"{key}{title}", self._open_offered)
         action.setData(number)
-        if number < MOST_KEYS:
+        if number < MAX_PAGE_KEYS:
             action.setShortcut(QKeySequence(f"Alt+Shift+{digit}"))
         return action
 
@@ -169,9 +169,11 @@ class LessonController(QObject):
 
     def tell_errors(self) -> None:
         """Show which lesson files are broken, and at which line."""
-        said = "".join(f"<p>{escape(str(error)[:300])}</p>" for error in self.errors[:MOST_TOLD])
-        if len(self.errors) > MOST_TOLD:
-            said += f"<p>… and {len(self.errors) - MOST_TOLD} more.</p>"
+        said = "".join(
+            f"<p>{escape(str(error)[:300])}</p>" for error in self.errors[:MAX_LISTED_ERRORS]
+        )
+        if len(self.errors) > MAX_LISTED_ERRORS:
+            said += f"<p>… and {len(self.errors) - MAX_LISTED_ERRORS} more.</p>"
         show_message(self._window, "Lessons that were left out", said)
 
     def _broken_in_words(self) -> str:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     Table = dict[str, Any]
 
-MOST_TOKENS = 100_000
-MOST_CHARACTERS = 1_000_000
+MAX_TOKENS = 100_000
+MAX_TEXT_CHARACTERS = 1_000_000
 
 _LESSON = {"title": str, "section": str, "start": dict, "page": list}
 _PAGE = {
@@ -110,8 +110,8 @@ def read_lesson(text: str, name: str, printed: BookNumbers) -> Lesson:
     for number, page in enumerate(table["page"]):
         pages.append(PageParser(source, ("page", number), start).read(page))
         characters += len(pages[-1].document.text)
-        if characters > MOST_CHARACTERS:
-            sentence = f"The texts of all pages have more than {MOST_CHARACTERS:,} characters."
+        if characters > MAX_TEXT_CHARACTERS:
+            sentence = f"The texts of all pages have more than {MAX_TEXT_CHARACTERS:,} characters."
             raise source.error(("page", number), sentence)
     return Lesson(name, table["title"], table.get("section", ""), tuple(pages))
 
@@ -205,12 +205,14 @@ class PageParser(Struct, frozen=True):
             return document
         split = (tokenize(line, document.tokenizer) for line in document.text.splitlines())
         lines = [line for line in split if line]
-        if not 0 < tokens * max(1, len(lines)) <= MOST_TOKENS:
-            sentence = f"“text_tokens” is from 1 to {MOST_TOKENS:,}, over all lines."
+        if not 0 < tokens * max(1, len(lines)) <= MAX_TOKENS:
+            sentence = f"“text_tokens” is from 1 to {MAX_TOKENS:,}, over all lines."
             raise self.source.error((*self.path, "text_tokens"), sentence)
         characters = sum(len(word) + 1 for line in lines for word in islice(cycle(line), tokens))
-        if characters > MOST_CHARACTERS:
-            sentence = f"So many tokens of the text have more than {MOST_CHARACTERS:,} characters."
+        if characters > MAX_TEXT_CHARACTERS:
+            sentence = (
+                f"So many tokens of the text have more than {MAX_TEXT_CHARACTERS:,} characters."
+            )
             raise self.source.error((*self.path, "text_tokens"), sentence)
         space = " " if document.tokenizer is Tokenizer.WORDS else ""
         repeated = (space.join(islice(cycle(line), tokens)) for line in lines)
@@ -378,7 +380,7 @@ def _key(bare: str, name: str, start: int, end: int) -> int:
     return found.start()
 
 
-LARGEST_FILE = 1_000_000
+MAX_FILE_BYTES = 1_000_000
 
 
 def load_lessons(
@@ -409,10 +411,10 @@ def load_lessons(
 def _text(path: pathlib.Path) -> str:
     try:
         with open_regular_file(path) as file:
-            content = file.read(LARGEST_FILE + 1)
+            content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise LessonError(path.name, 0, f"It cannot be read: {reason_of(error)}.") from error
-    if len(content) > LARGEST_FILE:
+    if len(content) > MAX_FILE_BYTES:
         raise LessonError(path.name, 0, "It has more than 1 MB, which no lesson needs.")
     try:
         return content.decode("utf-8-sig")

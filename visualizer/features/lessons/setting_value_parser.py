@@ -32,7 +32,7 @@ WORDS: dict[type, str] = {
     list: "a list",
     dict: "a table",
 }
-LARGEST = 2**63
+MAX_NUMBER = 2**63
 ENCODINGS = ("ids", "one-hot")
 """Vectors that are computed from the tokens of the text."""
 _DERIVED = ("mechanism", "causal", "text", "tokenizer", "lines")
@@ -45,7 +45,7 @@ def is_a(value: object, kind: type) -> bool:
     An integer that is too large for a float does not count as a float.
     """
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return abs(value) < LARGEST
+        return abs(value) < MAX_NUMBER
     return isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
 
 

@@ -7,19 +7,19 @@ from bisect import bisect_left
 import numpy as np
 from msgspec import Struct
 
-from visualizer.heatmap.panel_margins import LONGEST_LABEL, widest_label
+from visualizer.heatmap.panel_margins import MAX_LABEL_PX, widest_label
 from visualizer.widgets.fonts import metrics, text_scale
 
 Places = np.ndarray | int
 
-FEW = 40
+MAX_SPREAD_TOKENS = 40
 SMALLEST = 2.0
-LARGEST = 64
+MAX_ROW_PX = 64
 GAP = 8
 MARGIN = 12
 HEAD = 26
-LEAST_MIDDLE = 72
-MOST_APART = 5
+MIN_MIDDLE_PX = 72
+MAX_SPREAD = 5
 SPREAD = 0.7
 """The fraction of a row's height over which the lines of all heads are spread."""
 
@@ -116,17 +116,17 @@ def lay_out(
     scale, line = text_scale(), metrics(12).height()
     count = max(1, len(labels))
     top = HEAD * scale
-    smallest = line + 2 if count <= FEW or tokens is not None else SMALLEST
-    row = min((height - top) / count, LARGEST * scale)
+    smallest = line + 2 if count <= MAX_SPREAD_TOKENS or tokens is not None else SMALLEST
+    row = min((height - top) / count, MAX_ROW_PX * scale)
     outside = max(0.0, line - row) / 2  # overhang of the first and last label
     row = max(row - 2 * outside / count, smallest)
     top += outside
-    most = min(LONGEST_LABEL * scale, (width - LEAST_MIDDLE) / 2 - GAP - MARGIN)
+    most = min(MAX_LABEL_PX * scale, (width - MIN_MIDDLE_PX) / 2 - GAP - MARGIN)
     bold = 1.1 * widest_label(labels)  # as highlighted labels are
     own = max(bold, metrics(12).horizontalAdvance("query"))
     widest = max(0.0, min(own + 4, most))
     side = MARGIN + widest + GAP
-    step = min(MOST_APART * scale, row * SPREAD / heads) if heads > 1 else 0.0
+    step = min(MAX_SPREAD * scale, row * SPREAD / heads) if heads > 1 else 0.0
     first = -step * (heads - 1) / 2
     right = max(width - side, side + 1)
     return LineLayout(len(labels), side, right, row, top, step, first, tokens)

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from visualizer.attention.tensor_with_cached_reductions import CachedTensor
     from visualizer.session.resolved_view import Resolved
 
-MOST_LINES = 64
+MAX_LINES = 64
 """The most lines of all queries together."""
-OF_PINNED = 16
+PINNED_QUERY_LINES = 16
 """Lines of the pinned query that are drawn whatever the others are."""
 NEAR_PINNED = 16
 """Queries that are read with the pinned one: a block of so many, in which it may be walked."""
-MOST_QUERIES = 64
+MAX_QUERIES = 64
 """Queries that are read where none is pinned."""
 KEPT = 8
 """What was read of a tensor lately, for so many sets of queries."""
@@ -100,7 +100,7 @@ def queries_to_read(resolved: Resolved) -> QueriesToRead:
         near = range(start, min(start + NEAR_PINNED, count))
         return QueriesToRead(request_of(resolved), near)
     seen = resolved.zoom.queries if resolved.zoom else range(count)
-    step = -(-len(seen) // MOST_QUERIES)
+    step = -(-len(seen) // MAX_QUERIES)
     return QueriesToRead(request_of(resolved), seen[step // 2 :: step])
 
 
@@ -163,7 +163,7 @@ def read_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
 
 
 def _nothing(wanted: QueriesToRead, keys: int) -> StrongestWeights:
-    count = min(MOST_LINES, keys)
+    count = min(MAX_LINES, keys)
     none = np.zeros((0, len(wanted.queries), count))
     return StrongestWeights(wanted.queries, none, none.astype(int), 0, len(wanted.request.heads))
 
@@ -171,7 +171,7 @@ def _nothing(wanted: QueriesToRead, keys: int) -> StrongestWeights:
 def _largest(numbers: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the numbers of each row that are farthest from 0, farthest first, and their keys."""
     sizes = np.where(allowed & np.isfinite(numbers), np.abs(numbers), 0)
-    count = min(MOST_LINES, sizes.shape[1])
+    count = min(MAX_LINES, sizes.shape[1])
     keys = np.argpartition(sizes, -count, axis=1)[:, -count:]
     order = np.argsort(-np.take_along_axis(sizes, keys, 1), axis=1, kind="stable")
     keys = np.take_along_axis(keys, order, 1)
@@ -200,10 +200,10 @@ class StrongestLines:
         if request.top:
             passing[..., request.top :] = False
         every = self._lines(found, passing)
-        self.drawn = every.at(slice(-MOST_LINES, None), len(every) > MOST_LINES)
+        self.drawn = every.at(slice(-MAX_LINES, None), len(every) > MAX_LINES)
         if pinned is not None:
-            own = np.flatnonzero(every.queries == pinned)[-OF_PINNED:]
-            first = max(0, len(every) - MOST_LINES)
+            own = np.flatnonzero(every.queries == pinned)[-PINNED_QUERY_LINES:]
+            first = max(0, len(every) - MAX_LINES)
             both = np.union1d(own, np.arange(first, len(every)))
             self.drawn = every.at(both, len(both) < len(every))
         # A line can only be drawn where both of its tokens are listed.

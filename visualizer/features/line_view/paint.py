@@ -37,16 +37,16 @@ FAINTEST = 0.08
 """The opacity of a line of weight 0."""
 MARK = 8
 """The side of a head's mark, at the usual text size."""
-FEW = 60
+MAX_OPAQUE_LINES = 60
 THIN, WIDE_COSTS = 1.5, 8
 """Of many lines those below this width are thin; a wide line costs this many thin ones."""
-MOST_WIDE = 12
+MAX_WIDE_LINES = 12
 """Of many lines no more, the strongest, are wide: a picture must not wait for them."""
 PIECE = 15.0
 """The length of a piece of a thin line, in pixels, at most."""
 PATH_ELEMENT = np.dtype([("kind", ">i4"), ("x", ">f8"), ("y", ">f8")])
 """An element of a path as Qt's data streams hold it."""
-MOST_AT_ONCE = 10_000
+MAX_PATH_LENGTH = 10_000
 """The longest path; longer ones are split so that they can be drawn in different frames."""
 
 
@@ -85,7 +85,7 @@ class LineBrush(Struct, frozen=True):
     @classmethod
     def of(cls, lines: SelectedLines) -> LineBrush:
         """Return the brush of a whole picture, which is that of its parts, too."""
-        share = min(1.0, FEW / max(1, len(lines)))
+        share = min(1.0, MAX_OPAQUE_LINES / max(1, len(lines)))
         return cls(lines.strongest, 0.6 + 0.6 * (1 - share))
 
     def levels(self, strengths: np.ndarray) -> np.ndarray:
@@ -133,18 +133,18 @@ def strokes(
     begins, ends = (rows.ends(lines.heads, side) for side in (lines.queries, lines.keys))
     inside = (np.maximum(begins, ends) >= seen[0]) & (np.minimum(begins, ends) <= seen[1])
     levels = brush.levels(lines.strengths)
-    are_few = len(lines) <= FEW and rows.count <= FEW
+    are_few = len(lines) <= MAX_OPAQUE_LINES and rows.count <= MAX_OPAQUE_LINES
     widths = np.array([brush.width(level) for level in range(LEVELS)])[levels]
     are_wide = np.full(len(lines), are_few) | (widths >= THIN)
-    if not are_few and are_wide.sum() > MOST_WIDE:
-        are_wide[np.argsort(lines.strengths, kind="stable")[:-MOST_WIDE]] = False
+    if not are_few and are_wide.sum() > MAX_WIDE_LINES:
+        are_wide[np.argsort(lines.strengths, kind="stable")[:-MAX_WIDE_LINES]] = False
     kinds = np.stack([are_wide, levels, lines.heads, lines.weights < 0])
     for at in _alike(kinds, np.nonzero(inside)[0]):
         is_wide, level, head, is_negative = kinds[:, at[0]].tolist()
         pen = brush.pen(head, level, bool(is_wide), bool(is_negative), theme)
         costs = rows.right - rows.left + np.abs(ends[at] - begins[at])
         costs *= WIDE_COSTS if is_wide else 1
-        cuts = np.nonzero(np.diff(np.cumsum(costs) // MOST_AT_ONCE))[0] + 1
+        cuts = np.nonzero(np.diff(np.cumsum(costs) // MAX_PATH_LENGTH))[0] + 1
         for some, each in zip(np.split(at, cuts), np.split(costs, cuts), strict=True):
             part = (rows, begins[some], ends[some])
             path = _curves(*part) if is_wide else _path(_pieces(*part))

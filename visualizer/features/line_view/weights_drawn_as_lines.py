@@ -38,8 +38,8 @@ def why_none(run: Run) -> str:
     return ""
 
 
-MOST_LINES = 3000
-MOST_LIT = 100
+MAX_LINES = 3000
+MAX_HIGHLIGHTED_LINES = 100
 
 
 class SelectedLines(Struct, frozen=True, eq=False):
@@ -121,7 +121,7 @@ def request_of(resolved: Resolved) -> LineRequest:
     stage = resolved.weights_stage(resolved.pinned)
     heads = resolved.drawn_heads if solo is None else (solo,)
     top = options.top if options.top < trace.tokens else 0
-    room = max(1, MOST_LINES // (len(heads) * trace.tokens))
+    room = max(1, MAX_LINES // (len(heads) * trace.tokens))
     is_long = colouring.limits is ColourLimits.AUTO and trace.tokens > SHORT
     return LineRequest(
         stage=stage,
@@ -195,7 +195,7 @@ def the_largest(run: Run, request: LineRequest) -> SelectedLines:
 
 def heads_with_room(run: Run, request: LineRequest) -> int:
     """The number of heads per query that can have a line; 0 where all can."""
-    most = max(1, MOST_LINES // run.trace.tokens)
+    most = max(1, MAX_LINES // run.trace.tokens)
     return most if most < len(request.heads) else 0
 
 
@@ -335,7 +335,7 @@ def full_weights(request: LineRequest, largest: np.ndarray) -> np.ndarray:
 
 
 def _most(lines: SelectedLines) -> SelectedLines:
-    return lines.at(slice(-MOST_LIT, None), len(lines) > MOST_LIT)
+    return lines.at(slice(-MAX_HIGHLIGHTED_LINES, None), len(lines) > MAX_HIGHLIGHTED_LINES)
 
 
 def no_lines() -> SelectedLines:

@@ -24,7 +24,7 @@ from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.session.cell_address import Cell
 from visualizer.session.line_options import (
     FOLLOWS,
-    MOST_OF_A_QUERY,
+    MAX_LINES_PER_QUERY,
     LineOptions,
     LineSide,
     LineToken,
@@ -67,7 +67,7 @@ class LinePane(QWidget):
         self.threshold.setSingleStep(0.01)
         self.threshold.setPrefix("≥ ")
         self.threshold.valueChanged.connect(self._choose_threshold)
-        self.top.setRange(0, MOST_OF_A_QUERY)
+        self.top.setRange(0, MAX_LINES_PER_QUERY)
         self.top.setSpecialValueText("all lines")
         self.top.setPrefix("largest ")
         self.top.valueChanged.connect(self._choose_top)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 PANE = "Attribution"
-NO_MODEL = "Open a model (File > Open a model…) to see what each head adds to its next token."
+MODEL_REQUIRED = "Open a model (File > Open a model…) to see what each head adds to its next token."
 WORKING = "The parts of the logit are being read."
 TWO_QUESTIONS = (
     "What each head itself adds to the logit, and what is lost without it, are two questions: the "
@@ -72,7 +72,7 @@ class AttributionPanel(Struct, frozen=True, eq=False):
 
     parts: LabelledCells | None = None
     sum: str = ""
-    message: str = NO_MODEL
+    message: str = MODEL_REQUIRED
     changes: LabelledCells | None = None
     changes_message: str = ""
     ablation: ModelQuestion | None = None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 WIDTH = 252
-LONGEST = 100
+MAX_TOKEN_LENGTH = 100
 """Of a token, in characters."""
 KEYS = "Arrow keys go from head to head, Enter shows one on the heatmaps, Ctrl+C copies the table."
 LINES = 5
@@ -124,7 +124,7 @@ class AttributionPane(QWidget):
         self.token.setToolTip(plain_tooltip("The token whose logit is split, with its blank"))
         edit = self.token.lineEdit()
         assert isinstance(edit, QLineEdit)
-        edit.setMaxLength(LONGEST)
+        edit.setMaxLength(MAX_TOKEN_LENGTH)
         edit.setPlaceholderText(LIKELIEST)
         edit.setAccessibleName("Token that may come next")
         self.token.activated.connect(self._choose_token)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 PANE = "Lens"
-NO_MODEL = "Open a model (File > Open a model…) to see what each of its layers would say next."
+MODEL_REQUIRED = (
+    "Open a model (File > Open a model…) to see what each of its layers would say next."
+)
 WORKING = "The layers are being read."
 HOW = (
     "Each layer’s stream goes through the last norm and the last matrix, as if it were the last. "
@@ -52,7 +54,7 @@ class LensPanel(Struct, frozen=True, eq=False):
     """
 
     cells: LabelledCells | None = None
-    message: str = NO_MODEL
+    message: str = MODEL_REQUIRED
     costly: ModelQuestion | None = None
     questions: tuple[ModelQuestion, ...] = ()
     layers: tuple[int, ...] = ()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
-from visualizer.attention.captured_attention import MOST_CUT
+from visualizer.attention.captured_attention import MAX_CUT_EDGES
 from visualizer.attention.spec import BooleanMatrix
 from visualizer.errors import InputError
 from visualizer.features.mask_editor.brush_masks import between, is_open, mask_of_brush, with_stroke
@@ -145,8 +145,8 @@ class MaskEditController(QObject):
             cells = open_cells(panel.allowed, model.cut_cells.get(place, ()))
             painted = with_stroke(BooleanMatrix.of(cells), places, allow, blocks)
             changed = with_open_cells(changed, place, panel.allowed, painted.array())
-        if sum(len(cut.cells) for cut in changed.cuts) > MOST_CUT:
-            most = format_count(MOST_CUT, "edge")
+        if sum(len(cut.cells) for cut in changed.cuts) > MAX_CUT_EDGES:
+            most = format_count(MAX_CUT_EDGES, "edge")
             self._workspace.refuse(InputError("cuts", TOO_MANY.format(most=most)))
         elif changed != model:
             self._workspace.set("model", changed, going_on=True)

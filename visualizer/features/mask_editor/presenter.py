@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 
 HINT = "Painting the mask: click or drag, or press X; Esc ends"
-MOST_PAINTED = 10_000
+MAX_MASK_TOKENS = 10_000
 """Tokens; the matrix of more is not made."""
 TOO_LONG = "the text is too long to paint its mask: choose one by name, or shorten it to {most}"
 TOO_LONG_TO_CUT = "the text is too long to cut its edges: shorten it to {most}"
-NO_FIT = "start from a brush: the matrix does not fit the text"
+SIZE_MISMATCH = "start from a brush: the matrix does not fit the text"
 CUT_HINT = "Cutting edges of attention: click or drag, or press X; Esc ends"
-NO_PANEL = "Show the scores or the weights to paint in them"
+PANEL_REQUIRED = "Show the scores or the weights to paint in them"
 
 
 class MaskEditPanel(Struct, frozen=True, eq=False):
@@ -132,13 +132,17 @@ def present_mask_edit(
         return None
     is_shown = is_of_text(document, resolved.computed)
     tokens = run.trace.tokens if is_shown else longest(document)
-    if run.trace.is_blockwise or tokens > MOST_PAINTED:
-        most = min(MOST_PAINTED, run.most_tokens_held) if run.trace.is_blockwise else MOST_PAINTED
+    if run.trace.is_blockwise or tokens > MAX_MASK_TOKENS:
+        most = (
+            min(MAX_MASK_TOKENS, run.most_tokens_held)
+            if run.trace.is_blockwise
+            else MAX_MASK_TOKENS
+        )
         note = TOO_LONG.format(most=format_count(most, "token"))
         return MaskEditPanel(state, tokens, None, (note,), frozenset(), {}, is_too_long=True)
     mask = mask_of(document, tokens)
     if mask is None or not is_shown:
-        unfit = () if mask else (NO_FIT,)
+        unfit = () if mask else (SIZE_MISMATCH,)
         return MaskEditPanel(state, tokens, None, unfit, frozenset(), {})
     shown = {(*target_of(panel), panel.leading): panel for panel in board.heatmaps}
     panels = {drawn: panel for drawn, panel in shown.items() if _is_target(panel, resolved.covered)}
@@ -161,8 +165,8 @@ def _present_cuts(
     layer = reading.layers[trace.at("layer", resolved.leading)]
     if not is_of_text(resolved.document, resolved.computed):
         return MaskEditPanel(state, tokens, None, (), frozenset(), {}, layer)
-    if tokens > MOST_PAINTED:  # its matrix is not even made for a moment
-        note = TOO_LONG_TO_CUT.format(most=format_count(MOST_PAINTED, "token"))
+    if tokens > MAX_MASK_TOKENS:  # its matrix is not even made for a moment
+        note = TOO_LONG_TO_CUT.format(most=format_count(MAX_MASK_TOKENS, "token"))
         return MaskEditPanel(state, tokens, None, (note,), frozenset(), {}, layer, is_too_long=True)
     allowed = trace.allowed("weights", resolved.leading)
     targets, fresh = {}, {}
@@ -174,7 +178,7 @@ def _present_cuts(
             pending = _pending(panel, ~cells) if panel.stage in FORBIDDING else None
             if pending:
                 fresh[drawn] = pending
-    notes = [] if targets else [NO_PANEL]
+    notes = [] if targets else [PANEL_REQUIRED]
     if refused and refused.field == "cuts":
         notes.append(refused.sentence)
     elif model.cuts:
@@ -210,7 +214,7 @@ def _brush(mask: BooleanMatrix, state: MaskEditState) -> MaskBrush | None:
 
 
 def _notes(mask: BooleanMatrix, panels: list[Heatmap]) -> tuple[str, ...]:
-    notes = [] if panels else [NO_PANEL]
+    notes = [] if panels else [PANEL_REQUIRED]
     if panels and panels[0].is_pooled:
         notes.append(f"{panels[0].rows.block} × {panels[0].columns.block} blocks")
     empty = np.flatnonzero(~mask.array().any(axis=1))

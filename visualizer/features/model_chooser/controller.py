@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from visualizer.session.model_opening import ModelPlace, OpenedSource
     from visualizer.session.workspace import Workspace
 
-NO_OFFER: Mapping[str, object] = {"problem": "", "on_disk": None, "estimate": ""}
+OFFER_RESET: Mapping[str, object] = {"problem": "", "on_disk": None, "estimate": ""}
 """Changes that take back why a model was refused, and the offer to read it from the disk."""
 SHOWN_S = 0.05
 """Least interval between progress updates in seconds."""
@@ -181,7 +181,7 @@ class ModelChooserController(QObject):
         self.dialog = None
 
     def _set(self, name: str, value: object) -> None:
-        self._change(**{name: value}, **NO_OFFER)
+        self._change(**{name: value}, **OFFER_RESET)
 
     def _change(self, **changes: object) -> None:
         self._state = replace(self._state, **changes)
@@ -238,7 +238,7 @@ class ModelChooserController(QObject):
         self._is_called_off = threading.Event()
         self._change(
             activity=activity, subject=subject, done=0, of=0, is_cancelling=False,
-            **NO_OFFER,
+            **OFFER_RESET,
         )  # fmt: skip
         self._worker.ask(partial(request, _teller(self._is_called_off, self._worker.report)))
 

@@ -40,7 +40,7 @@ LINE = 4
 STEPS = 1000
 FIRST_NUMBER = 2
 """The first of the columns that hold numbers."""
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 DEVICES = next(setting.choices for setting in SETTINGS if setting.name == "device")
 
 
@@ -187,7 +187,7 @@ class ModelChooserDialog(QDialog):
 
     def _add_download(self, row: QHBoxLayout) -> None:
         self.repository = QLineEdit()
-        self.repository.setMaxLength(LONGEST_NAME)
+        self.repository.setMaxLength(MAX_NAME_LENGTH)
         self.repository.setPlaceholderText("organisation/name")
         self.repository.setAccessibleName("Repository to download from Hugging Face")
         self.repository.textEdited.connect(self.repositoryTyped)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("Name", "Architecture", "Layers × heads", "Size", "Parameters")
 LISTING = "Looking for models…"
-NO_MODELS = "There are no models in this folder. Choose another one, or download a model below."
+EMPTY_FOLDER = "There are no models in this folder. Choose another one, or download a model below."
 UNKNOWN = "–"
 IMPORTING = "Loading transformers…"
 DOWNLOADED = "Downloaded. Open it above."
@@ -165,7 +165,7 @@ def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
     at = next((at for at, row in enumerate(rows) if row.path == state.selected), -1)
     is_working = state.activity is not ModelActivity.NONE
     may_act = state.has_library and not is_working
-    message = LISTING if state.models is None else "" if rows or is_working else NO_MODELS
+    message = LISTING if state.models is None else "" if rows or is_working else EMPTY_FOLDER
     of = state.of
     return ModelChooserPanel(
         rows,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from visualizer.features.model_connection.presenter import ConnectionPanel
 
 WIDTH = 620
-LONGEST_HOST, LONGEST_TOKEN, LONGEST_LINE = 253, 500, 2000
+MAX_HOST_LENGTH, MAX_TOKEN_LENGTH, MAX_COMMAND_LENGTH = 253, 500, 2000
 SAYS = (
     "A model that this machine has no room for is served where it can run:\n"
     "attention-visualizer serve FOLDER"
@@ -86,9 +86,9 @@ class ModelConnectionDialog(QDialog):
         self.token.setPlaceholderText("as “attention-visualizer serve” has written it")
         self.ssh.setPlaceholderText(EXAMPLE)
         for name, longest, spoken in (
-            ("host", LONGEST_HOST, "Host"),
-            ("token", LONGEST_TOKEN, "Token"),
-            ("ssh", LONGEST_LINE, "Line that starts the server through SSH"),
+            ("host", MAX_HOST_LENGTH, "Host"),
+            ("token", MAX_TOKEN_LENGTH, "Token"),
+            ("ssh", MAX_COMMAND_LENGTH, "Line that starts the server through SSH"),
         ):
             line = self._lines[name]
             line.setMaxLength(longest)

@@ -13,15 +13,17 @@ from visualizer.session.model_opening import ServerChoice
 
 HOST, PORT = "127.0.0.1", 8763
 
-NO_HOST = "Name the machine: 127.0.0.1 where a tunnel of SSH leads to it, else its name or address."
-NO_TOKEN = (
+HOST_REQUIRED = (
+    "Name the machine: 127.0.0.1 where a tunnel of SSH leads to it, else its name or address."
+)
+TOKEN_REQUIRED = (
     "Paste the token that “attention-visualizer serve” has written, of 16 characters or more."
 )
 CONNECTING, STARTING, CANCELLING = (
     "Connecting…", "Starting the server through SSH…", "Cancelling…",
 )  # fmt: skip
 FROM_SSH = "The token is read from what the server writes."
-NO_STORE = missing_package_message("keyring", "Keeping the token")
+KEYRING_REQUIRED = missing_package_message("keyring", "Keeping the token")
 _HOST = r"[A-Za-z0-9.-]{1,253}"
 
 
@@ -90,9 +92,9 @@ def connection_problem(state: ConnectionState) -> Problem | None:
     if state.ssh.strip():
         return None
     if re.fullmatch(_HOST, state.host.strip()) is None:
-        return Problem("host", NO_HOST)
+        return Problem("host", HOST_REQUIRED)
     if len(state.token.strip()) < SHORTEST_TOKEN:
-        return Problem("token", NO_TOKEN)
+        return Problem("token", TOKEN_REQUIRED)
     return None
 
 
@@ -107,7 +109,7 @@ def present_connection(state: ConnectionState) -> ConnectionPanel:
         state.ssh,
         state.is_kept and state.has_store and not has_ssh,
         state.has_store and not has_ssh and not state.is_working,
-        FROM_SSH if has_ssh else "" if state.has_store else NO_STORE,
+        FROM_SSH if has_ssh else "" if state.has_store else KEYRING_REQUIRED,
         not has_ssh,
         not state.is_working,
         not state.is_working,

@@ -17,8 +17,8 @@ from visualizer.features.model_generation.continued_text import (
     TextOfBranch,
 )
 from visualizer.features.model_generation.presenter import (
-    NO_MODEL,
-    OTHER_SPLIT,
+    MODEL_REQUIRED,
+    SPLIT_CHANGED_NOTICE,
     USUAL_STEPS,
     GenerationState,
     ModelGenerationPanel,
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from visualizer.models.opened_model import OpenedModel
     from visualizer.session.workspace import Workspace
 
-OF_THE_TEXT = (
+TOKEN_EDITS_ERROR = (
     "Edges that are cut, and heads that are patched or set to their mean, are of the tokens of the "
     "text. Take them back to have the model go on."
 )
 FAILED = "The model could not go on here."
-MOST_ROW_BYTES = 2**29
+MAX_ROW_BYTES = 2**29
 """The memory that the rows of all branches may take."""
 TOO_LARGE = (
     "The rows that were read take {size}, and more are not kept. Start again, or use the text."
@@ -132,9 +132,9 @@ class ModelGenerationController(QObject):
     def _message(self) -> str:
         model, reading = self._workspace.document.model, self._reading
         if model is None:
-            return NO_MODEL
+            return MODEL_REQUIRED
         if reading is not None:
-            return reading.no_next_token or (OF_THE_TEXT if _are_of_the_text(model) else "")
+            return reading.no_next_token or (TOKEN_EDITS_ERROR if _are_of_the_text(model) else "")
         return why_unread(self._workspace.document, self._workspace.complaint)
 
     @property
@@ -167,7 +167,7 @@ class ModelGenerationController(QObject):
         self._left, self._picked, self._is_text_wanted = 0, None, False
         self.tree, self._readings = GenerationTree(seed=self.tree.seed), {}
         text = self._workspace.document.text
-        self._problem = OTHER_SPLIT if reading and text == self._used else ""
+        self._problem = SPLIT_CHANGED_NOTICE if reading and text == self._used else ""
         self._take_text(reading)
 
     def _take_text(self, reading: ModelReading | None) -> None:
@@ -256,7 +256,7 @@ class ModelGenerationController(QObject):
 
     def _check_memory(self) -> None:
         size = sum(each.row_bytes for each in self._readings.values())
-        if size > MOST_ROW_BYTES:
+        if size > MAX_ROW_BYTES:
             self._left = 0
             self._problem = TOO_LARGE.format(size=format_size(size))
 

@@ -9,7 +9,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QAccessible, QColor, QHelpEvent, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from visualizer.heatmap.value_to_colour_mapping import FORBIDDEN, LARGEST, image
+from visualizer.heatmap.value_to_colour_mapping import FORBIDDEN, MAX_COLOUR_INDEX, image
 from visualizer.session.colour_maps import USUAL
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.fonts import text_scale
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from visualizer.features.model_generation.presenter import HeadRows
 
-LARGEST_CELL = 18
+MAX_CELL_PX = 18
 """The side of the largest cell, in pixels at the usual text size."""
 TALLEST = 160
 """The largest height, in pixels at the usual text size."""
@@ -53,7 +53,9 @@ class HeadRowsView(QWidget):
         self.setVisible(rows is not None)
         if rows is not None:
             is_blank = np.isnan(rows.weights)
-            sizes = (np.where(is_blank, 0, rows.weights) * LARGEST + 0.5).clip(0, LARGEST)
+            sizes = (np.where(is_blank, 0, rows.weights) * MAX_COLOUR_INDEX + 0.5).clip(
+                0, MAX_COLOUR_INDEX
+            )
             colours = np.where(is_blank, FORBIDDEN, sizes).astype(np.uint8)
             self._image = image(colours, USUAL, theme)
             set_accessible_value(self, f"{rows.title}. {rows.of_last}")
@@ -75,7 +77,7 @@ class HeadRowsView(QWidget):
             return 1.0, 1.0
         rows, keys = self._rows.weights.shape
         tallest = TALLEST * text_scale()
-        side = min(LARGEST_CELL * text_scale(), (width - 2) / keys, tallest / rows)
+        side = min(MAX_CELL_PX * text_scale(), (width - 2) / keys, tallest / rows)
         return side, max(1.0, side * rows)
 
     def place(self, row: int, key: int) -> QRectF:

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from visualizer.features.model_generation.continued_text import NodeReading
     from visualizer.models.model_source import LayerAndHead
 
-NO_MODEL = "Open a model (File > Open a model…) to have it continue the text."
-OTHER_SPLIT = (
+MODEL_REQUIRED = "Open a model (File > Open a model…) to have it continue the text."
+SPLIT_CHANGED_NOTICE = (
     "The text that was used is split into other tokens than those that were generated, so that its "
     "rows are others, too."
 )
 ENDED = "The model ended its text here."
 USUAL_STEPS = 20
-MOST_STEPS = 1_000
-MOST_ROWS = 256
+MAX_STEPS = 1_000
+MAX_ROWS = 256
 """The most rows that are drawn, the last ones."""
 NAMED = 3
 """How many keys are named of those that are read most."""
@@ -101,7 +101,7 @@ class ModelGenerationPanel(Struct, frozen=True, eq=False):
         How many tokens are written on together.
     """
 
-    message: str = NO_MODEL
+    message: str = MODEL_REQUIRED
     problem: str = ""
     generation: GenerationPanel = field(default_factory=GenerationPanel)
     bars: NextTokensPanel = field(default_factory=NextTokensPanel)
@@ -137,7 +137,7 @@ class GenerationState(Struct, frozen=True, eq=False):
         The head of which rows are shown.
     """
 
-    message: str = NO_MODEL
+    message: str = MODEL_REQUIRED
     problem: str = ""
     tree: GenerationTree = field(default_factory=GenerationTree)
     readings: Mapping[int, NodeReading] = {}
@@ -195,7 +195,7 @@ def _rows(state: GenerationState) -> HeadRows | None:
 
 def _last_rows(rows: Sequence[np.ndarray], tokens: int) -> tuple[np.ndarray, int]:
     """Return the last rows [query, key] and the place of the first; windows stand at their end."""
-    first = max(0, tokens - MOST_ROWS)
+    first = max(0, tokens - MAX_ROWS)
     made = np.full((tokens - first, tokens), np.nan, np.float32)
     end = 0
     for block in rows:

@@ -9,7 +9,7 @@ from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QPushButton, QScrollArea, QSlider, QSpinBox, QWidget
 
 from visualizer.features.model_generation.head_rows_widget import HeadRowsView
-from visualizer.features.model_generation.presenter import MOST_STEPS, ModelGenerationPanel
+from visualizer.features.model_generation.presenter import MAX_STEPS, ModelGenerationPanel
 from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.next_tokens_and_sampling_widget import NextTokensPane
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
@@ -72,7 +72,7 @@ class ModelGenerationPane(QScrollArea):
         self.setWidget(inner)
 
     def _set_up_numbers(self) -> None:
-        self.steps.setRange(1, MOST_STEPS)
+        self.steps.setRange(1, MAX_STEPS)
         self.steps.setAccessibleName("How many tokens to write on")
         self.steps.setToolTip(plain_tooltip("How many tokens “Write on” adds at most"))
         self.step.setAccessibleName("Step")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from visualizer.models.model_source import LayerAndHead, ModelSource
     from visualizer.session.resolved_view import Resolved
 
-NO_MODEL = "Open a model (File > Open a model…) to see which token it expects next."
+MODEL_REQUIRED = "Open a model (File > Open a model…) to see which token it expects next."
 HOW = (
     "What a head hands on to its layer is replaced in the model itself: by zeros, by its mean over "
     "the text, by a multiple, or token by token by what it hands on in another text. All layers "
@@ -35,8 +35,8 @@ HOW_WITH_IMAGE = (
     "What a head hands on to its layer is replaced in the model itself: by zeros, by its mean over "
     "the image, or by a multiple. All layers after it read what is left."
 )
-NOT_SWITCHABLE = "Heads of this model cannot be edited one by one."
-MOST_CUTS, MOST_KEYS = 4, 3
+ABLATION_UNAVAILABLE = "Heads of this model cannot be edited one by one."
+MAX_LISTED_CUT_ROWS, MAX_LISTED_CUT_KEYS = 4, 3
 """At most so many rows with cut edges are named, and so many keys of each."""
 EDIT_FIELDS = ("edits", "cuts")
 """The fields of errors of what is edited in a model."""
@@ -74,7 +74,7 @@ class NextTokenPanel(Struct, frozen=True):
     """
 
     rows: tuple[NextToken, ...] = ()
-    message: str = NO_MODEL
+    message: str = MODEL_REQUIRED
     edits: Mapping[LayerAndHead, str] = {}
     cuts: tuple[str, ...] = ()
     is_edited: bool = False
@@ -173,7 +173,7 @@ def present_next_token(resolved: Resolved, refused: InputError | None = None) ->
         is_mixed,
         reading.largest_changes,
         refused.sentence if refused and refused.field in EDIT_FIELDS else "",
-        _hint(model) if reading.are_heads_switchable else NOT_SWITCHABLE,
+        _hint(model) if reading.are_heads_switchable else ABLATION_UNAVAILABLE,
         model.image is not None,
     )
 
@@ -195,13 +195,16 @@ def _cuts(model: ModelSource, tokens: tuple[str, ...]) -> tuple[str, ...]:
             f"Cut: {where}: {_token(tokens, query)} no longer reads {_tokens(tokens, found)}."
             for query, found in keys.items()
         ]
-    rest = said[MOST_CUTS:]
-    return (*said[:MOST_CUTS], *((f"And {len(rest):,} more rows are cut.",) if rest else ()))
+    rest = said[MAX_LISTED_CUT_ROWS:]
+    return (
+        *said[:MAX_LISTED_CUT_ROWS],
+        *((f"And {len(rest):,} more rows are cut.",) if rest else ()),
+    )
 
 
 def _tokens(tokens: tuple[str, ...], places: list[int]) -> str:
-    named = ", ".join(_token(tokens, at) for at in places[:MOST_KEYS])
-    rest = len(places) - MOST_KEYS
+    named = ", ".join(_token(tokens, at) for at in places[:MAX_LISTED_CUT_KEYS])
+    rest = len(places) - MAX_LISTED_CUT_KEYS
     return named + (f" and {rest:,} more" if rest > 0 else "")
 
 

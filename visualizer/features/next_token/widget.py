@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.features.next_token.presenter import NEXT_TOKEN, NextTokenPanel
 from visualizer.language.tokenizers import visible
-from visualizer.models.model_source import LARGEST_FACTOR, LONGEST_SOURCE, HeadEditKind
+from visualizer.models.model_source import MAX_HEAD_SCALE, MAX_SOURCE_LENGTH, HeadEditKind
 from visualizer.number_format import format_share
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.fonts import font, text_scale
@@ -105,7 +105,7 @@ class NextTokenPane(QScrollArea):
         install_input_filters(box)
         box.setAccessibleName("Factor of the shown heads")
         box.setToolTip(plain_tooltip("What the heads hand on is multiplied with this"))
-        box.setRange(-LARGEST_FACTOR, LARGEST_FACTOR)
+        box.setRange(-MAX_HEAD_SCALE, MAX_HEAD_SCALE)
         box.setSingleStep(0.25)
         box.setDecimals(3)
         box.setPrefix("× ")
@@ -118,7 +118,7 @@ class NextTokenPane(QScrollArea):
         install_input_filters(field)
         field.setAccessibleName("The other text, of as many tokens")
         field.setPlaceholderText("Another text of as many tokens")
-        field.setMaxLength(LONGEST_SOURCE)
+        field.setMaxLength(MAX_SOURCE_LENGTH)
         field.textEdited.connect(self.sourceTyped)
         field.editingFinished.connect(self.settled)
         return field

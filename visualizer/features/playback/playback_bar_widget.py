@@ -163,7 +163,7 @@ def _icon_size() -> QSize:
     return QSize(20, 20) * text_scale()
 
 
-LARGEST = 2**31 - 1
+MAX_STEP = 2**31 - 1
 
 # Steps and stages to move by, for each key.
 STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
@@ -192,7 +192,7 @@ class TimelineSlider(TrackSlider):
         if bar is self._bar and theme is self._theme:
             return
         self._bar, self._theme = bar, theme
-        largest = min(max(1, bar.count), LARGEST)
+        largest = min(max(1, bar.count), MAX_STEP)
         self.setRange(0, largest)
         self.setValue(bar.position * largest // max(1, bar.count))
         set_accessible_value(self, bar.where or "Everything is computed")

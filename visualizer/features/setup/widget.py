@@ -472,7 +472,7 @@ class TextProblemLabel(RichLabel):
 TEXT = "Type or paste a text"
 LABELS = "Type or paste the tokens"
 """Placeholders of the box; captured attention has token labels and no text."""
-LONGEST_WORD = 4_000
+MAX_UNBROKEN_WORD_LENGTH = 4_000
 """A word of more characters is wrapped anywhere."""
 
 # Qt replaces these characters when it returns the text.
@@ -543,7 +543,7 @@ class SentenceEdit(QPlainTextEdit):
 
         Neither the text before the context nor the one after it is ever wrapped at such a word.
         """
-        is_endless = has_longer_word(text, LONGEST_WORD)
+        is_endless = has_longer_word(text, MAX_UNBROKEN_WORD_LENGTH)
         if is_endless:
             self._set_wrap(QTextOption.WrapMode.WrapAnywhere)
         yield

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 # Limits on the columns and rows drawn of a large matrix.
-MOST_COLUMNS = 64
-MOST_HEADS = 16
-MOST_ROWS = 8
+MAX_COLUMNS = 64
+MAX_HEADS = 16
+MAX_ROWS = 8
 
 _DRAWN = ("queries", "keys", "values", "context", "concat")
 
@@ -59,14 +59,14 @@ class HeadSplit(Struct, frozen=True):
     @property
     def columns(self) -> tuple[int, ...]:
         """The head of each drawn column."""
-        heads = min(self.heads, MOST_HEADS)
-        each = min(self.d_head, max(1, MOST_COLUMNS // heads))
+        heads = min(self.heads, MAX_HEADS)
+        each = min(self.d_head, max(1, MAX_COLUMNS // heads))
         return tuple(head for head in range(heads) for _ in range(each))
 
     @property
     def rows(self) -> int:
         """The number of drawn rows."""
-        return min(self.tokens, MOST_ROWS)
+        return min(self.tokens, MAX_ROWS)
 
     @property
     def says(self) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.features.shapes.head_split import HeadSplit
 
 DURATION_MS = 200
-LARGEST_CELL = 22
+MAX_CELL_PX = 22
 ROWS_HEIGHT = (44, 88)
 PROJECTED = {"queries", "keys", "values"}
 
@@ -108,8 +108,8 @@ class HeadSplitView(QWidget):
         heads, count = len(set(split.columns)), len(split.columns)
         gap = 1 + count / 32  # in column widths: narrow columns need a wider gap
         whole = count + gap * (heads - 1)
-        width = min(LARGEST_CELL * text_scale(), (self.width() - 2) / whole)
-        height = min(self._height * text_scale() / split.rows, 1.2 * LARGEST_CELL * text_scale())
+        width = min(MAX_CELL_PX * text_scale(), (self.width() - 2) / whole)
+        height = min(self._height * text_scale() / split.rows, 1.2 * MAX_CELL_PX * text_scale())
         lefts = split.lefts(self._progress, gap)
         left = (self.width() - width * (lefts[-1] + 1)) / 2
         top = metrics(12).height() + 10 * text_scale()

@@ -9,7 +9,12 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPainterPath, QPen
 
 from visualizer.features.start_page.presenter import Example, PictureNumbers
-from visualizer.heatmap.value_to_colour_mapping import FORBIDDEN, LARGEST, image, light_entries
+from visualizer.heatmap.value_to_colour_mapping import (
+    FORBIDDEN,
+    MAX_COLOUR_INDEX,
+    image,
+    light_entries,
+)
 from visualizer.number_format import format_number
 from visualizer.session.colour_maps import AUTOMATIC, USUAL
 from visualizer.widgets.fonts import font, metrics, text_scale
@@ -27,9 +32,9 @@ LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 SMALL, LARGE = 12, 14
 THICKEST = 0.6
 """Width of the widest line, as a share of a row."""
-LEAST_LABELLED = 10
+MIN_LABELLED_ROW_PX = 10
 """Pixels of a row with a letter beside it."""
-LEAST_SEEN = 0.02
+MIN_DRAWN_WEIGHT = 0.02
 """Weights below are not drawn as lines."""
 
 
@@ -120,7 +125,7 @@ def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureNumbers, the
     left, top = area.center().x() - wide / 2, area.center().y() - (side + line) / 2 + line
     box = _whole(left + room, top, side)
     paint_weights(painter, box, weights, theme)
-    if cell >= LEAST_LABELLED * text_scale():
+    if cell >= MIN_LABELLED_ROW_PX * text_scale():
         _label_rows(painter, QRectF(left, box.top(), room - 6, side), letters, theme)
         for key, letter in enumerate(letters):
             above = QRectF(box.left() + key * cell, box.top() - line, cell, line)
@@ -139,7 +144,7 @@ def _paint_arcs(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme:
     for query in range(len(letters) // 2, len(letters)):
         for key in range(query):
             weight = float(weights[query, key])
-            if weight > LEAST_SEEN:
+            if weight > MIN_DRAWN_WEIGHT:
                 ends = (area.left() + (key + 0.5) * step, area.left() + (query + 0.5) * step)
                 _paint_arc(painter, ends, base, height, weight, head_colour(1, theme))
     for place, letter in enumerate(letters):
@@ -189,7 +194,7 @@ def paint_weights(painter: QPainter, box: QRectF, weights: np.ndarray, theme: Th
     box : QRectF
         A square of whole pixels.
     """
-    chosen = (weights * LARGEST + 0.5).clip(0, LARGEST).astype(np.uint8)
+    chosen = (weights * MAX_COLOUR_INDEX + 0.5).clip(0, MAX_COLOUR_INDEX).astype(np.uint8)
     allowed = np.tri(len(weights), dtype=bool)
     chosen[~allowed] = FORBIDDEN
     painter.fillRect(box, QColor(theme.paper))
@@ -207,7 +212,7 @@ def _paint_numbers(
     painter: QPainter, box: QRectF, numbers: np.ndarray, limit: float, theme: Theme
 ) -> None:
     """Paint a matrix from −limit to limit as the heatmaps do, with its numbers if they fit."""
-    chosen = ((1 + numbers / limit) / 2 * LARGEST + 0.5).astype(np.uint8)
+    chosen = ((1 + numbers / limit) / 2 * MAX_COLOUR_INDEX + 0.5).astype(np.uint8)
     painter.drawImage(box, image(chosen, AUTOMATIC, theme))
     wide, high = box.width() / numbers.shape[1], box.height() / len(numbers)
     if wide < metrics(SMALL).horizontalAdvance("−0.0000") or high < metrics(SMALL).height():

@@ -118,9 +118,9 @@ class StartPanel(Struct, frozen=True):
     is_shown_at_start: bool
 
 
-MOST_RECENT = 6
+MAX_RECENT_FILES = 6
 
 
 def present(recent: Sequence[Path], *, is_shown_at_start: bool) -> StartPanel:
     """Make the panel of the start page."""
-    return StartPanel(tuple(recent[:MOST_RECENT]), is_shown_at_start)
+    return StartPanel(tuple(recent[:MAX_RECENT_FILES]), is_shown_at_start)

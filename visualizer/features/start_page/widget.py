@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 WRAPPED = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
 INSIDE, ROUND = 16, 6
-LEAST = QSize(256, 240)
+MIN_SIZE = QSize(256, 240)
 BESIDE_WIDTH = 224
 WIDEST = 1240
 
@@ -66,7 +66,7 @@ class ExampleCard(QAbstractButton):
         self.update()
 
     def sizeHint(self) -> QSize:
-        return LEAST * text_scale()
+        return MIN_SIZE * text_scale()
 
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()

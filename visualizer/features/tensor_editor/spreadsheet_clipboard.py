@@ -14,10 +14,10 @@ import numpy as np
 from visualizer.errors import InputError
 from visualizer.number_format import shorten
 
-MOST = 20_000
+MAX_CELLS = 20_000
 """The largest block that is read or written without a noticeable delay."""
 
-_LONGEST = 30
+_MAX_NUMBER_LENGTH = 30
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
 _WITH_COMMA = re.compile(r"[-+]?\d*,\d+(?:e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
 _LIKE_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}", re.ASCII)
@@ -50,9 +50,12 @@ def parse_block(text: str) -> np.ndarray:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
     if not text.strip():
         raise _refused("There are no numbers on the clipboard.")
-    divider = _divider(text) if len(text) <= MOST * _LONGEST else "\t"
-    if len(text) > MOST * _LONGEST or text.count(divider) + text.count("\n") >= MOST:
-        raise _refused(f"These are too many numbers. Paste up to {MOST:,} at once.")
+    divider = _divider(text) if len(text) <= MAX_CELLS * _MAX_NUMBER_LENGTH else "\t"
+    if (
+        len(text) > MAX_CELLS * _MAX_NUMBER_LENGTH
+        or text.count(divider) + text.count("\n") >= MAX_CELLS
+    ):
+        raise _refused(f"These are too many numbers. Paste up to {MAX_CELLS:,} at once.")
     lines = text.split("\n")
     try:
         rows = [row or [""] for row in csv.reader(lines, delimiter=divider)]
@@ -76,11 +79,11 @@ def format_block(array: np.ndarray) -> str:
     Raises
     ------
     InputError
-        When there are more than `MOST`.
+        When there are more than `MAX_CELLS`.
     """
-    if array.size > MOST:
+    if array.size > MAX_CELLS:
         said = f"{array.size:,} numbers are too many to copy at once."
-        raise _refused(f"{said} Mark up to {MOST:,}, or export them all.")
+        raise _refused(f"{said} Mark up to {MAX_CELLS:,}, or export them all.")
     return "\n".join("\t".join(format_number_plain(number) for number in row) for row in array)
 
 

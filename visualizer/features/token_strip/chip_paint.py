@@ -28,7 +28,7 @@ MARGIN, WORD_MARGIN, LETTER_MARGIN = 12, 6, 2
 """The space beside a label: in a chip, in running text, and there if labels have own spaces."""
 SHORTEST_CUT = 20
 """Labels of fewer letters are always as wide as they need."""
-MOST_MEASURED = 50_000
+MAX_CACHED_WIDTHS = 50_000
 """Distinct labels whose widths are kept."""
 
 
@@ -53,7 +53,7 @@ class LabelWidths:
 
     def _measured(self, labels: Sequence[str]) -> dict[str, float]:
         measures, distinct = metrics(12), set(labels)
-        if measures is not self._measures or len(self._found) > MOST_MEASURED:
+        if measures is not self._measures or len(self._found) > MAX_CACHED_WIDTHS:
             self._measures = measures
             self._found.clear()
         for label in distinct - self._found.keys():
@@ -180,8 +180,8 @@ def ink_of_frame(width: float, theme: Theme) -> tuple[tuple[str, float], ...]:
 def position_on_scale(values: np.ndarray, weights: TokenWeights) -> np.ndarray:
     """Return the entries of the colour map for weights, uint8 of the same sizes."""
     place = np.clip((values - weights.low) / (weights.high - weights.low), 0, 1)
-    entries = np.nan_to_num(place * value_to_colour_mapping.LARGEST).round()
-    whole = np.where(np.isnan(values), value_to_colour_mapping.NOT_A_NUMBER, entries)
+    entries = np.nan_to_num(place * value_to_colour_mapping.MAX_COLOUR_INDEX).round()
+    whole = np.where(np.isnan(values), value_to_colour_mapping.NAN_COLOUR_INDEX, entries)
     return whole.astype(np.uint8)
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 LINES, TEXT_LINES = 4, 12
 """The most lines that are seen at once of chips, and of running text."""
-MOST_CHIPS = 1000
+MAX_CHIPS = 1000
 """More tokens are shown as running text."""
 LINE_GAP = 2
 """Space between lines of running text."""
@@ -47,7 +47,7 @@ PART = 4096
 """So many tokens are laid out at once."""
 LINE_END, SPACES = "⏎", ("␣", " ")
 
-MOST_RANKED = 20
+MAX_RANKED_TOKENS = 20
 """So many of the largest weights are gone to in turn."""
 SAID = 100
 """The most selected tokens that are read out by screen readers."""
@@ -149,7 +149,7 @@ class TokenStrip(ChipScrollArea):
     @property
     def is_text(self) -> bool:
         """Whether tokens are words of running text and no chips."""
-        return len(self._tokens.labels) > MOST_CHIPS and self._tokens.patches is None
+        return len(self._tokens.labels) > MAX_CHIPS and self._tokens.patches is None
 
     @property
     def _most_lines(self) -> int:
@@ -369,7 +369,7 @@ class TokenStrip(ChipScrollArea):
         weights = self._tokens.weights
         if weights != self._ranked:
             self._ranked, self._rank = weights, -1
-        places = weights.largest(MOST_RANKED) if weights else ()
+        places = weights.largest(MAX_RANKED_TOKENS) if weights else ()
         if not places:
             return
         self._rank = (self._rank + 1) % len(places)

@@ -58,7 +58,7 @@ class TokenColourBar(QWidget):
         painter.setPen(QColor(self._theme.quiet))
         painter.drawText(self.rect(), LEFT, low)
         bar = QRectF(left, self.height() / 2 - 3 * text_scale(), width, 6 * text_scale())
-        ramp = np.arange(value_to_colour_mapping.LARGEST + 1, dtype=np.uint8)[None]
+        ramp = np.arange(value_to_colour_mapping.MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None]
         painter.drawImage(bar, value_to_colour_mapping.image(ramp, weights.map, self._theme))
         painter.drawText(self.rect(), RIGHT, high)
         painter.end()

@@ -28,7 +28,7 @@ UNDER_NUMBERS = 0.75
 """The least opacity where numbers are written."""
 GRID = 0.35
 """The opacity of the lines between patches."""
-LEAST_PATCH = 12
+MIN_OUTLINED_PATCH_PX = 12
 """Patches of fewer pixels have no lines between them."""
 
 
@@ -80,7 +80,7 @@ def paint_patches(
         least = UNDER_NUMBERS if _has_numbers(boxes, pictures.patches) else FAINTEST
         painter.drawImage(whole, _overlay(weights, pictures.patches, least, theme))
         _hatch(painter, boxes, weights, first, theme)
-    if boxes[first].width() >= LEAST_PATCH:
+    if boxes[first].width() >= MIN_OUTLINED_PATCH_PX:
         _paint_grid(painter, whole, pictures.patches, theme)
     if weights and _has_numbers(boxes, pictures.patches):
         _write(painter, boxes, weights, pictures.patches, theme)

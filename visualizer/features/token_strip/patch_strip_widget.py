@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.features.token_strip.presenter import TokenPanel
     from visualizer.widgets.theme import Theme
 
-LARGEST = 560
+MAX_SIDE_PX = 560
 """The longest side of an image, at the usual text size."""
 
 
@@ -64,8 +64,8 @@ class PatchStrip(TokenStrip):
         self._flow(self._label_widths.chips(labels, self._has_numbers), self._chip_height, width)
         gap = GAP * text_scale()
         top = round(self._chips[-1].bottom() + gap) if self._chips else round(gap / 2)
-        most = min(width, LARGEST * text_scale())
-        scale = min(most / patches.width, LARGEST * text_scale() / patches.height)
+        most = min(width, MAX_SIDE_PX * text_scale())
+        scale = min(most / patches.width, MAX_SIDE_PX * text_scale() / patches.height)
         wide, high = (
             patches.width * scale / patches.columns,
             patches.height * scale / patches.rows,

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.features.token_strip.token_weight_sums import (
-    MOST_AT_ONCE,
+    MAX_GUI_THREAD_WEIGHTS,
     WeightQuery,
     known_sums,
     read_sums,
@@ -359,7 +359,10 @@ def warm(resolved: Resolved) -> None:
 def is_read(resolved: Resolved) -> bool:
     """Whether all weights that are shown are read; those of long texts are read late."""
     trace = resolved.run.trace
-    if not trace.is_blockwise and trace.spec.heads * math.prod(trace.sides) <= MOST_AT_ONCE:
+    if (
+        not trace.is_blockwise
+        and trace.spec.heads * math.prod(trace.sides) <= MAX_GUI_THREAD_WEIGHTS
+    ):
         return True
     query = _query(resolved, *_with_step(resolved, present_cursor(resolved)))
     if not _is_seen(query) or not query.weights.is_long:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from visualizer.attention.trace import LeadingIndex, Trace
 
-MOST_AT_ONCE = 2**21
+MAX_GUI_THREAD_WEIGHTS = 2**21
 """The most weights that are read at once while the window waits."""
 BAND_CELLS = 2**23
 """Weights that are read at once on the worker."""
-MOST_ROWS = 256
+MAX_BAND_ROWS = 256
 KEPT = 8
 """Sums that are kept of a trace."""
 SPAN = 2048
@@ -63,7 +63,7 @@ class WeightQuery(Struct, frozen=True):
         is_folded = self.head is None and not self.is_selection
         heads = self.trace.spec.heads if is_folded else 1
         cells = heads * len(self.subjects) * max(self.trace.sides)
-        return self.trace.is_blockwise or cells > MOST_AT_ONCE
+        return self.trace.is_blockwise or cells > MAX_GUI_THREAD_WEIGHTS
 
     def columns(self, queries: slice, keys: slice) -> np.ndarray:
         """Read weights of a range of queries, [query, key]."""
@@ -140,7 +140,7 @@ class _SumsInParts:
 
     def read_more(self, query: WeightQuery, is_over: Callable[[], bool]) -> None:
         """Read until it is over, one band at least; the query is that which it was made for."""
-        several = max(1, min(MOST_ROWS, BAND_CELLS // query.trace.sides[1]))
+        several = max(1, min(MAX_BAND_ROWS, BAND_CELLS // query.trace.sides[1]))
         add = self._add_rows if query.reads else self._add_columns
         while self._read < self._rows:
             band = slice(self._read, min(self._read + several, self._rows))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 HEIGHT = 26
 PANES = ("Lines", "Heads", "Colours")
 """The ids of the panes with a button in the bar; the menu has all of them."""
-MOST_CHIPS = 8
+MAX_HEAD_CHIPS = 8
 DOT = 8
 LAYOUTS = {
     BoardArrangement.ALL: "Stages × heads",
@@ -165,7 +165,7 @@ class ViewBar(OverflowRow):
             chip.deleteLater()
         self.menu.clear()
         count = len(self._panel.heads)
-        are_many = count > MOST_CHIPS
+        are_many = count > MAX_HEAD_CHIPS
         self.heads = [] if are_many or count < 2 else [self._chip(head) for head in range(count)]
         before: QWidget = self.box
         for chip in self.heads:

@@ -21,7 +21,7 @@ from visualizer.heatmap.board_layout import (
 )
 from visualizer.heatmap.panel_margins import (
     HEAD,
-    LONGEST_LABEL,
+    MAX_LABEL_PX,
     foot_height,
     label_height,
     narrowest,
@@ -33,10 +33,10 @@ from visualizer.widgets.fonts import text_scale
 if TYPE_CHECKING:
     from visualizer.heatmap.panel_and_board_types import Board
 
-LARGEST_CELL = 88
+MAX_CELL_PX = 88
 SMALLEST_SIDE = 130
 MARGIN, GAP = 16, 16
-MOST_NOTES = 2
+MAX_NOTE_LINES = 2
 SMALLEST = 64
 """Smallest side of a panel in pixels at which a pattern is visible."""
 
@@ -49,8 +49,8 @@ def layer_room(board: Board, width: float, height: float, pixel_ratio: float) ->
     side = 0.0
     if board.columns:
         placing = LayerPlacement(board, width, height, pixel_ratio, math.inf)
-        placing.notes = MOST_NOTES * 16 * text_scale()
-        label = min(widest_label(placing.first.columns.labels), LONGEST_LABEL * text_scale())
+        placing.notes = MAX_NOTE_LINES * 16 * text_scale()
+        label = min(widest_label(placing.first.columns.labels), MAX_LABEL_PX * text_scale())
         side = min(placing.share, placing.side_of(len(board.columns[0]), label))
     return int(max(SMALLEST_SIDE, side) * pixel_ratio) // 8 * 8
 
@@ -78,8 +78,8 @@ class LayerPlacement:
         self.columns, self.pixel_ratio, self.height = board.columns, pixel_ratio, height
         self.scale, first = text_scale(), board.columns[0][0]
         self.first, self.rows = first, first.side[0]
-        self.largest = min(LARGEST_CELL * self.scale, largest_cell)
-        widest = min(widest_label(first.rows.labels), LONGEST_LABEL * self.scale)
+        self.largest = min(MAX_CELL_PX * self.scale, largest_cell)
+        widest = min(widest_label(first.rows.labels), MAX_LABEL_PX * self.scale)
         self.gutter = max(64 * self.scale, widest + 14)
         self.notes = max(notes_height(one) for one in board.heatmaps)
         self.least = max(narrowest(one) for one in board.heatmaps)
@@ -92,7 +92,7 @@ class LayerPlacement:
 
     def _label(self, cell: float) -> float:
         columns = self.first.columns
-        longest = LONGEST_LABEL * self.scale
+        longest = MAX_LABEL_PX * self.scale
         return label_height(widest_label(columns.labels), columns.is_token, cell, longest)
 
     def cell(self) -> float:

@@ -31,10 +31,10 @@ UNIT, SCORED = "weights", "weights;  % on target"
 FIGURE_SPACE = "\u2007"
 """As wide as a digit, so that panels keep their places while scores change."""
 
-NO_ATTENTION = (
+ATTENTION_MISSING = (
     "This model has no attention: it looks at the last token alone. There are no weights to show."
 )
-NO_TEXT = "Type a text that is to be read."
+TEXT_REQUIRED = "Type a text that is to be read."
 SEES_THE_FUTURE = (
     "Every token reads all tokens alike, those after it too. What comes next is among them, so "
     "the loss of this model is a cheat: where a text is to be continued, there is no future "
@@ -89,9 +89,9 @@ def present_attention(
     if result is None:
         return LabAttentionPanel(message="The attention is on its way.")
     if result.weights is None:
-        return LabAttentionPanel(notices=_notices(result, model), message=NO_ATTENTION)
+        return LabAttentionPanel(notices=_notices(result, model), message=ATTENTION_MISSING)
     if not result.tokens:
-        return LabAttentionPanel(message=NO_TEXT)
+        return LabAttentionPanel(message=TEXT_REQUIRED)
     colouring = colouring or ColourOptions()
     made_of = result, model, room, colouring
     is_same = before is not None and before.made_of == made_of

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 REST_MS = 150
 """Pause after a reading before the next request, so that training is not slowed."""
-MOST_BYTES = 128 * 2**20
+MAX_CACHED_BYTES = 128 * 2**20
 
 
 class Refusal(Struct, frozen=True):
@@ -156,7 +156,7 @@ class ProbeController(QObject):
         self._kept[result.step, probe] = result
         weights = result.weights
         size = result.logits.nbytes + (0 if weights is None else weights.nbytes)
-        while len(self._kept) > 1 and len(self._kept) * size > MOST_BYTES:
+        while len(self._kept) > 1 and len(self._kept) * size > MAX_CACHED_BYTES:
             self._kept.popitem(last=False)
 
     def _remember(self, folder: Path) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 HINT = "Point at a cell to read it; double-click to open its layer and head."
-NO_LIGHTS = Highlights()
+EMPTY_HIGHLIGHTS = Highlights()
 
 
 class LabAttentionView(QWidget):
@@ -72,7 +72,7 @@ class LabAttentionView(QWidget):
         self.notices.setVisible(bool(panel.notices))
         self.said.setText(panel.said or (HINT if panel.board.columns else ""))
         self._tell(panel)
-        self.board.show_board(panel.board, panel.cursor, NO_LIGHTS, theme, panel.message)
+        self.board.show_board(panel.board, panel.cursor, EMPTY_HIGHLIGHTS, theme, panel.message)
 
     def _tell(self, panel: LabAttentionPanel) -> None:
         """Announce the cell that keys select to screen readers, not the hovered one."""

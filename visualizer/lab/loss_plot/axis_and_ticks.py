@@ -16,7 +16,7 @@ class AxisScale(StrEnum):
     LOG = "log"
 
 
-LARGEST_PLAIN, SMALLEST_PLAIN = 1e7, 1e-4
+MAX_PLAIN, MIN_PLAIN = 1e7, 1e-4
 """Numbers outside this range are written with an exponent."""
 
 
@@ -114,7 +114,7 @@ def _count(low: float, high: float, step: float) -> int:
 def _label(value: float, decimals: int, largest: float = 0) -> str:
     """Format a number, with an exponent if the largest beside it has one."""
     size = abs(value)
-    if size and (max(size, largest) >= LARGEST_PLAIN or size < SMALLEST_PLAIN):
+    if size and (max(size, largest) >= MAX_PLAIN or size < MIN_PLAIN):
         digits, _, power = f"{value:.1e}".partition("e")
         written = f"{digits.removesuffix('.0')}e{int(power)}"
     elif decimals or size >= 1 or size == 0:

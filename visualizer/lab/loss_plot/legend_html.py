@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from visualizer.lab.loss_plot.model import LegendKey, LossPlot
     from visualizer.widgets.theme import Theme
 
-LONGEST = 240
+MAX_NAME_PX = 240
 """Largest width of a run's name in pixels."""
 APART = f"{'&nbsp;' * 5} "
 """Between two keys, the only place of line breaks."""
@@ -40,7 +40,7 @@ def _key(key: LegendKey, theme: Theme) -> str:
     colour = theme.quiet if key.colour is None else head_colour(key.colour, theme)
     if key.role is LossLineRole.EACH:
         colour = mixed(colour, theme.paper)
-    words = metrics(12).elidedText(key.words, Qt.TextElideMode.ElideMiddle, LONGEST)
+    words = metrics(12).elidedText(key.words, Qt.TextElideMode.ElideMiddle, MAX_NAME_PX)
     sign = f'<span style="color: {colour}">{SIGNS[key.role]}</span>'
     return f'{sign}&nbsp;<span style="color: {theme.ink}">{_unbroken(words)}</span>'
 

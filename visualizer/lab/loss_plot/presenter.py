@@ -133,14 +133,14 @@ def _breaks(curves: Sequence[LossCurve]) -> Iterator[LossGap]:
             yield LossGap(step, f"no number at step {step:,}")
 
 
-MOST_STEPS, MOST_LOSSES = 6, 6
+MAX_STEP_TICKS, MAX_LOSS_TICKS = 6, 6
 """Most ticks of an axis."""
 MARGIN = 0.05
 """Share of the height above the largest and below the least loss."""
 FURTHEST = 3.0
 """A linear axis ends at this multiple of the first losses: a divergence would flatten the rest."""
 
-LARGEST = 1e100
+MAX_PLOTTED_LOSS = 1e100
 """Losses beyond are drawn at the end of the axis; training in float32 has none."""
 
 
@@ -149,7 +149,9 @@ def steps_axis(lines: Sequence[LossLine], scale: AxisScale) -> PlotAxis:
     high = max(float(line.steps[-1]) for line in lines)
     low, least = (1.0, 10.0) if scale is AxisScale.LOG else (0.0, 1.0)
     high = max(high, least)
-    return PlotAxis(STEP, low, high, scale, ticks_between(low, high, scale, MOST_STEPS, least=1))
+    return PlotAxis(
+        STEP, low, high, scale, ticks_between(low, high, scale, MAX_STEP_TICKS, least=1)
+    )
 
 
 def losses_axis(
@@ -161,7 +163,7 @@ def losses_axis(
     low, high = min(low for low, _ in extents), max(high for _, high in extents)
     notices: tuple[str, ...] = ()
     if scale is AxisScale.LOG:
-        low = max(low if low > 0 else _least_above_zero(lines), 1 / LARGEST)
+        low = max(low if low > 0 else _least_above_zero(lines), 1 / MAX_PLOTTED_LOSS)
         low, high = _apart(low, max(low, high), scale)
     else:
         most = FURTHEST * _usual(lines, references)
@@ -169,7 +171,9 @@ def losses_axis(
             notices = (f"Losses up to {format_number(high, 1)} stand above the plot.",)
             high = most
         low, high = _apart(low, high, scale)
-    return PlotAxis(LOSS, low, high, scale, ticks_between(low, high, scale, MOST_LOSSES)), notices
+    return PlotAxis(
+        LOSS, low, high, scale, ticks_between(low, high, scale, MAX_LOSS_TICKS)
+    ), notices
 
 
 def _extent(values: np.ndarray) -> tuple[float, float] | None:
@@ -180,7 +184,7 @@ def _extent(values: np.ndarray) -> tuple[float, float] | None:
         if not len(values):
             return None
         least, most = float(values.min()), float(values.max())
-    return min(least, LARGEST), min(most, LARGEST)
+    return min(least, MAX_PLOTTED_LOSS), min(most, MAX_PLOTTED_LOSS)
 
 
 def _least_above_zero(lines: Sequence[LossLine]) -> float:

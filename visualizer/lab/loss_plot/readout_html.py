@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from visualizer.lab.loss_plot.presenter import PlotReadout
     from visualizer.widgets.theme import Theme
 
-LONGEST = 260.0
+MAX_NAME_PX = 260.0
 """Largest width of a line's name in pixels."""
 AWAY = 14.0
 """Distance from the step in pixels."""
@@ -35,7 +35,7 @@ def _rows(readout: PlotReadout, theme: Theme) -> Iterator[str]:
     middle = Qt.TextElideMode.ElideMiddle
     for row in readout.rows:
         colour = "transparent" if row.colour is None else head_colour(row.colour, theme)
-        title = escape(metrics(12).elidedText(row.title, middle, LONGEST))
+        title = escape(metrics(12).elidedText(row.title, middle, MAX_NAME_PX))
         yield (
             f'<tr><td style="color: {colour}">■&nbsp;</td>'
             f'<td style="color: {theme.quiet}; padding-right: 16px">{title}</td>'

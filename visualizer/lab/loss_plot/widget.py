@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         QShowEvent,
     )
 
-USUAL, LEAST = QSize(640, 300), QSize(220, 110)
+USUAL, MIN_SIZE = QSize(640, 300), QSize(220, 110)
 KEYS = (
     "Left and right go through training, Page Up and Page Down further, Home and End to its ends; "
     "Escape goes back to the present."
@@ -92,7 +92,7 @@ class LossPlotView(QWidget):
         return USUAL
 
     def minimumSizeHint(self) -> QSize:
-        return LEAST
+        return MIN_SIZE
 
     # ------------------------------------------------------------------ content
 

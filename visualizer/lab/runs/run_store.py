@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from visualizer.errors import InputError, reason_of
 from visualizer.lab.training.recorded_losses import Losses
-from visualizer.language.loss_log import MOST_BYTES, NO_ROWS, curves, tables
+from visualizer.language.loss_log import EMPTY_ROWS, MAX_FILE_BYTES, curves, tables
 from visualizer.language.run_folder import RunFolder
 from visualizer.storage.atomic_file import write
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from visualizer.language.training_settings import TrainingSettings
 
-MOST_OF_PROBE = 2**20
+MAX_PROBE_BYTES = 2**20
 """Largest size of a stored probe in bytes."""
 _FORBIDDEN = set('/\\:*?"<>|\0')
 
@@ -134,7 +134,7 @@ def keep_probe(folder: Path, text: str) -> None:
 def kept_probe(folder: Path) -> str:
     """Return the last probe of a run; empty where none is stored, or it is invalid."""
     try:
-        return RunFolder(folder).probe.read_bytes(MOST_OF_PROBE).decode()
+        return RunFolder(folder).probe.read_bytes(MAX_PROBE_BYTES).decode()
     except (OSError, UnicodeDecodeError):
         return ""
 
@@ -153,8 +153,8 @@ def losses_of(folder: Path, rest: Callable[[], None] = lambda: None) -> Losses:
         When they cannot be read.
     """
     try:
-        with TextIOWrapper(RunFolder(folder).losses.open(MOST_BYTES), "utf-8") as lines:
-            parts = [NO_ROWS]
+        with TextIOWrapper(RunFolder(folder).losses.open(MAX_FILE_BYTES), "utf-8") as lines:
+            parts = [EMPTY_ROWS]
             for table in tables(lines):
                 parts.append(table)
                 rest()

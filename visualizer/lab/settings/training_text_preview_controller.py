@@ -20,7 +20,7 @@ from visualizer.storage.regular_file import open_regular_file
 if TYPE_CHECKING:
     from visualizer.lab.lab_state_and_training_controller import LabStateController
 
-LONGEST = 600
+MAX_PREVIEW_CHARACTERS = 600
 MADE_SOON = 5_000_000
 """Tokens that are generated in a second or two; a longer text is sampled at this length."""
 
@@ -90,13 +90,13 @@ def sample_of(settings: TrainingSettings) -> str:
     if source.kind is CorpusKind.FILE:
         return _beginning(Path(source.path))
     soon = replace(settings, source=replace(source, size=min(MADE_SOON, source.size)))
-    return load(soon).text[:LONGEST]
+    return load(soon).text[:MAX_PREVIEW_CHARACTERS]
 
 
 def _beginning(path: Path) -> str:
     try:
         with open_regular_file(path) as file:
-            read = file.read(4 * LONGEST)
+            read = file.read(4 * MAX_PREVIEW_CHARACTERS)
     except OSError as error:
         raise InputError("path", f"“{path.name}” cannot be read: {reason_of(error)}.") from error
-    return read.decode("utf-8-sig", errors="replace")[:LONGEST]
+    return read.decode("utf-8-sig", errors="replace")[:MAX_PREVIEW_CHARACTERS]

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from visualizer.lab.training.process_controller import ProcessEnd
 
 
-NOT_ALONE = "“{}” could not be left to go on in the background"
+DETACH_ERROR = "“{}” could not be left to go on in the background"
 POLL_MS = 200
-MOST_ORDERS = 2**20
+MAX_ORDERS_BYTES = 2**20
 """Largest size of an orders file in bytes."""
-LONGEST_S = 60.0
+MAX_START_S = 60.0
 """How long a started process may take to lock its run: it imports torch first."""
 _to_be_ordered: set[Path] = set()
 """Runs whose windows are closed and that go on once their processes have ended."""
@@ -56,7 +56,7 @@ def order(folder: Path) -> None:
         orders_file = RunFolder(folder).orders
         write(orders_file, lambda file: file.write(content), waits_for_disk=False)
     except InputError as refused:
-        sentence = f"{NOT_ALONE.format(folder.name)}: {refused.sentence}"
+        sentence = f"{DETACH_ERROR.format(folder.name)}: {refused.sentence}"
         raise InputError("folder", sentence) from refused
 
 
@@ -73,11 +73,11 @@ def go_on(folder: Path, command: Sequence[str] = SERVICE) -> None:
     InputError
         Of ``folder``, when they cannot be written, or the process cannot be started.
     """
-    order(folder)  # written again, as `LONGEST_S` counts from now
+    order(folder)  # written again, as `MAX_START_S` counts from now
     why = _start(RunFolder(folder), command)
     if why:
         take_back(folder)
-        sentence = f"{NOT_ALONE.format(folder.name)}: {why}. It stands at its last checkpoint."
+        sentence = f"{DETACH_ERROR.format(folder.name)}: {why}. It stands at its last checkpoint."
         raise InputError("folder", sentence)
 
 
@@ -89,7 +89,7 @@ def _start(run: RunFolder, command: Sequence[str]) -> str:
     process.setArguments(list(command[1:]))
     process.setStandardOutputFile(QProcess.nullDevice())
     try:
-        with run.orders.open(MOST_ORDERS) as orders, run.log.create() as log:
+        with run.orders.open(MAX_ORDERS_BYTES) as orders, run.log.create() as log:
             process.setStandardInputFile(path_of_open(orders, run.orders))
             process.setStandardErrorFile(path_of_open(log, run.log))
             started: bool | tuple[bool, int] = process.startDetached()
@@ -133,7 +133,7 @@ def is_at_work(folder: Path) -> bool:
 
 def _has_orders(folder: Path) -> bool:
     with suppress(OSError):
-        return 0 <= time.time() - RunFolder(folder).orders.stat().st_mtime < LONGEST_S
+        return 0 <= time.time() - RunFolder(folder).orders.stat().st_mtime < MAX_START_S
     return False
 
 

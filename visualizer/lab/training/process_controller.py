@@ -29,7 +29,7 @@ SERVICE = (sys.executable, "-P", "-m", "visualizer.language.training_process_mai
 
 ``-P`` keeps the working directory out of the module search path.
 """
-LONGEST_DETAILS = 64 * 1024
+MAX_DETAILS_BYTES = 64 * 1024
 PATIENCE_MS = 60_000
 """How long a process may take to write its checkpoint before it is killed."""
 GIVEN_UP = "The training did not stop within a minute, and was ended."
@@ -134,7 +134,7 @@ class TrainingProcess(QObject):
 
     def _keep_details(self) -> None:
         self._details += self._process.readAllStandardError().data()
-        self._details = self._details[-LONGEST_DETAILS:]
+        self._details = self._details[-MAX_DETAILS_BYTES:]
 
     def _err(self, error: QProcess.ProcessError) -> None:
         if error is QProcess.ProcessError.FailedToStart:

@@ -130,7 +130,7 @@ class RunState(Struct, frozen=True, eq=False):
         )
 
 
-MOST_EXPECTED = 2_000_000
+MAX_RESERVED_STEPS = 2_000_000
 """Most steps that are not done yet for which memory is reserved."""
 _OPENED = ("step", "parameters", "device", "frequency", "bigram", "sample")
 _PROGRESS = ("step", "seconds", "tokens_a_second", "seconds_left", "rate")
@@ -142,7 +142,7 @@ def with_opened_run(run: RunState, message: Message) -> RunState:
     is_without_text = values["state"] == Phase.STOPPED  # the last notice says why
     settings = settings_of(values["settings"])
     # The losses of a long run come in parts.
-    expected = min(settings.steps, max(int(values["step"]), MOST_EXPECTED))
+    expected = min(settings.steps, max(int(values["step"]), MAX_RESERVED_STEPS))
     return replace(
         run,
         phase=run.phase if run.phase is Phase.ENDING else Phase(values["state"]),

@@ -29,8 +29,8 @@ GONE = "step"
 ENDED = frozenset({Phase.ENDING, Phase.FAILED})
 """Phases in which a run does not answer any more."""
 
-NOT_READ = "No film was written: the training ended before all its moments were read."
-MOST_BYTES = 512 * 2**20
+INCOMPLETE_FILM_ERROR = "No film was written: the training ended before all its moments were read."
+MAX_READINGS_BYTES = 512 * 2**20
 """Largest memory of the readings that a film holds, in bytes."""
 
 
@@ -134,7 +134,7 @@ class TrainingFilmController(QObject):
     def _thin(self, size: int) -> None:
         """Drop steps evenly where all together would take too much memory."""
         all_ = 1 + len(self._wanted)
-        apart = -(-all_ * size // MOST_BYTES)
+        apart = -(-all_ * size // MAX_READINGS_BYTES)
         if apart > 1 and self._wanted:
             last = self._wanted[-1]
             kept = [*self._wanted][apart - 1 :: apart]
@@ -153,7 +153,7 @@ class TrainingFilmController(QObject):
         if run is None or run.folder != self._film[1].folder:
             self._end(CALLED_OFF)
         elif run.phase in ENDED:
-            self._refuse(NOT_READ)
+            self._refuse(INCOMPLETE_FILM_ERROR)
 
     def _paint(self) -> None:
         assert self._film

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigurePaper
 from visualizer.export.film_plan import durations
-from visualizer.lab.attention_view.presenter import NO_ATTENTION, board_of
+from visualizer.lab.attention_view.presenter import ATTENTION_MISSING, board_of
 from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline, present_scrub
 from visualizer.session.colour_options import ColourOptions
 
@@ -101,7 +101,7 @@ def training_film(
         sentence = "Nothing of this training is kept yet. Let it run for some steps."
         raise InputError("export", sentence)
     if any(result.weights is None for result in ordered):
-        raise InputError("export", NO_ATTENTION)
+        raise InputError("export", ATTENTION_MISSING)
     if len({result.tokens for result in ordered}) > 1:
         raise InputError("export", "The text was changed meanwhile. Export the film again.")
     return TrainingFilm(ordered, model, now, losses, settings or TrainingFilmSettings())

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from visualizer.export.figures.figure_page import text_height
-from visualizer.lab.attention_view.layout import LARGEST_CELL, SMALLEST, lay_out_layers
+from visualizer.lab.attention_view.layout import MAX_CELL_PX, SMALLEST, lay_out_layers
 from visualizer.lab.snapshot_bar.paint import axis_height
 from visualizer.lab.training_film.film_frames import TrainingFilmSettings
 from visualizer.lab.training_film.frame_paint import SPACE, TrainingFilmFrames
@@ -56,7 +56,7 @@ def _fitted(film: TrainingFilm, shape: float) -> tuple[BoardLayout, float]:
     for larger in LARGER:
         wide, ratio = width * larger, 1 / larger
         smallest = max(1, math.ceil(SMALLEST / rows * ratio))
-        largest = max(smallest, int(min(LARGEST_CELL, wide * shape / rows) * ratio))
+        largest = max(smallest, int(min(MAX_CELL_PX, wide * shape / rows) * ratio))
         for pixels in range(largest, smallest - 1, -1):
             layout = lay_out_layers(board, wide, wide * shape, ratio, pixels * larger)
             if layout.width <= wide and layout.height <= wide * shape:

@@ -19,7 +19,7 @@ from visualizer.language.corpora.encoding import number
 from visualizer.language.corpora.story_world import LETTERS, story
 from visualizer.language.corpora.synthetic_tasks import ALPHABETS, rows
 from visualizer.language.corpora.text_file import read_text
-from visualizer.language.tokenizers import MOST_SAID, Tokenizer, Vocabulary, visible
+from visualizer.language.tokenizers import MAX_LISTED_CHARACTERS, Tokenizer, Vocabulary, visible
 from visualizer.language.training_settings import TASKS, CorpusKind
 
 if TYPE_CHECKING:
@@ -159,8 +159,12 @@ def _only_in_validation(
     tokens = vocabulary.decode(np.flatnonzero(new).tolist())
     if not tokens:
         return ()
-    said = ", ".join(f"“{visible(token)}”" for token in tokens[:MOST_SAID])
-    more = f" and {len(tokens) - MOST_SAID:,} more" if len(tokens) > MOST_SAID else ""
+    said = ", ".join(f"“{visible(token)}”" for token in tokens[:MAX_LISTED_CHARACTERS])
+    more = (
+        f" and {len(tokens) - MAX_LISTED_CHARACTERS:,} more"
+        if len(tokens) > MAX_LISTED_CHARACTERS
+        else ""
+    )
     stand, them = ("stands", "it") if len(tokens) == 1 else ("stand", "them")
     where = f"{stand} only in the last tenth of the text, which is for validation"
     return (f"{said}{more} {where}: nothing can be learned of {them}.",)

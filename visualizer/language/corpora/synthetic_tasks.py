@@ -36,7 +36,7 @@ ALPHABETS = {
 }
 """Characters of each task, sorted by code points; the index is the token number."""
 
-LONGEST = 8
+MAX_TASK_LETTERS = 8
 """Most letters to copy or sort."""
 DEEPEST = 4
 """Most brackets open at once."""
@@ -90,8 +90,8 @@ def _sorted(count: int, length: int, generator: np.random.Generator) -> np.ndarr
 def _with_answers(
     count: int, length: int, generator: np.random.Generator, *, is_sorted: bool
 ) -> np.ndarray:
-    """Generate 2 to `LONGEST` distinct letters, an arrow, and the same copied or sorted."""
-    most = min(LONGEST, max(2, length // 2 - 1))
+    """Generate 2 to `MAX_TASK_LETTERS` distinct letters, an arrow, and their copy or sorting."""
+    most = min(MAX_TASK_LETTERS, max(2, length // 2 - 1))
     total = count * _problems(length, 2 * 2 + 2)
     sizes = generator.integers(2, most + 1, size=total)
     letters = _letters(total, most, generator) + 2  # after the end and the arrow

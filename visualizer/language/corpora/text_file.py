@@ -12,7 +12,7 @@ from pathlib import Path
 from visualizer.errors import InputError, reason_of
 from visualizer.storage.regular_file import open_regular_file
 
-LONGEST = 100 * 10**6
+MAX_FILE_BYTES = 100 * 10**6
 """Largest size of a text file, in bytes."""
 
 _MARKS = {  # UTF-32 first, as its mark begins with that of UTF-16
@@ -59,9 +59,9 @@ def _read(path: Path, subject: str) -> bytes:
         what = "a folder" if stat.S_ISDIR(before.st_mode) else "not a file"
         raise _refused(f"{subject} is {what}. Choose a text file.")
     with open_regular_file(path) as file:
-        content = file.read(LONGEST + 1)
-    if len(content) > LONGEST:
-        limit = f"a text to learn has at most {LONGEST // 10**6:,} MB"
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        limit = f"a text to learn has at most {MAX_FILE_BYTES // 10**6:,} MB"
         size = f"{max(len(content), before.st_size):,} bytes"
         raise _refused(f"{subject} has {size}, and {limit}. Choose a part of it.")
     after = path.stat()

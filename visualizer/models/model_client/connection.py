@@ -19,7 +19,7 @@ from visualizer.errors import InputError, reason_of
 from visualizer.models.model_protocol.answer_body import DEFLATE, BodyError, inflated, read_body
 from visualizer.models.model_protocol.answer_values import JobProgress, values_as
 from visualizer.models.model_protocol.request_signature import HEADER, RequestSigner
-from visualizer.models.model_protocol.requests import MOST_BODY, too_large_message
+from visualizer.models.model_protocol.requests import MAX_BODY_BYTES, too_large_message
 from visualizer.progress_callback import CancelledError, check_stopped, no_progress
 from visualizer.python_thread_for_qt_thread import LOOK_S, on_python_thread
 
@@ -39,9 +39,9 @@ TRIED_S = 6.0
 """So long a lost connection is tried again."""
 PAUSES = 12
 """So often it is looked whether to stop before a lost connection is tried again."""
-MOST_ANSWER = 2**31
+MAX_RESPONSE_BYTES = 2**31
 """Bytes of an answer that is taken."""
-LONGEST_SENTENCE = 2_000
+MAX_MESSAGE_LENGTH = 2_000
 PROGRAM = "attention-visualizer"
 UNREACHED = "The model's server at {address} cannot be reached: {why}."
 LOST = (
@@ -94,8 +94,8 @@ class _Line:
         try:
             self._http.request(method, path, body, {**headers, "Accept-Encoding": DEFLATE})
             with self._http.getresponse() as answer:
-                found = answer.read(MOST_ANSWER)
-                if answer.length and len(found) < MOST_ANSWER:
+                found = answer.read(MAX_RESPONSE_BYTES)
+                if answer.length and len(found) < MAX_RESPONSE_BYTES:
                     raise IncompleteRead(found, answer.length)
                 is_packed = answer.getheader("content-encoding") == DEFLATE
         except (OSError, HTTPException, ValueError) as error:
@@ -206,7 +206,7 @@ class ModelConnection:
             When the work on this thread is to stop, or nobody wants the answer any more.
         """
         body, end = json.dumps(asked).encode(), time.monotonic() + TRIED_S
-        if len(body) > MOST_BODY:  # the server would close the connection before it is sent
+        if len(body) > MAX_BODY_BYTES:  # the server would close the connection before it is sent
             raise InputError("text", too_large_message(len(body)))
         while True:
             try:
@@ -300,7 +300,7 @@ class ModelConnection:
             if status == 200:
                 return read_body(found)
             told = json.loads(found)
-            field, sentence = str(told["field"])[:60], str(told["sentence"])[:LONGEST_SENTENCE]
+            field, sentence = str(told["field"])[:60], str(told["sentence"])[:MAX_MESSAGE_LENGTH]
         except (BodyError, ValueError, LookupError, TypeError) as error:
             raise self._refused(error) from error
         if field == "cancelled":
@@ -310,4 +310,4 @@ class ModelConnection:
     def _refused(self, error: Exception) -> InputError:
         """Say that an answer is none."""
         sentence = DAMAGED.format(address=self.address, why=error)
-        return InputError("server", sentence[:LONGEST_SENTENCE])
+        return InputError("server", sentence[:MAX_MESSAGE_LENGTH])

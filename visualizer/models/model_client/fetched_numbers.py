@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Fetched = Mapping[str, np.ndarray]
 
-MOST_BYTES = 2**28
+MAX_CACHED_BYTES = 2**28
 """Bytes of fetched numbers that are kept; those that were used longest ago go first."""
 AGAIN_S = 3.0
 """So long what could not be fetched is not asked for again by itself."""
@@ -136,7 +136,7 @@ class FetchedNumbers:
                 self._kept[key] = found
                 self._bytes += _bytes(found)
             self._failed.pop(key, None)
-            while self._bytes > MOST_BYTES and len(self._kept) > 1:
+            while self._bytes > MAX_CACHED_BYTES and len(self._kept) > 1:
                 _, gone = self._kept.popitem(last=False)
                 self._bytes -= _bytes(gone)
 

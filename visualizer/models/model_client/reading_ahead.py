@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from visualizer.models.model_client.connection import Answer, ModelConnection
 
-LARGEST_NUMBER = 2**53
+MAX_RUN_ID = 2**53
 """Of those that a text is called by: who was not told one does not find it."""
 WEIGHTS = "weights"
 MATRIX = ("/stage", {"stages": [WEIGHTS]})
@@ -45,7 +45,7 @@ class ReadingAhead:
         self.asked = asked
         self.heads: tuple[Future[Answer], ...] = ()
         """The answers with the first heads of the first layer, if asked for."""
-        self._connection, self._called = connection, 1 + secrets.randbelow(LARGEST_NUMBER)
+        self._connection, self._called = connection, 1 + secrets.randbelow(MAX_RUN_ID)
         self._course = course = _Course()
         finalize(self, course.is_given_up.set)
         called = {**asked, "called": self._called}

@@ -50,9 +50,9 @@ from visualizer.models.model_protocol.answer_values import (
 )
 from visualizer.models.model_protocol.run_message import (
     FIRST_LAYER,
+    MAX_INLINE_BYTES,
+    MAX_WHOLE_BYTES,
     MEASURES,
-    MOST_SENT,
-    MOST_WITH_ANSWER,
     RunValues,
     whole_run,
 )
@@ -73,11 +73,11 @@ if TYPE_CHECKING:
     from visualizer.models.model_source import LayerAndHead
     from visualizer.progress_callback import Progress
 
-NOT_CONNECTED = "This model is served at {server}. Connect to it: File, Connect to a Model."
-OTHER_FILES = "The files of {name} are others than when the document was saved."
+CONNECTION_REQUIRED = "This model is served at {server}. Connect to it: File, Connect to a Model."
+FILES_CHANGED = "The files of {name} are others than when the document was saved."
 SERVED = "{device}, at {server}"
 
-LONGEST_NUMBER = 10
+MAX_LAYER_DIGITS = 10
 """Digits of the number of a layer."""
 LETTERS = 4
 """So many letters make a token, roughly."""
@@ -148,7 +148,7 @@ class RemoteModel:
             heads = ()
         run = self._run(values_as(RunValues, values), arrays, made_of, heads)
         if self.fingerprint != source.fingerprint:
-            said = OTHER_FILES.format(name=source.name)
+            said = FILES_CHANGED.format(name=source.name)
             run = replace(run, notices=(*run.notices, said))
         return run
 
@@ -321,7 +321,7 @@ class RemoteTokenReader:
             int(layer): numbers_of(arrays, name, (None, queries, None))
             for name in arrays
             if name.startswith(ROWS) and (layer := name.removeprefix(ROWS)).isdecimal()
-            if len(layer) < LONGEST_NUMBER
+            if len(layer) < MAX_LAYER_DIGITS
         }
         if any(one.shape[-1] > values.tokens for one in rows.values()):
             raise unreadable("it has weights of more tokens than it has read")
@@ -344,8 +344,8 @@ def _ask_for_heads_shown_first(ahead: ReadingAhead, facts: ModelFacts, text: str
     Those of a short text come with the answer.
     """
     size = 4 * facts.layers * facts.heads * (len(text) / LETTERS) ** 2
-    if facts.layers > 1 and size > MOST_WITH_ANSWER:
-        ahead.ask_for_heads(min(AT_ONCE, facts.heads), is_long=size > MOST_SENT)
+    if facts.layers > 1 and size > MAX_INLINE_BYTES:
+        ahead.ask_for_heads(min(AT_ONCE, facts.heads), is_long=size > MAX_WHOLE_BYTES)
 
 
 def _asked_to_read(source: ModelSource, text: str) -> dict[str, Any]:
@@ -399,7 +399,7 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
         with left_when(is_to_stop):  # a store that is locked answers nobody
             token = stored_token(server)
         if not token:
-            raise InputError("model", NOT_CONNECTED.format(server=server))
+            raise InputError("model", CONNECTION_REQUIRED.format(server=server))
         model = connect_model(host, int(port), token, text=text)
     return model.read(source, text, made_of)
 

@@ -38,20 +38,22 @@ OPTIONS = (
 ENDED_S = 5.0
 """So long it may take to end by itself."""
 LOOKED_S = 0.1
-LONGEST_S = 600.0
+MAX_START_S = 600.0
 """So long a model may take to be opened."""
-MOST_LINES, LONGEST_LINE = 5, 300
+MAX_LINES, MAX_LINE_LENGTH = 5, 300
 PORT = 8763
 _SERVED = re.compile(r"is served at \S+:(\d{1,5})$")
 _TOKEN = re.compile(r"Token: (\S.*)$")
 _PORT = re.compile(r"--port[ =](\d{1,5})\b")
-NO_SSH = "There is no program “ssh” on this machine. Install OpenSSH, or connect by host and port."
-NOT_SSH = (
+SSH_MISSING = (
+    "There is no program “ssh” on this machine. Install OpenSSH, or connect by host and port."
+)
+INVALID_COMMAND = (
     "Write a line that begins with ssh, such as: ssh user@machine attention-visualizer serve FOLDER"
 )
 ENDED = "SSH has ended before the model was served: {why}"
 NOTHING_SAID = "it said nothing."
-NO_PORT = "This machine has no free port."
+PORT_ERROR = "This machine has no free port."
 TOO_LONG = "The model was not served within ten minutes."
 
 
@@ -98,8 +100,8 @@ class ServerBySsh:
 
     def _wait(self, progress: Progress) -> str:
         """Wait for the server, and return its token."""
-        said: deque[str] = deque(maxlen=MOST_LINES)
-        end, is_served = monotonic() + LONGEST_S, False
+        said: deque[str] = deque(maxlen=MAX_LINES)
+        end, is_served = monotonic() + MAX_START_S, False
         while monotonic() < end:
             progress(0, 0)
             try:
@@ -120,7 +122,7 @@ def _listen(process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> N
     assert process.stdout
     with process.stdout:
         for line in process.stdout:
-            lines.put(line[:LONGEST_LINE].rstrip())
+            lines.put(line[:MAX_LINE_LENGTH].rstrip())
     lines.put(None)
 
 
@@ -130,9 +132,9 @@ def _command(line: str) -> list[str]:
     except ValueError:
         command = []
     if len(command) < 2 or command[0].rpartition("/")[2] not in {"ssh", "ssh.exe"}:
-        raise InputError("ssh", NOT_SSH)
+        raise InputError("ssh", INVALID_COMMAND)
     if shutil.which(command[0]) is None:
-        raise InputError("ssh", NO_SSH)
+        raise InputError("ssh", SSH_MISSING)
     return command
 
 
@@ -143,7 +145,7 @@ def _free_port(wanted: int) -> int:
             found.bind(("127.0.0.1", port))
             free: int = found.getsockname()[1]
             return free
-    raise InputError("ssh", NO_PORT)
+    raise InputError("ssh", PORT_ERROR)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

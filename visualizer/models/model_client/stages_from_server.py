@@ -18,7 +18,7 @@ from visualizer.attention.stages import shape
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor, readable
 from visualizer.errors import InputError
 from visualizer.models.model_client.fetched_numbers import AT_ONCE
-from visualizer.models.model_protocol.answer_values import OTHER_SIZES, checked_numbers
+from visualizer.models.model_protocol.answer_values import SIZE_MISMATCH, checked_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     _What = tuple[tuple[int, ...], int, int, int]
     """Rows, the first column and the one after the last, and how many columns make a block."""
 
-FEW_ROWS = 8
+FETCHED_ROWS = 8
 """So many rows are read of a cell or a token that is pointed at, and kept."""
 SMALL = 2**14
 """Bytes of an answer that is asked for ahead of the next layers, too."""
@@ -247,7 +247,7 @@ class MatricesOnServer(MatrixBlocks):
         return self._header.queries, self._header.keys
 
     def of_head(self, name: str, place: Place) -> Tensor:
-        raise InputError("server", OTHER_SIZES)
+        raise InputError("server", SIZE_MISMATCH)
 
     def spec_at(self, place: Place) -> AttentionSpec:
         return self._specs[place[0]] if self._specs else self.spec
@@ -320,7 +320,7 @@ class BlocksFromServer(BlockSource):
         self, place: Place, rows: Tensor, start: int, stop: int, block: int
     ) -> dict[str, np.ndarray]:
         what = (tuple(rows.tolist()), start, stop, block)
-        if not block and len(rows) > FEW_ROWS:  # a tile, which is kept as such
+        if not block and len(rows) > FETCHED_ROWS:  # a tile, which is kept as such
             return self._fetch(place, what)
         if block:
             self._ask_ahead(place, what, 4 * len(rows) * math.ceil((stop - start) / block))

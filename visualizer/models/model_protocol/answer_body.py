@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VALUES = "values"
-LONGEST_HEADER = 2**26
+MAX_HEADER_BYTES = 2**26
 """Most bytes of the header, in which the values stand, and of the values themselves."""
 
 DEFLATE = "deflate"
 """How HTTP names the coding of a compressed body; see RFC 9110, 8.4.1.2."""
-MOST_DEFLATED = 2**17
+MAX_COMPRESSED_BYTES = 2**17
 """Most bytes that are compressed: some milliseconds, in which nobody else is answered."""
 SHORTER = 0.9
 """A compressed body that is not so much shorter is not sent."""
@@ -51,7 +51,7 @@ def read_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """
     try:
         length = int.from_bytes(body[:8], "little")
-        if not 2 <= length <= min(LONGEST_HEADER, len(body) - 8):
+        if not 2 <= length <= min(MAX_HEADER_BYTES, len(body) - 8):
             raise BodyError("its header has another length")
         header = json.loads(body[8 : 8 + length])
         values = json.loads(_unpacked(header["__metadata__"][VALUES]))
@@ -66,7 +66,7 @@ def read_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _unpacked(text: str) -> bytes:
-    return _inflated(base64.b64decode(text, validate=True), LONGEST_HEADER)
+    return _inflated(base64.b64decode(text, validate=True), MAX_HEADER_BYTES)
 
 
 def _inflated(packed: bytes, most: int) -> bytes:
@@ -80,7 +80,7 @@ def _inflated(packed: bytes, most: int) -> bytes:
 
 def deflated(body: bytes) -> bytes | None:
     """Return a body compressed, or None where that is of no use."""
-    if len(body) > MOST_DEFLATED:
+    if len(body) > MAX_COMPRESSED_BYTES:
         return None
     packed = zlib.compress(body, 1)
     return packed if len(packed) < SHORTER * len(body) else None
@@ -95,6 +95,6 @@ def inflated(body: bytes) -> bytes:
         When it is anything else, or longer than what that takes.
     """
     try:
-        return _inflated(body, MOST_DEFLATED)
+        return _inflated(body, MAX_COMPRESSED_BYTES)
     except zlib.error as error:
         raise BodyError(str(error)) from error

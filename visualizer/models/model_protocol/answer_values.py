@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 UNREADABLE = "The model's server sent something that cannot be read: {why}."
-OTHER_SIZES = "The model's server sent numbers of other sizes than were asked for."
+SIZE_MISMATCH = "The model's server sent numbers of other sizes than were asked for."
 
 ROWS = "rows/"
 """How the names of the weights of layers begin, where a text is continued."""
@@ -163,7 +163,7 @@ def checked_numbers(
         pairs = zip(found.shape, sizes, strict=True)
         if all(there == size or (size is None and there > 0) for there, size in pairs):
             return found
-    raise InputError("server", OTHER_SIZES)
+    raise InputError("server", SIZE_MISMATCH)
 
 
 def unreadable(why: object) -> InputError:

@@ -7,25 +7,25 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from visualizer.attention.model_answers import ModelQuestion  # noqa: TC001 - decoded
-from visualizer.models.model_source import LARGEST_FACTOR, ModelSource
+from visualizer.models.model_source import MAX_HEAD_SCALE, ModelSource
 from visualizer.number_format import format_size
 
-MOST_BODY = 2**23
+MAX_BODY_BYTES = 2**23
 """Most bytes of the body of a request."""
-MOST_ROWS = 4096
-MOST_STAGES = 60
-MOST_NEXT = 10_000
-LONGEST_TEXT = 2_000_000
+MAX_ROWS = 4096
+MAX_STAGES = 60
+MAX_NEXT_TOKENS = 10_000
+MAX_TEXT_LENGTH = 2_000_000
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Name = Annotated[str, Meta(max_length=60)]
-Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
-Factor = Annotated[float, Meta(ge=-LARGEST_FACTOR, le=LARGEST_FACTOR)]
+Text = Annotated[str, Meta(max_length=MAX_TEXT_LENGTH)]
+Factor = Annotated[float, Meta(ge=-MAX_HEAD_SCALE, le=MAX_HEAD_SCALE)]
 
 
 def too_large_message(size: int) -> str:
     """Return the message that a request has too many bytes."""
-    limit = format_size(MOST_BODY)
+    limit = format_size(MAX_BODY_BYTES)
     return (
         f"The request to the model's server has {format_size(size)}, and at most {limit} are "
         "accepted. Use a shorter text or fewer edits."
@@ -41,7 +41,7 @@ class TokensRequest(Struct, frozen=True, forbid_unknown_fields=True):
 class NamesRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Write tokens by their numbers."""
 
-    numbers: Annotated[tuple[Count, ...], Meta(max_length=MOST_NEXT)]
+    numbers: Annotated[tuple[Count, ...], Meta(max_length=MAX_NEXT_TOKENS)]
 
 
 class ReadRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,8 +61,8 @@ class ReadRequest(Struct, frozen=True, forbid_unknown_fields=True):
 class KnownChanges(Struct, frozen=True, forbid_unknown_fields=True):
     """What is known of ablations, [layer][head], None of heads that have not been tried yet."""
 
-    layers: Annotated[tuple[Count, ...], Meta(max_length=MOST_ROWS)]
-    changes: Annotated[tuple[tuple[float | None, ...], ...], Meta(max_length=MOST_ROWS)]
+    layers: Annotated[tuple[Count, ...], Meta(max_length=MAX_ROWS)]
+    changes: Annotated[tuple[tuple[float | None, ...], ...], Meta(max_length=MAX_ROWS)]
 
 
 class AnswerRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,9 +77,11 @@ class NextTokenRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Read tokens after a text, with heads (layer, head, factor) multiplied."""
 
     text: Text
-    factors: Annotated[tuple[tuple[Count, Count, Factor], ...], Meta(max_length=MOST_NEXT)] = ()
+    factors: Annotated[
+        tuple[tuple[Count, Count, Factor], ...], Meta(max_length=MAX_NEXT_TOKENS)
+    ] = ()
     is_chat: bool = False
-    numbers: Annotated[tuple[Count, ...], Meta(max_length=MOST_NEXT)] = ()
+    numbers: Annotated[tuple[Count, ...], Meta(max_length=MAX_NEXT_TOKENS)] = ()
 
 
 class MeasuresRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,7 +95,7 @@ class StageRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Send stages: one as a whole, or one matrix of some, by the layer's place and the head."""
 
     run: Count
-    stages: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MOST_STAGES)]
+    stages: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MAX_STAGES)]
     place: Annotated[tuple[Count, ...], Meta(max_length=2)] = ()
 
 
@@ -120,7 +122,7 @@ class BlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
     run: Count
     stage: Name
     place: Annotated[tuple[Count, ...], Meta(min_length=1, max_length=2)]
-    rows: Annotated[tuple[Count, ...], Meta(max_length=MOST_ROWS)] = ()
+    rows: Annotated[tuple[Count, ...], Meta(max_length=MAX_ROWS)] = ()
     columns: tuple[Count, Count] = (0, 0)
     block: Count = 0
 

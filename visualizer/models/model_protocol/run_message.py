@@ -44,14 +44,14 @@ FIRST_LAYER = "first layer"
 """The name of the array with those of the first of several layers, where not all are sent."""
 MEASURES = "measures/"
 """How the names of the measures of its heads begin."""
-OF_VECTORS = ("queries", "keys", "values", "bias", "sinks")
+LARGE_VECTORS = ("queries", "keys", "values", "bias", "sinks")
 """What of the vectors of captured attention can be large."""
-MOST_SENT = 2**24
+MAX_WHOLE_BYTES = 2**24
 """Bytes of the weights of all layers that are sent whole; of more, blocks are asked for."""
-MOST_WITH_ANSWER = 2**14
+MAX_INLINE_BYTES = 2**14
 """Bytes of attention that come with the answer, of all layers or else of the first, which is shown
 first; of more, what is read is asked for."""
-MOST_WEIGHT_BYTES = 2**16
+MAX_PARAMETER_BYTES = 2**16
 """Weights of a model that take more are not sent: stages that are computed with them are given."""
 
 
@@ -227,7 +227,7 @@ def whole_run_message(run: Run) -> tuple[RunOnWire, dict[str, np.ndarray]]:
 def small_weights(run: Run) -> tuple[str, ...]:
     """Return the names of the model's weights that are sent when they are read."""
     found = run.trace.model_weights.items()
-    return tuple(name for name, tensor in found if tensor.nbytes <= MOST_WEIGHT_BYTES)
+    return tuple(name for name, tensor in found if tensor.nbytes <= MAX_PARAMETER_BYTES)
 
 
 def long_run_message(
@@ -340,6 +340,6 @@ def _names(rows: Sequence[Stage]) -> tuple[str, ...]:
 def _without_numbers(captured: CapturedAttention) -> CapturedAttention:
     vectors = captured.vectors
     if vectors:
-        is_there = {name: b"" for name in OF_VECTORS if getattr(vectors, name) is not None}
+        is_there = {name: b"" for name in LARGE_VECTORS if getattr(vectors, name) is not None}
         vectors = replace(vectors, **is_there)
     return replace(captured, numbers=b"", vectors=vectors)

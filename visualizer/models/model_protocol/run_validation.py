@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.activation_functions import ACTIVATIONS
-from visualizer.attention.captured_attention import MOST_CUT, MOST_LAYERS, possible_dims
+from visualizer.attention.captured_attention import MAX_CUT_EDGES, MAX_LAYERS, possible_dims
 from visualizer.attention.captured_attention_validation import claims_of_header
 from visualizer.attention.layer_stage_descriptions import CELLS
 from visualizer.attention.model_layer_stages import ORDER, STEP_OPERATIONS
@@ -26,7 +26,7 @@ from visualizer.attention.model_layer_steps import (
     SinkSoftmax,
     weight_names,
 )
-from visualizer.attention.spec import LARGEST
+from visualizer.attention.spec import MAX_VALUES
 from visualizer.attention.stages import Operation
 from visualizer.models.model_protocol.answer_values import unreadable
 
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 
     Sizes = tuple[int, ...]
 
-WITHOUT_STEPS = {
+MODULE_OPERATIONS = {
     Operation.CAPTURED, Operation.DOT_PRODUCT, Operation.SCALE_SCORES,
     Operation.MASK_BEFORE_SOFTMAX, Operation.SCORES_TO_WEIGHTS, Operation.WEIGHTED_SUM,
 }  # fmt: skip
 """What a model computes as a module of this program does; all else is known by its step."""
-OF_SCORES = {
+SCORE_OPERATIONS = {
     Operation.DOT_PRODUCT, Operation.SCALE_SCORES, Operation.CAP_SCORES, Operation.ADD_SCORE_BIAS,
     Operation.MASK_BEFORE_SOFTMAX, Operation.SCORES_TO_WEIGHTS, Operation.SOFTMAX_WITH_SINK,
 }  # fmt: skip
 """What makes a number of each query and key."""
-OF_OTHER_SIZES = {
+RESIZING_OPERATIONS = {
     Operation.DOT_PRODUCT, Operation.WEIGHTED_SUM, Operation.CONCAT_HEADS, Operation.LINEAR_LAYER,
     Operation.LATENT_KEYS,
 }  # fmt: skip
@@ -105,12 +105,12 @@ def _claims(values: RunValues) -> Iterator[Claim]:
 def _reading(header: CapturedAttention, reading: ReadingOnWire) -> Iterator[Claim]:
     layers = reading.layers
     yield len(layers) == header.layers, "a number of layers"
-    are_layers = all(0 <= layer < MOST_LAYERS for layer in layers)
+    are_layers = all(0 <= layer < MAX_LAYERS for layer in layers)
     yield are_layers and [*layers] == sorted({*layers}), "numbers of layers"
     yield all(0 <= at < header.queries for at, _ in reading.special), "a special token"
     edges = [edge for *_, edges in reading.cuts for edge in edges]
     are_edges = all(0 <= query < header.queries and 0 <= key < header.keys for query, key in edges)
-    yield are_edges and len(edges) <= MOST_CUT, "cut edges"
+    yield are_edges and len(edges) <= MAX_CUT_EDGES, "cut edges"
 
 
 def _has_size(header: CapturedAttention, row: StageOnWire, sizes: Sizes) -> bool:
@@ -125,7 +125,7 @@ def _has_size(header: CapturedAttention, row: StageOnWire, sizes: Sizes) -> bool
     axes = ("layer",)[: header.layers - 1] + row.dims
     is_known = row.dims in possible_dims(row.name) and len(axes) == len(sizes)
     return is_known and all(
-        size in known.get(axis, (size,)) and 1 <= size <= LARGEST["d_ff"]
+        size in known.get(axis, (size,)) and 1 <= size <= MAX_VALUES["d_ff"]
         for axis, size in zip(axes, sizes, strict=True)
     )
 
@@ -144,7 +144,7 @@ def _row(values: RunValues, row: StageOnWire, layers: range) -> Iterator[Claim]:
 def _reads_fit(row: StageOnWire, own: Sizes, read: Sequence[Sizes]) -> bool:
     """Whether a row reads as many stages as its operation takes, of sizes that go together."""
     operation = row.operation
-    if operation in OF_SCORES and len(own) != len(CELLS):
+    if operation in SCORE_OPERATIONS and len(own) != len(CELLS):
         return False
     match operation, own, read:
         case ((Operation.CAPTURED | Operation.RESIDUAL_STREAM), _, _):
@@ -160,7 +160,7 @@ def _reads_fit(row: StageOnWire, own: Sizes, read: Sequence[Sizes]) -> bool:
         case Operation.LATENT_KEYS, (_, tokens, _), [(rows, _), (others, _)]:
             return rows == others == tokens
     most = READ_AT_MOST.get(operation, 1)
-    is_of_its_size = operation not in OF_OTHER_SIZES
+    is_of_its_size = operation not in RESIZING_OPERATIONS
     return is_of_its_size and 1 <= len(read) <= most and {*read} == {own}
 
 
@@ -169,7 +169,7 @@ def _step_fits(values: RunValues, row: StageOnWire, own: Sizes, layers: range) -
     sent, step = values.run, row.step
     header = sent.captured
     if step is None:
-        return row.operation in WITHOUT_STEPS
+        return row.operation in MODULE_OPERATIONS
     if row.operation is not STEP_OPERATIONS[type(step)]:
         return False
     modules = getattr(step, "modules", None)

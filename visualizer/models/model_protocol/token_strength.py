@@ -8,9 +8,9 @@ from __future__ import annotations
 
 SHORTEST_TOKEN = 16
 """Characters of a token."""
-LEAST_DIFFERENT = 8
+MIN_DISTINCT_CHARACTERS = 8
 """Different characters that a token must have."""
-LEAST_UNPREDICTABLE = 12
+MIN_UNPREDICTABLE_CHARACTERS = 12
 """Characters of a token that must not follow from those before them."""
 _ROWS = (
     *("abcdefghijklmnopqrstuvwxyz", "0123456789", "1234567890"),
@@ -24,10 +24,10 @@ def weakness_of(token: str) -> str:
     """Return why a token is too easy to guess, as the end of a sentence; empty if it is not."""
     if len(token) < SHORTEST_TOKEN:
         return f"it has {len(token)} characters, and at least {SHORTEST_TOKEN} are needed"
-    if (different := len(set(token.lower()))) < LEAST_DIFFERENT:
+    if (different := len(set(token.lower()))) < MIN_DISTINCT_CHARACTERS:
         said = f"it has {different} different character{'s' * (different != 1)}"
-        return f"{said}, and at least {LEAST_DIFFERENT} are needed"
-    if _unpredictable(token.lower()) < LEAST_UNPREDICTABLE:
+        return f"{said}, and at least {MIN_DISTINCT_CHARACTERS} are needed"
+    if _unpredictable(token.lower()) < MIN_UNPREDICTABLE_CHARACTERS:
         return "most of it is a repetition, a sequence or a row of the keyboard"
     return ""
 

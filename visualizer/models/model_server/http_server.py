@@ -23,7 +23,7 @@ from visualizer.models.model_protocol.request_signature import HEADER, RequestGu
 from visualizer.models.model_protocol.requests import (
     AT_ONCE,
     JOBS,
-    MOST_BODY,
+    MAX_BODY_BYTES,
     CancelRequest,
     ResultRequest,
     too_large_message,
@@ -34,7 +34,7 @@ from visualizer.version import __version__
 if TYPE_CHECKING:
     from visualizer.models.model_server.served_jobs import ServedJobs
 
-MOST_HEAD = 2**14
+MAX_HEADER_BYTES = 2**14
 """Bytes of the head of a request."""
 PIECE = 2**16
 HEAD_S, BODY_S, IDLE_S = 10.0, 30.0, 900.0
@@ -43,21 +43,21 @@ SEND_S = 60.0
 """How long each piece of an answer may take to be taken."""
 SENT_PIECE = 2**20
 """Bytes of such a piece."""
-MOST_UNKNOWN = 512
+MAX_UNAUTHENTICATED = 512
 """Connections without a signed request; of more the oldest are closed.
 
 As many may be made while one signs its first request, without keeping it out.
 """
-MOST_KNOWN = 32
+MAX_AUTHENTICATED = 32
 """Connections with a signed request, which those without one cannot displace."""
-FILES = 2 * (MOST_UNKNOWN + MOST_KNOWN)
+FILES = 2 * (MAX_UNAUTHENTICATED + MAX_AUTHENTICATED)
 """Files that a process should be able to have open for as many connections."""
 UNKNOWN = "The token is another one, or the request was sent before."
-NO_LENGTH = "The request does not state its length."
+LENGTH_REQUIRED = "The request does not state its length."
 FAILED = "The server has failed at this. Its console says where."
 MALFORMED = "The request is malformed: {why}."
 LOADING = "The server is still loading its model. Try again in a moment."
-NO_PATH = "There is no such request."
+UNKNOWN_PATH = "There is no such request."
 
 
 class _Refusal(Exception):  # noqa: N818 - an answer, and no fault of this program
@@ -76,7 +76,7 @@ class _Connection:
     ) -> None:
         self.reader, self.writer = reader, writer
         self.guard = RequestGuard(token)
-        self.http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_HEAD)
+        self.http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
         self.is_known = self.is_greeted = False
         self.ends_at = asyncio.get_running_loop().time() + HEAD_S
         """When it is closed unless it has sent a signed request."""
@@ -106,7 +106,7 @@ class _Connection:
             When it is too long, or does not state its length.
         """
         if b"transfer-encoding" in headers:
-            raise _Refusal(411, "server", NO_LENGTH, ends=True)
+            raise _Refusal(411, "server", LENGTH_REQUIRED, ends=True)
         if (size := int(headers.get(b"content-length", b"0"))) > most:
             raise _Refusal(413, "server", too_large_message(size), ends=True)
         whole = bytearray()
@@ -170,7 +170,7 @@ class ModelServer:
         _allow_open_files()
         # A small limit, as whoever connects without a token may fill the buffers.
         return await asyncio.start_server(
-            self._connected, address.host, address.port, limit=MOST_HEAD
+            self._connected, address.host, address.port, limit=MAX_HEADER_BYTES
         )
 
     def begin(self, facts: dict[str, Any]) -> None:
@@ -203,7 +203,7 @@ class ModelServer:
         """Count a connection among those of its kind, and close the oldest of too many."""
         alike = self._open[connection.is_known]
         alike[connection] = None
-        while len(alike) > (MOST_KNOWN if connection.is_known else MOST_UNKNOWN):
+        while len(alike) > (MAX_AUTHENTICATED if connection.is_known else MAX_UNAUTHENTICATED):
             oldest = next(iter(alike))
             del alike[oldest]
             oldest.writer.transport.abort()
@@ -257,7 +257,7 @@ class ModelServer:
         if event.method != b"POST" or digest is None:
             raise _Refusal(401, "token", UNKNOWN, ends=True)
         self._recognize(connection)
-        body = await asyncio.wait_for(connection.body(headers, MOST_BODY), BODY_S)
+        body = await asyncio.wait_for(connection.body(headers, MAX_BODY_BYTES), BODY_S)
         if sha256(body).hexdigest() != digest:
             raise _Refusal(401, "token", UNKNOWN, ends=True)
         try:
@@ -287,7 +287,7 @@ class ModelServer:
         if says == "cancel":
             self._jobs.cancel(_read(body, CancelRequest)["job"])
             return answer_body({})
-        raise _Refusal(404, "server", NO_PATH)
+        raise _Refusal(404, "server", UNKNOWN_PATH)
 
 
 def _allow_open_files() -> None:

@@ -36,13 +36,13 @@ MESSAGES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 """Variables that say by which interface torch's processes send each other numbers."""
 GPUS = "CUDA_VISIBLE_DEVICES"
 """Variable that says which GPUs there are; transformers spreads a model over them if it can."""
-LONGEST_HELLO = 1_000
+MAX_HELLO_BYTES = 1_000
 """Bytes of the message by which a process proves to be one."""
 ENDED_S = 10.0
 """So long processes have to end by themselves."""
 LOST = "A process of the model has ended ({why}), so the server ends, too. Start it again."
 
-NOT_STARTED = "No process can be started for the model: {why}."
+START_ERROR = "No process can be started for the model: {why}."
 
 
 class StartError(Exception):
@@ -127,7 +127,7 @@ class RankProcesses:
             self._listener = await asyncio.start_server(self._take, "127.0.0.1", 0)
             await self._start_processes()
         except OSError as error:
-            raise StartError(NOT_STARTED.format(why=reason_of(error))) from error
+            raise StartError(START_ERROR.format(why=reason_of(error))) from error
         self._watching = asyncio.create_task(self._watch(self._listener))
         return await self._started
 
@@ -235,7 +235,7 @@ class RankProcesses:
         """Take the messages of one process, once it has proved to be one."""
         unpacker, rank = MessageUnpacker(), -1
         try:
-            while piece := await reader.read(LONGEST_HELLO if rank < 0 else PIECE * 16):
+            while piece := await reader.read(MAX_HELLO_BYTES if rank < 0 else PIECE * 16):
                 for message in unpacker.feed(piece):
                     if rank < 0:
                         rank = self._greet(message, writer)

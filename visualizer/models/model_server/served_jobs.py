@@ -17,24 +17,24 @@ from visualizer.models.model_server.rank_processes import JobCancelledError, Job
 if TYPE_CHECKING:
     from visualizer.models.model_server.rank_processes import JobAnswer, RankProcesses
 
-MOST_WAITING = 16
+MAX_JOBS = 16
 """So many jobs may wait or run."""
-MOST_KEPT_BYTES = 2**28
+MAX_CACHED_BYTES = 2**28
 """Bytes of answers that were not fetched yet; those that came first go first."""
-MOST_AT_ONCE = 32
+MAX_READS = 32
 """So many readings of numbers may wait or run; others wait for their text, one a connection."""
 UNASKED_S = 60.0
 """A job whose result nobody has asked for so long is given up, where another one is asked for."""
-MOST_NUMBER = 2**53
+MAX_ID = 2**53
 """Numbers of jobs and runs are drawn from so many: who was not told one does not find it."""
-MOST_DONE = 64
+MAX_FINISHED_JOBS = 64
 HELD_S = 15.0
 """So long a request for numbers waits for the text to be read."""
 SOON_S = 0.5
 """So long the request for a job waits for its answer, which saves the way of another one."""
 TOO_MANY = "The server has too much to do already. Try again in a moment."
-NOT_READ = "The text is not read yet."
-NO_JOB = "There is no such job any more. Ask again."
+TEXT_PENDING = "The text is not read yet."
+UNKNOWN_JOB = "There is no such job any more. Ask again."
 
 
 class _Job:
@@ -84,14 +84,14 @@ class ServedJobs:
         JobFailedError
             When there are too many.
         """
-        if self._wanted(asyncio.get_running_loop().time()) >= MOST_WAITING:
+        if self._wanted(asyncio.get_running_loop().time()) >= MAX_JOBS:
             raise JobFailedError("server", TOO_MANY)
-        job = _Job(secrets.randbelow(MOST_NUMBER))
+        job = _Job(secrets.randbelow(MAX_ID))
         self._jobs[job.number] = job
         job.task = asyncio.create_task(self._do(job, says, asked))
         if called := asked.get("called"):
             self._called[called] = job.number, job.task
-            while len(self._called) > MOST_WAITING:
+            while len(self._called) > MAX_JOBS:
                 self._called.popitem(last=False)
         self._forget()
         await asyncio.wait([job.task], timeout=SOON_S)
@@ -127,7 +127,7 @@ class ServedJobs:
             job.answer, job.part = answer, b""
             if answer.owners:
                 self._owners[job.number] = answer.owners
-                while len(self._owners) > MOST_DONE:
+                while len(self._owners) > MAX_FINISHED_JOBS:
                     self._owners.popitem(last=False)
         except (JobFailedError, JobCancelledError) as failure:
             job.failure = failure
@@ -145,7 +145,7 @@ class ServedJobs:
         """
         job = self._jobs.get(number)
         if job is None:
-            raise JobFailedError("server", NO_JOB)
+            raise JobFailedError("server", UNKNOWN_JOB)
         job.asked_s = asyncio.get_running_loop().time()
         self._wanted(job.asked_s)  # others, which nobody waits for, may be before it
         with suppress(TimeoutError):
@@ -176,13 +176,13 @@ class ServedJobs:
         """
         if called := self._called.get(asked.get("run")):
             asked = {**asked, "run": await _read_soon(*called)}
-        if self._at_once >= MOST_AT_ONCE:
+        if self._at_once >= MAX_READS:
             raise JobFailedError("server", TOO_MANY)
         owners = self._owners.get(asked.get("run"))
         rank = _owner_of(owners, asked["place"]) if owners and asked.get("place") else 0
         self._at_once += 1
         try:
-            number = secrets.randbelow(MOST_NUMBER)
+            number = secrets.randbelow(MAX_ID)
             answer = await self._processes.ask(number, says, asked, (rank,))
         finally:
             self._at_once -= 1
@@ -193,7 +193,7 @@ class ServedJobs:
         done = [job for job in self._jobs.values() if not job.is_open]
         held = sum(len(job.answer.body) for job in done if job.answer)
         for at, job in enumerate(done):
-            if len(done) - at <= MOST_DONE and held <= MOST_KEPT_BYTES:
+            if len(done) - at <= MAX_FINISHED_JOBS and held <= MAX_CACHED_BYTES:
                 return
             held -= len(job.answer.body) if job.answer else 0
             del self._jobs[job.number]
@@ -203,7 +203,7 @@ async def _read_soon(run: int, reading: asyncio.Task[bool]) -> int:
     """Wait until a text is read, and return the number of its run."""
     await asyncio.wait([reading], timeout=HELD_S)
     if not (reading.done() and reading.result()):
-        raise JobFailedError("text", NOT_READ)
+        raise JobFailedError("text", TEXT_PENDING)
     return run
 
 

@@ -29,7 +29,7 @@ from visualizer.attention.model_answers import (
 from visualizer.errors import InputError
 from visualizer.language.wire_format import Message
 from visualizer.models.answer_model_question import answer_model_question
-from visualizer.models.chunked_prefill import FEW
+from visualizer.models.chunked_prefill import PROBE_TOKENS
 from visualizer.models.generation_with_cache import TokenReader
 from visualizer.models.model_protocol.answer_values import (
     ROWS,
@@ -45,9 +45,9 @@ from visualizer.models.model_protocol.answer_values import (
 from visualizer.models.model_protocol.run_message import (
     ATTENTION,
     FIRST_LAYER,
+    MAX_INLINE_BYTES,
+    MAX_WHOLE_BYTES,
     MEASURES,
-    MOST_SENT,
-    MOST_WITH_ANSWER,
     HeadsOfProcess,
     RunValues,
     long_run_message,
@@ -79,20 +79,20 @@ if TYPE_CHECKING:
     from visualizer.models.opened_model import OpenedModel
     from visualizer.progress_callback import Progress
 
-MOST_RUNS = 4
+MAX_CACHED_RUNS = 4
 """So many texts are kept, those that were read last: on all processes the same ones, whichever of
 them numbers are asked of."""
-MOST_NAMED = 200
+MAX_NEXT_TOKENS = 200
 """So many of the likeliest next tokens are named."""
-MOST_BLOCK_NUMBERS = 2**22
+MAX_BLOCK_NUMBERS = 2**22
 """Numbers of one answer with blocks."""
-MOST_ROW_BYTES = 2**29
+MAX_ROW_BYTES = 2**29
 """Bytes of the weights that one answer has of a text that is continued."""
-FEW_WORDS = "A few words. "
-LONG_TEXT = FEW_WORDS * FEW
+WARM_UP_TEXT = "A few words. "
+LONG_TEXT = WARM_UP_TEXT * PROBE_TOKENS
 """Of so many tokens at least as tell how the model reads a long text."""
-NO_STAGE = "There is no such stage."
-NO_TOKEN = "There is no such token."
+UNKNOWN_STAGE = "There is no such stage."
+UNKNOWN_TOKEN = "There is no such token."
 TOO_MANY_ROWS = (
     "The weights of {tokens:,} tokens are more than the server sends of a text that is continued. "
     "Use less text."
@@ -114,7 +114,7 @@ class ServedModel:
 
     def __init__(self, source: ModelSource, model: OpenedModel, device: Device) -> None:
         self._source, self._model, self._device = source, model, device
-        model.most_held = MOST_SENT
+        model.most_held = MAX_WHOLE_BYTES
         self._runs: OrderedDict[int, Run] = OrderedDict()
         self._owned: dict[int, _OwnPart] = {}
         self._lock = Lock()
@@ -138,7 +138,7 @@ class ServedModel:
 
         What is found out of the model with a long text takes several passes.
         """
-        for text, most_held in ((LONG_TEXT, 0), (FEW_WORDS, MOST_SENT)):
+        for text, most_held in ((LONG_TEXT, 0), (WARM_UP_TEXT, MAX_WHOLE_BYTES)):
             self._model.most_held = most_held
             with suppress(InputError), self.job():  # a refusal is said where a text is to be read
                 self._model.read(text, by_blocks=True)
@@ -164,14 +164,14 @@ class ServedModel:
         run = read_text(source, asked.text, self._device)
         with self._lock:
             self._runs[number] = run
-            while len(self._runs) > MOST_RUNS:
+            while len(self._runs) > MAX_CACHED_RUNS:
                 gone, _ = self._runs.popitem(last=False)
                 self._owned.pop(gone, None)
         if not run.trace.is_blockwise:
             sent, arrays = whole_run_message(run)
-            if arrays[ATTENTION].nbytes > MOST_WITH_ANSWER:
+            if arrays[ATTENTION].nbytes > MAX_INLINE_BYTES:
                 layers = arrays.pop(ATTENTION)
-                if layers.ndim > 3 and layers[0].nbytes <= MOST_WITH_ANSWER:
+                if layers.ndim > 3 and layers[0].nbytes <= MAX_INLINE_BYTES:
                     arrays[FIRST_LAYER] = layers[0]
             values = RunValues(
                 sent,
@@ -263,10 +263,10 @@ class ServedModel:
         reader = self._reader[1]
         reader.check_memory(len(asked.numbers))
         read = reader.read(asked.numbers)
-        if sum(rows.nbytes for rows in read.rows.values()) > MOST_ROW_BYTES:
+        if sum(rows.nbytes for rows in read.rows.values()) > MAX_ROW_BYTES:
             raise InputError("text", TOO_MANY_ROWS.format(tokens=read.tokens))
         text, is_split_alike = reader.continued_text(asked.numbers)
-        likely = np.argsort(read.logits)[: -1 - MOST_NAMED : -1].tolist()
+        likely = np.argsort(read.logits)[: -1 - MAX_NEXT_TOKENS : -1].tolist()
         values = TextRead(
             tuple(reader.words),
             tuple(sorted(reader.ends)),
@@ -287,14 +287,14 @@ class ServedModel:
     def _check_numbers(self, numbers: tuple[int, ...]) -> None:
         """Refuse numbers of tokens that the model does not have."""
         if max(numbers, default=0) >= self._model.size("vocab_size"):
-            raise InputError("tokens", NO_TOKEN)
+            raise InputError("tokens", UNKNOWN_TOKEN)
 
     def measures(self, asked: MeasuresRequest, progress: Progress) -> Answer:
         """Measure the heads of a stage of weights."""
         run, ranks = self._run(asked.run), self._model.ranks
         rows = {row.name: row for row in run.trace.stages}
         if asked.stage not in rows or rows[asked.stage].dims[-1] != "key":
-            raise InputError("stage", NO_STAGE)
+            raise InputError("stage", UNKNOWN_STAGE)
         found = run.trace.measured(asked.stage, run.compared_texts, progress)
         own = self._owned.get(asked.run, _OwnPart([*range(run.trace.count("layer"))], 0))
         arrays = {
@@ -324,7 +324,7 @@ class ServedModel:
         trace, found = self._run(asked.run).trace, {}
         for name in asked.stages:
             if name not in trace or trace.is_blockwise:
-                raise InputError("stage", NO_STAGE)
+                raise InputError("stage", UNKNOWN_STAGE)
             sizes, place = trace.shape(name), asked.place
             if len(place) >= len(sizes) or any(map(ge, place, sizes)):
                 raise InputError("place", "There is no such layer or head.")
@@ -354,7 +354,7 @@ class ServedModel:
         run = self._run(asked.run)
         held = run.trace.holding(asked.stage) if asked.stage in run.trace else None
         if not isinstance(held, BlockwiseTensor):
-            raise InputError("stage", NO_STAGE)
+            raise InputError("stage", UNKNOWN_STAGE)
         own = self._owned.get(asked.run)
         if own is None:
             raise InputError("text", GONE)
@@ -406,7 +406,7 @@ def _check(held: BlockwiseTensor, place: tuple[int, ...], asked: BlocksRequest) 
     is_aligned = asked.block == 0 or start % asked.block == 0
     if not (is_there and are_rows and are_columns and is_aligned):
         raise InputError("place", "There are no such rows or columns.")
-    if len(asked.rows) * (stop - start) // max(1, asked.block) > MOST_BLOCK_NUMBERS:
+    if len(asked.rows) * (stop - start) // max(1, asked.block) > MAX_BLOCK_NUMBERS:
         raise InputError("place", "That is more than one answer holds.")
 
 
