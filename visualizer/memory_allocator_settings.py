@@ -8,18 +8,20 @@ import sys
 from contextlib import suppress
 
 _M_MMAP_THRESHOLD = -3
+_THRESHOLD_BYTES = 2**18
 
 
 def return_freed_memory() -> None:
-    """Have the C library return large freed blocks to the system, by a fixed mmap threshold.
+    """Fix the mmap threshold, so that the C library returns large freed blocks to the system.
 
-    glibc raises its threshold to up to 32 MiB and then keeps blocks of that size: the memory of a
-    long text would stay allocated. A model that read 768 tokens in Python took 1,100 MB in three of
-    four processes, and 110 MB with the fixed threshold.
+    glibc raises its threshold to up to 32 MiB and then keeps blocks of that size. Reading 768
+    tokens with a model in Python took 1,100 MB in three of four processes, and 110 MB with a fixed
+    threshold. With 1 MiB, all stages of 256 tokens of SmolLM2-135M took 318 MB, with 256 KiB
+    184 MB, and 10 % less time.
     """
     if sys.platform == "linux":
         with suppress(AttributeError):  # other C libraries neither have nor need this setting
-            ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 2**20)
+            ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _THRESHOLD_BYTES)
 
 
 def trim_freed_memory() -> None:

@@ -2,7 +2,7 @@
 
 As a program: opens each folder in the folder of its first argument, in one process with little
 memory, with `--from-disk` layer by layer. It writes one line of JSON per folder: its name, the
-seconds of the processor, the peak memory so far in MB, and the error message.
+seconds it took, the peak memory so far in MB, and the error message.
 """
 
 from __future__ import annotations
@@ -188,12 +188,12 @@ def main() -> None:
     assert transformers.PreTrainedModel  # imported by being asked for
     is_from_disk = sys.argv[2:] == ["--from-disk"]
     for folder in sorted(Path(sys.argv[1]).iterdir()):
-        began, said = time.process_time(), ""
+        began, said = time.perf_counter(), ""
         try:
             open_model(folder, Device.CPU, is_from_disk=is_from_disk)
         except InputError as refused:
             said = refused.sentence
-        took = time.process_time() - began
+        took = time.perf_counter() - began
         peak = _peak_bytes() / 10**6
         sys.stdout.write(json.dumps([folder.name, took, peak, said]) + "\n")
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Tensor = torch.Tensor
 
-MAX_CACHED_BYTES = 2**26
+MAX_CACHED_BYTES = 2**25
 """Bytes of computed layers that are kept for the next reading."""
 
 
