@@ -38,7 +38,7 @@ from visualizer.session import worker_jobs
 from visualizer.session.document import Document
 from visualizer.shell import autosave_controller
 
-run.HELD_WHOLE = run.LEAST_BY_BLOCKS = 0
+run.HELD_WHOLE = run.MIN_BLOCKWISE_BYTES = 0
 worker_jobs.DRAWN_FOR_S = 0.0
 autosave_controller.DELAY_MS = 1
 TEXT = long_text({TOKENS})

@@ -480,7 +480,7 @@ def test_more_cut_edges_than_are_kept_are_refused_at_the_place(
     model_window: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = model_window
-    monkeypatch.setattr(controller, "MOST_CUT", 1)
+    monkeypatch.setattr(controller, "MAX_CUT_EDGES", 1)
     workspace = hand.window.workspace
     hand.window.view_controller.show_head_of_layer(1, 0)
     hand.settle()

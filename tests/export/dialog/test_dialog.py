@@ -713,7 +713,7 @@ def test_an_export_can_be_called_off(
 def test_a_long_text_is_seen_first_and_written_exactly(
     hand: Hand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in ("HELD_WHOLE", "LEAST_BY_BLOCKS"):
+    for name in ("HELD_WHOLE", "MIN_BLOCKWISE_BYTES"):
         monkeypatch.setattr(attention_run, name, 0)
     hand.type_sentence("abcdefg " * 25)
     dialog = opened(hand)

@@ -211,7 +211,7 @@ def test_many_weights_of_a_held_text_are_read_on_the_worker_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(token_weight_sums, "MAX_GUI_THREAD_WEIGHTS", 36 * 10)
-    monkeypatch.setattr(token_strip_presenter, "MOST_AT_ONCE", 36 * 10)
+    monkeypatch.setattr(token_strip_presenter, "MAX_GUI_THREAD_WEIGHTS", 36 * 10)
     few, many = frozenset(range(10)), frozenset(range(11))
     run = a_run("one two three four five six " * 6, d_out=4)
     assert strip(run, *few).weights is not None
