@@ -1,4 +1,4 @@
-"""The command line of the language lab: ``attention-visualizer lab``. No Qt, no torch."""
+"""Command line of the language lab: ``attention-visualizer lab``. No Qt, no torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LAB = "lab"
 
 
 def lab_parser() -> OptionParser:
-    """Make the parser of the arguments after ``lab``."""
+    """Create the argument parser of ``lab``."""
     made = OptionParser(
         prog=f"attention-visualizer {LAB}",
         usage="%(prog)s [RUN]",
