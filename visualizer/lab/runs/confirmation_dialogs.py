@@ -1,4 +1,4 @@
-"""The questions before a run is deleted, and before a training is left."""
+"""Confirmation dialogs before a run is deleted or a training run is closed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def ask_leaving(
     stop: Callable[[], object],
     go_on: Callable[[], object],
 ) -> None:
-    """Ask whether a training stops or continues in the background; one question at a time.
+    """Ask whether training stops or continues in the background, replacing an open dialog.
 
-    The newest, as what follows may have been wanted in another window: that the program ends.
-    ``lost`` says which steps may be lost by either, if any.
+    The newest dialog is kept because its follow-up may have been requested elsewhere, such as by
+    quitting the program. ``lost`` describes steps that both choices may lose, if any.
     """
     for asked in window.findChildren(QMessageBox, "leaving"):
         asked.close()
@@ -45,7 +45,7 @@ def ask_leaving(
 
 
 def ask_losing(window: QWidget, name: str, lost: str, close: Callable[[], object]) -> None:
-    """Ask whether to close a run that may lose steps, which ``lost`` says."""
+    """Ask whether to close a run that may lose steps, as described by ``lost``."""
     for asked in window.findChildren(QMessageBox, "losing"):
         asked.close()
     box = message_box(window, "losing", QMessageBox.Icon.Warning, f"Close “{name}”? {lost}")
