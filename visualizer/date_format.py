@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime
 
-# Not `strftime` or `calendar`: Qt sets the C locale to the desktop's, which has its own month
-# names.
+# Not `strftime` or `calendar`: Qt sets the C locale to the desktop's, with other month names.
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July",
     "August", "September", "October", "November", "December",

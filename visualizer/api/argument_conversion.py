@@ -197,7 +197,7 @@ def _convert_setting(name: str, value: Any) -> object:
 
 
 def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None:
-    """Reject ``mask="own"`` without a matrix, and matrices whose size is not that of the text."""
+    """Reject ``mask="own"`` without a matrix, and matrices that do not match the text's length."""
     if given.get("mask") is Mask.OWN and "own_mask" not in given:
         raise InputError("mask", 'mask is "own" and there is no own_mask. Give its matrix.')
     tokens = document.most_tokens
