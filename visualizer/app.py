@@ -70,11 +70,11 @@ MENU_ENTRY = "attention-visualizer"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return the exit status."""
-    given = sys.argv[1:] if arguments is None else [*arguments]
+    argument_list = sys.argv[1:] if arguments is None else [*arguments]
     try:
-        if not given:  # importing the argument parser would delay the window
+        if not argument_list:  # importing the argument parser would delay the window
             return show(None, None)
-        return obey(given)
+        return obey(argument_list)
     except InputError as refused:  # raised for standard output, when no other work is running
         say(refused.sentence)
         return 1
@@ -209,8 +209,8 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
     if options.weights:
         document, notice = with_weights(options, document)
         notices.append(notice)
-    for said in filter(None, notices):
-        say(said)
+    for sentence in filter(None, notices):
+        say(sentence)
     # Recorded and exported numbers are valid only for the document they were computed from.
     if document == saved.document:
         return saved

@@ -45,15 +45,17 @@ def _shorten_value(value: Any) -> str:
     if isinstance(value, str):
         return _truncate_text(repr(value[: MAX_VALUE_LENGTH + 1]))
     if isinstance(value, tuple | list) and len(value) <= MAX_TUPLE_LENGTH:
-        written = repr(value) if all(isinstance(one, int | float | str) for one in value) else ""
-        if 0 < len(written) <= MAX_VALUE_LENGTH:
-            return written
+        text = (
+            repr(value) if all(isinstance(element, int | float | str) for element in value) else ""
+        )
+        if 0 < len(text) <= MAX_VALUE_LENGTH:
+            return text
     if isinstance(value, Collection) and not hasattr(value, "__struct_fields__"):
         return f"<{kind} of {len(value):,}>"
     return _truncate_text(repr(value))
 
 
-def _truncate_text(written: str) -> str:
-    if len(written) <= MAX_VALUE_LENGTH:
-        return written
-    return f"{written[: MAX_VALUE_LENGTH - 2]}…{written[-1]}"
+def _truncate_text(text: str) -> str:
+    if len(text) <= MAX_VALUE_LENGTH:
+        return text
+    return f"{text[: MAX_VALUE_LENGTH - 2]}…{text[-1]}"

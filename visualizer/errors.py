@@ -53,11 +53,15 @@ the CPU of each system, C++, threads and dynamic loaders.
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error reports that memory ran out, or was caused by such an error."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, MemoryError) or any(said in str(seen) for said in _OUT_OF_MEMORY):
+    current: BaseException | None = error
+    while current is not None:
+        if isinstance(current, MemoryError) or any(
+            message in str(current) for message in _OUT_OF_MEMORY
+        ):
             return True
-        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+        current = current.__cause__ or (
+            None if current.__suppress_context__ else current.__context__
+        )
     return False
 
 

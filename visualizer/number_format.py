@@ -14,9 +14,9 @@ def format_number(value: float, decimals: int = 4) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     size = abs(value)
-    plain = size == 0 or 0.5 * 10**-decimals <= size < 1e5
-    written = f"{size:,.{decimals}f}" if plain else f"{size:.2e}"
-    return f"−{written}" if value < 0 and written.strip("0.") else written
+    is_plain = size == 0 or 0.5 * 10**-decimals <= size < 1e5
+    digits = f"{size:,.{decimals}f}" if is_plain else f"{size:.2e}"
+    return f"−{digits}" if value < 0 and digits.strip("0.") else digits
 
 
 def format_short(value: float) -> str:

@@ -114,8 +114,8 @@ def attend(
 
 
 def _issue_notices(attention: Attention, notice: str = "") -> Attention:
-    for said in filter(None, (notice, *attention.notices)):
-        warnings.warn(said, stacklevel=3)
+    for sentence in filter(None, (notice, *attention.notices)):
+        warnings.warn(sentence, stacklevel=3)
     return attention
 
 

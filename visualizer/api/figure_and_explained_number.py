@@ -61,10 +61,10 @@ class Figure:
         with self._prepare_drawing():
             from visualizer.export.writers import export
 
-            said: list[str] = []
+            notices: list[str] = []
             for file in files:
-                export(file, self.shot, self.look, notice=said.append)
-        for sentence in dict.fromkeys(said):
+                export(file, self.shot, self.look, notice=notices.append)
+        for sentence in dict.fromkeys(notices):
             warnings.warn(sentence, stacklevel=2)
 
     def array(self) -> np.ndarray:
@@ -83,8 +83,8 @@ class Figure:
     @contextmanager
     def _prepare_drawing(self) -> Iterator[None]:
         with qt_for_drawing():
-            if lacking := missing_fonts(self.shot, self.look):
-                warnings.warn(lacking, stacklevel=4)
+            if notice := missing_fonts(self.shot, self.look):
+                warnings.warn(notice, stacklevel=4)
             yield
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:

@@ -62,16 +62,16 @@ def _check_index(at: object, size: int) -> int | slice:
 def _check_size(trace: Trace, stage: str, part: Index) -> None:
     """Raise `InputError` if a part of a stage that is not kept would take too much memory."""
     sizes = trace.shape(stage)
-    wanted = [
+    counts = [
         1 if isinstance(at, int) else len(range(*at.indices(size)))
         for at, size in zip(part, sizes, strict=False)
     ]
-    wanted += sizes[len(part) :]
+    counts += sizes[len(part) :]
     cell = trace.read(stage, (0,) * len(sizes)).itemsize
-    count = math.prod(wanted) * cell
+    count = math.prod(counts) * cell
     if count <= MAX_READ_BYTES:
         return
-    whole = " × ".join(f"{each:,}" for each in wanted)
+    whole = " × ".join(f"{each:,}" for each in counts)
     index = "0, " * (len(sizes) - 2) + f":{max(1, MAX_READ_BYTES // (cell * sizes[-1]))}"
     sentence = (
         f"The text is long, and this part of “{stage}” has {whole} numbers, which take "

@@ -333,8 +333,8 @@ class Model:
         """
         from visualizer.models.logit_attribution import logit_parts
 
-        wanted = None if token is None else self.opened.number_of(string("token", token))
-        return logit_parts(self.opened, string("text", text), wanted)
+        number = None if token is None else self.opened.number_of(string("token", token))
+        return logit_parts(self.opened, string("text", text), number)
 
     def logit_lens(self, text: str, most: int = 1) -> list[list[list[tuple[str, float]]]]:
         """Return the next-token predictions after each layer (logit lens): [layer][query][rank].
@@ -553,18 +553,18 @@ class ModelAttention:
             for each in self._runs_of_only_part()
             for at, layer in enumerate(each.group.layers)
         }
-        made = np.empty(0)
+        stacked = np.empty(0)
         for row, layer in enumerate(sorted(places)):
             attention, at = places[layer]
-            own = attention[stage] if at is None else attention[stage, at]
+            layer_values = attention[stage] if at is None else attention[stage, at]
             if not row:
-                made = np.empty((len(places), *own.shape), own.dtype)
-            elif own.shape != made.shape[1:]:
+                stacked = np.empty((len(places), *layer_values.shape), layer_values.dtype)
+            elif layer_values.shape != stacked.shape[1:]:
                 sentence = "The layers differ in their sizes: use attention(layer)."
                 raise InputError("stage", sentence)
-            made[row] = own
-        made.flags.writeable = False
-        return made
+            stacked[row] = layer_values
+        stacked.flags.writeable = False
+        return stacked
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -606,8 +606,8 @@ class ModelAttention:
     @property
     def notices(self) -> tuple[str, ...]:
         """Notices about the numbers, as sentences."""
-        said = (notice for each in self.runs for notice in each.notices)
-        return tuple(dict.fromkeys(said))
+        sentences = (notice for each in self.runs for notice in each.notices)
+        return tuple(dict.fromkeys(sentences))
 
     def attention(self, layer: int) -> Attention:
         """Return the attention of a layer, together with all layers of the same structure.

@@ -58,9 +58,9 @@ def _given_settings(options: argparse.Namespace) -> dict[str, Any]:
     """Return the document settings given as options, converted to their types."""
     names = ["tokenizer", "lines", *(name for names in SETTING_GROUPS.values() for name in names)]
     given = {name: value_of(options, name) for name in names if name != "own_weights"}
-    usual = Document()
+    defaults = Document()
     typed = {
-        name: type(usual.get(name))(value) if isinstance(value, str) else value
+        name: type(defaults.get(name))(value) if isinstance(value, str) else value
         for name, value in given.items()
         if value is not None
     }
@@ -90,13 +90,13 @@ def figure_settings_of(options: argparse.Namespace) -> FigureSettings:
 
 
 def _film_settings(options: argparse.Namespace) -> FilmSettings:
-    usual = FilmSettings()
-    grain = Grain(options.grain) if options.grain else usual.grain
+    defaults = FilmSettings()
+    grain = Grain(options.grain) if options.grain else defaults.grain
     return replace(
-        usual,
+        defaults,
         span=options.span,
         grain=grain,
-        speed=options.speed or usual.speed,
+        speed=options.speed or defaults.speed,
         has_motion=not options.no_motion,
     )
 

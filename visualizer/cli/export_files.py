@@ -93,16 +93,16 @@ def _requested_positions(
     options: argparse.Namespace, field: str, snapshot: Snapshot
 ) -> list[tuple[str, int | None]]:
     """Return the requested positions on a leading axis, from 0; None if none is requested."""
-    wanted, axis = value_of(options, field), field.removesuffix("_shown")
+    requested, axis = value_of(options, field), field.removesuffix("_shown")
     count = snapshot.run.trace.count(axis)
-    if wanted is None:
+    if requested is None:
         return [("", None)]
-    if wanted == ALL:
+    if requested == ALL:
         return [(f"-{axis}{position + 1}", position) for position in range(count)]
-    if wanted > count:
+    if requested > count:
         have = f"There is 1 {axis}" if count == 1 else f"There are {count:,} {axis}s"
-        raise InputError(field, f"There is no {axis} {wanted:,}. {have}.")
-    return [("", wanted - 1)]
+        raise InputError(field, f"There is no {axis} {requested:,}. {have}.")
+    return [("", requested - 1)]
 
 
 def named_path(path: Path, words: str) -> Path:
@@ -126,9 +126,9 @@ def write_all(
     status = 0
     with qt_for_drawing():
         drawn = [job for job in jobs if job.format.kind.is_drawn]
-        lacking = missing_fonts(drawn[0].snapshot, figure_settings) if drawn else ""
-        if lacking:
-            say(lacking)
+        notice = missing_fonts(drawn[0].snapshot, figure_settings) if drawn else ""
+        if notice:
+            say(notice)
         for job in jobs:
             try:
                 _write_job(job, figure_settings, progress)
@@ -198,8 +198,8 @@ def _announce_film(
     frames = len(film_plan_of(job.snapshot.run.trace, figure_settings.film))
     takes = SHORT_TIME
     if frames > SHORT_FILM:
-        made = estimate(job.snapshot, figure_settings, job.format.suffix, tell)
-        takes = made.minutes_in_words
+        film_estimate = estimate(job.snapshot, figure_settings, job.format.suffix, tell)
+        takes = film_estimate.minutes_in_words
     progress.clear()
     say(f"{job.name}: a film of {format_count(frames, 'frame')}, which takes {takes}.")
     if rounded := rounding_in_words(figure_settings):

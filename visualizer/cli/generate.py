@@ -44,14 +44,14 @@ class _ReaderClosedError(Exception):
 
 def generate_parser() -> option_types.OptionParser:
     """Create the argument parser of ``generate``."""
-    made = option_types.OptionParser(
+    parser = option_types.OptionParser(
         prog=f"attention-visualizer {GENERATE}",
         usage="%(prog)s FOLDER [options]",
         description="Let a trained model continue a text: one of the lab's, or a real one.",
         epilog=EXAMPLES,
     )
-    usual = Sampling()
-    text = made.add_argument_group("Text")
+    defaults = Sampling()
+    text = parser.add_argument_group("Text")
     text.add_argument(
         "folder", type=_parse_folder, metavar="FOLDER", nargs="?",
         help="the folder of a run that train or the lab made, or that of a real model",
@@ -74,26 +74,26 @@ def generate_parser() -> option_types.OptionParser:
         "--step", type=option_types.whole_number(0), metavar="N",
         help="use the model as it was after N steps, if that was kept (default: the last)",
     )  # fmt: skip
-    drawn = made.add_argument_group("Sampling")
-    drawn.add_argument(
+    sampling = parser.add_argument_group("Sampling")
+    sampling.add_argument(
         "--seed", type=option_types.whole_number(0), metavar="N", default=0,
         help="the seed that decides which tokens are drawn (default: 0)",
     )  # fmt: skip
-    drawn.add_argument(
-        "--temperature", type=option_types.number, metavar="X", default=usual.temperature,
+    sampling.add_argument(
+        "--temperature", type=option_types.number, metavar="X", default=defaults.temperature,
         help="below 1 prefers likely tokens, above 1 gives unlikely ones more chance, and 0 "
-        f"always takes the likeliest (default: {usual.temperature:g})",
+        f"always takes the likeliest (default: {defaults.temperature:g})",
     )  # fmt: skip
-    drawn.add_argument(
+    sampling.add_argument(
         "--top-k", type=option_types.whole_number(1), metavar="N",
         help="draw only from the N likeliest tokens (default: all)",
     )  # fmt: skip
-    drawn.add_argument(
-        "--top-p", type=option_types.number, metavar="P", default=usual.top_p,
+    sampling.add_argument(
+        "--top-p", type=option_types.number, metavar="P", default=defaults.top_p,
         help="draw only from the likeliest tokens that together reach the probability P "
-        f"(default: {usual.top_p:g}, which is all)",
+        f"(default: {defaults.top_p:g}, which is all)",
     )  # fmt: skip
-    return made
+    return parser
 
 
 def generate(arguments: Sequence[str]) -> int:

@@ -74,8 +74,8 @@ _ALL_OF = {
 
 def idle_beside_what_ends(options: argparse.Namespace) -> str | None:
     """Return an error for an option given with another one that ends the program."""
-    usual = parser().parse_args([])
-    given = [name for name, value in vars(options).items() if value != getattr(usual, name)]
+    defaults = parser().parse_args([])
+    given = [name for name, value in vars(options).items() if value != getattr(defaults, name)]
     for name in ("reset_settings", "print_completion"):
         if name in given and len(given) > 1:
             return f"argument {option_of(name)}: does this alone. Leave the other options out."
@@ -139,8 +139,8 @@ def _two_colour_maps(options: argparse.Namespace) -> str | None:
     for kind in MapKind:
         of_kind = [each.id for each in maps_of(kind) if each.id in (options.colour_map or ())]
         if len(of_kind) > 1:
-            said = f"'{of_kind[0]}' and '{of_kind[1]}' are both {kind.value}"
-            return f"argument --colour-map: {said}. Leave one of them out."
+            conflict = f"'{of_kind[0]}' and '{of_kind[1]}' are both {kind.value}"
+            return f"argument --colour-map: {conflict}. Leave one of them out."
     return None
 
 
@@ -177,8 +177,8 @@ def _not_writable_here(options: argparse.Namespace) -> str | None:
     """Return an error if a format needs a package that is not installed, before computing."""
     for path in options.export or ():
         found = format_of_export(path, options)
-        if found and (lacking := why_not_writable(found.suffix)):
-            return f"argument --export: {lacking}"
+        if found and (missing := why_not_writable(found.suffix)):
+            return f"argument --export: {missing}"
     return None
 
 

@@ -9,12 +9,12 @@ LAB = "lab"
 
 def lab_parser() -> OptionParser:
     """Create the argument parser of ``lab``."""
-    made = OptionParser(
+    parser = OptionParser(
         prog=f"attention-visualizer {LAB}",
         usage="%(prog)s [RUN]",
         description="Open the lab, to train small language models and watch attention form.",
     )
-    made.add_argument_group("What to open").add_argument(
+    parser.add_argument_group("What to open").add_argument(
         "folder", type=run_folder, metavar="RUN", nargs="?", help="the folder of a run"
     )
-    return made
+    return parser

@@ -34,8 +34,8 @@ def formats() -> Names:
 
 
 def _format_in_words(each: ExportFormat) -> str:
-    said = filter(None, (each.words, why_not_writable(each.suffix), each.note.rstrip(".")))
-    return ". ".join(said)
+    parts = filter(None, (each.words, why_not_writable(each.suffix), each.note.rstrip(".")))
+    return ". ".join(parts)
 
 
 def presets() -> Names:

@@ -75,13 +75,13 @@ _LEFT_OUT = frozenset({"--text-shown"})
 
 def model_parser() -> option_types.OptionParser:
     """Create the argument parser of ``model``."""
-    made = option_types.OptionParser(
+    parser = option_types.OptionParser(
         prog=f"attention-visualizer {MODEL}",
         usage="%(prog)s FOLDER (--text TEXT | --texts FILE | --image FILE) [options]",
         description="Read the attention of every layer and head of a real model.",
         epilog=EXAMPLES,
     )
-    opened = made.add_argument_group("What to open")
+    opened = parser.add_argument_group("What to open")
     opened.add_argument(
         "folder",
         type=option_types.path,
@@ -126,7 +126,7 @@ def model_parser() -> option_types.OptionParser:
         "model larger than the memory; what that takes is said before",
     )  # fmt: skip
     for title in _EXPORT_GROUPS:
-        group = made.add_argument_group(title)
+        group = parser.add_argument_group(title)
         for option, settings in OPTION_GROUPS[title].items():
             if option not in _LEFT_OUT:
                 group.add_argument(option, **settings)
@@ -140,7 +140,7 @@ def model_parser() -> option_types.OptionParser:
                 "--overview", type=Path, metavar="FILE",
                 help="write the weights of all heads of all layers as small heatmaps, as PNG",
             )  # fmt: skip
-    return made
+    return parser
 
 
 def model(arguments: Sequence[str]) -> int:
@@ -234,10 +234,10 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
         return 0
     figure_settings = figure_settings_of(options)
     numbers = layer_numbers(runs)
-    wanted = numbers if options.layer == ALL else [(options.layer or 1) - 1]
+    layers = numbers if options.layer == ALL else [(options.layer or 1) - 1]
     jobs = [
         job
-        for number in wanted
+        for number in layers
         for job in _export_jobs(
             options, runs, number, f"-layer{number + 1}" * (options.layer == ALL)
         )

@@ -77,8 +77,8 @@ def layer_of_run(options: argparse.Namespace) -> SavedDocument:
     try:
         about = opened.about
         model, step = opened.model(None)
-        read = texts[0] if texts else opening_probe(path, about.sample, about.settings)
-        probe = language_probe.Probe.of(read, about.vocabulary, model)
+        text = texts[0] if texts else opening_probe(path, about.sample, about.settings)
+        probe = language_probe.Probe.of(text, about.vocabulary, model)
         if probe.cut:
             block = about.settings.block
             sentence = f"The text has {probe.cut + block:,} tokens and this model reads {block:,}."
@@ -90,6 +90,6 @@ def layer_of_run(options: argparse.Namespace) -> SavedDocument:
         raise
     finally:
         opened.close()
-    said = {"tokens": probe.tokens, "spec": spec, "layer": layer - 1, "step": step}
-    message, tokenizer = Message("layer", said, arrays), about.settings.source.effective_tokenizer
+    fields = {"tokens": probe.tokens, "spec": spec, "layer": layer - 1, "step": step}
+    message, tokenizer = Message("layer", fields, arrays), about.settings.source.effective_tokenizer
     return replace(saved_of(message, tokenizer, run=path.name), view=ROOMY)

@@ -83,36 +83,38 @@ def value_of(options: argparse.Namespace, field: str) -> Any:
 
 def parser(*, has_file: bool = True) -> argparse.ArgumentParser:
     """Create the main parser, with or without the FILE argument."""
-    made = option_types.OptionParser(
+    main_parser = option_types.OptionParser(
         prog="attention-visualizer",
         usage=USAGE,
         description="See a real attention module compute. Without --export, opens the window.",
         epilog=EXAMPLES,
     )
-    made.general.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    made.general.add_argument("--list", **listed_names.list_option(LISTS))
-    made.general.add_argument(
+    main_parser.general.add_argument(
+        "--version", action="version", version=f"%(prog)s {__version__}"
+    )
+    main_parser.general.add_argument("--list", **listed_names.list_option(LISTS))
+    main_parser.general.add_argument(
         "--print-completion",
         **option_types.name_option(
             SHELLS, "print a script that completes this command in a shell: bash, zsh"
         ),
     )
-    made.general.add_argument(
+    main_parser.general.add_argument(
         "--reset-settings",
         action="store_true",
         help="forget the window's position, panes and colours, and exit",
     )
     for title, options in OPTION_GROUPS.items():
-        group = made.add_argument_group(title)
+        group = main_parser.add_argument_group(title)
         for option, settings in options.items():
             if has_file or option != "file":
                 group.add_argument(option, **settings)
-    return made
+    return main_parser
 
 
-def _enum_option(values_: type[StrEnum], said: str, usual: str) -> dict[str, Any]:
-    said = f"{said}: {', '.join(values_)} (default: {usual})"
-    return option_types.name_option([*values_], said)
+def _enum_option(choices: type[StrEnum], help_text: str, default: str) -> dict[str, Any]:
+    help_text = f"{help_text}: {', '.join(choices)} (default: {default})"
+    return option_types.name_option([*choices], help_text)
 
 
 _DEFAULTS, _FIGURE = Document(), FigureSettings()
@@ -176,24 +178,26 @@ _HELP_TEXTS = {
 def _setting_option(name: str) -> dict[str, Any]:
     """Return the arguments of the option for a document setting."""
     if name in _FILES:
-        read, said = _FILES[name]
-        return {"type": option_types.as_argument_error(read), "metavar": "FILE", "help": said}
+        read, help_text = _FILES[name]
+        return {"type": option_types.as_argument_error(read), "metavar": "FILE", "help": help_text}
     setting = next(setting for setting in SETTINGS if setting.name == name)
-    usual, said = _DEFAULTS.get(name), _HELP_TEXTS[name]
+    preset, help_text = _DEFAULTS.get(name), _HELP_TEXTS[name]
     if setting.kind is SettingKind.SWITCH:
-        on = f"--{'' if usual else 'no-'}{option_of(name)[2:]}"
-        return {"action": argparse.BooleanOptionalAction, "help": f"{said} (default: {on})"}
+        on = f"--{'' if preset else 'no-'}{option_of(name)[2:]}"
+        return {"action": argparse.BooleanOptionalAction, "help": f"{help_text} (default: {on})"}
     if setting.kind is SettingKind.CHOICE:
         values = [value for value, _ in setting.choices]
-        return option_types.name_option(values, f"{said}: {', '.join(values)} (default: {usual})")
+        return option_types.name_option(
+            values, f"{help_text}: {', '.join(values)} (default: {preset})"
+        )
     read, metavar = {
         SettingKind.COUNT: (option_types.whole_number(1), "N"),
         SettingKind.SEED: (option_types.whole_number(0, MAX_SEED), "N"),
         SettingKind.RATE: (option_types.rate, "RATE"),
         SettingKind.NUMBER: (option_types.positive_number, "X"),
     }[setting.kind]
-    default = "" if setting.zero else f" (default: {usual:g})"
-    return {"type": read, "metavar": metavar, "help": said + default}
+    default = "" if setting.zero else f" (default: {preset:g})"
+    return {"type": read, "metavar": metavar, "help": help_text + default}
 
 
 SETTING_GROUPS: dict[str, tuple[str, ...]] = {

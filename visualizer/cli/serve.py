@@ -49,13 +49,13 @@ The exit status is 0 after Ctrl+C, 1 if the model cannot be served or a process 
 
 def serve_parser() -> option_types.OptionParser:
     """Create the argument parser of ``serve``."""
-    made = option_types.OptionParser(
+    parser = option_types.OptionParser(
         prog=f"attention-visualizer {SERVE}",
         usage="%(prog)s FOLDER [options]",
         description="Serve a model to windows of this program on other machines.",
         epilog=EXAMPLES,
     )
-    what = made.add_argument_group("What to serve")
+    what = parser.add_argument_group("What to serve")
     what.add_argument(
         "folder", type=option_types.path, metavar="FOLDER", nargs="?", help="a model's folder"
     )
@@ -74,7 +74,7 @@ def serve_parser() -> option_types.OptionParser:
             [*Device], f"where to compute: {', '.join(Device)} (default: {Device.AUTO})"
         ),
     )
-    where = made.add_argument_group("Where to listen")
+    where = parser.add_argument_group("Where to listen")
     where.add_argument(
         "--host", default="127.0.0.1", help="the address to listen on (default: this machine alone)"
     )
@@ -83,7 +83,7 @@ def serve_parser() -> option_types.OptionParser:
         help=f"the port; 0 for any that is free (default: {PORT})",
     )  # fmt: skip
     where.add_argument("--quiet", action="store_true", help="show no progress on the console")
-    return made
+    return parser
 
 
 def serve(arguments: Sequence[str]) -> int:

@@ -57,10 +57,10 @@ def _all_parsers() -> list[Any]:
     """
     root = parser(has_file=False)
     commands = root.add_subparsers(parser_class=argparse.ArgumentParser)
-    made = []
+    parsers = []
     for name, make in COMMANDS.items():
         parent = make()
-        made.append(
+        parsers.append(
             commands.add_parser(name, parents=[parent], add_help=False, help=parent.description)
         )
-    return [root, *made]
+    return [root, *parsers]

@@ -89,25 +89,25 @@ _PRESETS = {preset.name: preset.settings for preset in PRESETS}
 
 def train_parser() -> option_types.OptionParser:
     """Create the argument parser of ``train``."""
-    made = option_types.OptionParser(
+    parser = option_types.OptionParser(
         prog=f"attention-visualizer {TRAIN}",
         usage="%(prog)s SOURCE --out FOLDER [options]\n       %(prog)s --resume FOLDER [--steps N]",
         description="Train a small language model without a window.",
         epilog=EXAMPLES,
     )
     lists = {"presets": listed_names.training_presets}
-    made.general.add_argument("--list", **listed_names.list_option(lists))
-    made.general.add_argument("--quiet", action="store_true", help="do not report progress")
-    _add_run_options(made)
+    parser.general.add_argument("--list", **listed_names.list_option(lists))
+    parser.general.add_argument("--quiet", action="store_true", help="do not report progress")
+    _add_run_options(parser)
     for title, names in _GROUPS.items():
-        group = made.add_argument_group(title)
-        for name, said in names.items():
-            group.add_argument(f"--{name}", **_setting_option(name, said))
-    return made
+        group = parser.add_argument_group(title)
+        for name, help_text in names.items():
+            group.add_argument(f"--{name}", **_setting_option(name, help_text))
+    return parser
 
 
-def _add_run_options(made: argparse.ArgumentParser) -> None:
-    run = made.add_argument_group("Run")
+def _add_run_options(parser: argparse.ArgumentParser) -> None:
+    run = parser.add_argument_group("Run")
     run.add_argument(
         "source", metavar="SOURCE", nargs="?",
         help="the text to learn: a UTF-8 file, or a text that is made here: world (simple "
@@ -143,17 +143,19 @@ def _add_run_options(made: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _setting_option(name: str, said: str) -> dict[str, Any]:
+def _setting_option(name: str, help_text: str) -> dict[str, Any]:
     """Return the arguments of the option for a training setting."""
-    usual = getattr(TrainingSettings(), name)
+    default = getattr(TrainingSettings(), name)
     if name in _CHOICES:
         values = [*_CHOICES[name]]
-        return option_types.name_option(values, f"{said}: {', '.join(values)} (default: {usual})")
+        return option_types.name_option(
+            values, f"{help_text}: {', '.join(values)} (default: {default})"
+        )
     if name in LIMITS:
         read = option_types.whole_number(*LIMITS[name])
-        return {"type": read, "metavar": "N", "help": f"{said} (default: {usual:,})"}
+        return {"type": read, "metavar": "N", "help": f"{help_text} (default: {default:,})"}
     reads = option_types.rate if name == "dropout" else option_types.number
-    return {"type": reads, "metavar": "RATE", "help": f"{said} (default: {usual:g})"}
+    return {"type": reads, "metavar": "RATE", "help": f"{help_text} (default: {default:g})"}
 
 
 def complaint(options: argparse.Namespace) -> str:
@@ -165,8 +167,8 @@ def complaint(options: argparse.Namespace) -> str:
         is_for_new = f"argument --{next(iter(given), '')}: is for a new run. Leave --resume out."
         return is_for_new if given else ""
     if not options.source:
-        made = ", ".join(_GENERATED)
-        return f"argument SOURCE: is missing. Name a text file, or one of {made}."
+        generated = ", ".join(_GENERATED)
+        return f"argument SOURCE: is missing. Name a text file, or one of {generated}."
     if not options.out:
         return "argument --out: is missing. Name the folder of the new run."
     settings = settings_of(options)
@@ -191,14 +193,14 @@ def _find_idle_option(given: list[str], settings: TrainingSettings) -> str:
 def settings_of(options: argparse.Namespace) -> TrainingSettings:
     """Build the settings that the options describe, with defaults for the rest."""
     given = _given_options(options)
-    usual = _PRESETS[given.pop("preset")] if "preset" in given else TrainingSettings()
+    base = _PRESETS[given.pop("preset")] if "preset" in given else TrainingSettings()
     source = _parse_source(options.source)
     if size := given.pop("size", None):
         source = replace(source, size=size)
     if tokenizer := given.pop("tokenizer", None):
         source = replace(source, tokenizer=Tokenizer(tokenizer))
     kinds = {name: _CHOICES[name](given[name]) for name in _CHOICES if name in given}
-    return replace(usual, source=source, **(given | kinds))
+    return replace(base, source=source, **(given | kinds))
 
 
 def _given_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -208,10 +210,10 @@ def _given_options(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _parse_source(said: str) -> CorpusSource:
-    if said not in _GENERATED:
-        return CorpusSource(CorpusKind.FILE, str(Path(said).absolute()))
-    kind = CorpusKind(said)
+def _parse_source(source: str) -> CorpusSource:
+    if source not in _GENERATED:
+        return CorpusSource(CorpusKind.FILE, str(Path(source).absolute()))
+    kind = CorpusKind(source)
     return CorpusSource(
         kind, tokenizer=Tokenizer.WORDS if kind is CorpusKind.WORLD else Tokenizer.CHARACTERS
     )
@@ -378,15 +380,15 @@ def _train_until_stopped(
     """Train until complete, or until a signal or a window requests a stop."""
     from visualizer.language.training_speed_and_time_left import TrainingSpeed
 
-    pace, told_at, quarters = TrainingSpeed(), 0.0, set(range(5))
+    speed, reported_at, quarters = TrainingSpeed(), 0.0, set(range(5))
     while not running.is_done and not progress.asked:
         running.advance()
         now = time.monotonic()
-        pace.add(running.settings.batch * running.settings.block, now)
-        if now - told_at > TOLD_EVERY_S:
-            told_at = now
+        speed.add(running.settings.batch * running.settings.block, now)
+        if now - reported_at > TOLD_EVERY_S:
+            reported_at = now
             done, of = running.step, running.settings.steps
-            progress.count(_describe_progress(running, pace), done, of, quarters)
+            progress.count(_describe_progress(running, speed), done, of, quarters)
             if running.folder.stop.exists():
                 progress.stop(signal.SIGTERM, None)
         if group and group.signal_status and not progress.asked:

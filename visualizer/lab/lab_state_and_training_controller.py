@@ -265,8 +265,8 @@ class LabStateController(QObject):
         training.said.connect(self._on_message)
         training.ended.connect(self._on_ended)
         training.start()
-        made = plain_settings(settings) if settings else None
-        training.tell("open", folder=str(run.folder), settings=made)
+        plain = plain_settings(settings) if settings else None
+        training.tell("open", folder=str(run.folder), settings=plain)
         self.changed.emit()
 
     # ------------------------------------------------------------------ messages of the training
@@ -335,13 +335,13 @@ class LabStateController(QObject):
         self._is_starting = False
         if self._training and not self._training.has_opened:  # there is no run to open
             self.leave()
-        said = message.values
-        remedy = tuple(said["remedy"]) if said.get("remedy") else None
-        self.refuse(InputError(said["field"], said["sentence"], remedy))
+        fields = message.values
+        remedy = tuple(fields["remedy"]) if fields.get("remedy") else None
+        self.refuse(InputError(fields["field"], fields["sentence"], remedy))
 
     def _on_failed(self, message: Message) -> None:
-        said = message.values
-        self._change_run(failure=Failure(said["sentence"], said.get("details", "")))
+        fields = message.values
+        self._change_run(failure=Failure(fields["sentence"], fields.get("details", "")))
 
     def _on_ended(self, ended: ProcessEnd) -> None:
         if self._training is None or self.sender() is not self._training:

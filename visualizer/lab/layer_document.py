@@ -80,14 +80,14 @@ def saved_of(
     given = NumberMatrix.of(arrays["input"])
     spec = replace(AttentionSpec(**values), own_input=given, own_weights=weights)
     text, tokenizer = _join_tokens(tuple(message.values["tokens"]), tokenizer)
-    said = message.values
-    shown = f"layer {said['layer'] + 1}"
-    source = lab_provenance(said["step"], run, shown)
+    fields = message.values
+    shown = f"layer {fields['layer'] + 1}"
+    source = lab_provenance(fields["step"], run, shown)
     document = Document(text, tokenizer, spec=spec, weights_source=source)
-    alone = frozenset({head}) if spec.heads > 1 else None
+    shown_heads = frozenset({head}) if spec.heads > 1 else None
     pinned = Cell("weights", (head, *cell)) if cell else None
-    title = f"{run}, {shown}, step {said['step']:,}" if run else ""
-    return SavedDocument(document, View(pinned=pinned, heads=alone), title=title)
+    title = f"{run}, {shown}, step {fields['step']:,}" if run else ""
+    return SavedDocument(document, View(pinned=pinned, heads=shown_heads), title=title)
 
 
 def _as_matrix(array: np.ndarray) -> Any:

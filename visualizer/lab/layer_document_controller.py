@@ -39,8 +39,8 @@ class LayerDocumentController(QObject):
         """
         view = self._lab.view
         self._count, self._head_and_cell = self._count + 1, (head, cell)
-        asked = {"id": f"layer {self._count}", "text": view.probe, "step": view.step}
-        self._lab.ask("layer", **asked, layer=layer)
+        request = {"id": f"layer {self._count}", "text": view.probe, "step": view.step}
+        self._lab.ask("layer", **request, layer=layer)
 
     def _on_answer(self, message: Message) -> None:
         if message.values.get("id") != f"layer {self._count}":

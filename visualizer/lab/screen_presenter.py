@@ -102,12 +102,12 @@ def present_lab(
     setup = present_setup(
         run.settings, refused, run.sample or sample, _locked_message(run), run.notices
     )
-    said = [run.notice] if run.notice else []
+    sentences = [run.notice] if run.notice else []
     if refused:  # repeated here, because its setting may be out of view
-        said.append(refused.sentence)
+        sentences.append(refused.sentence)
     elif _is_lost(run):
-        said.append(_divergence_message(run))
-    notices = tuple(dict.fromkeys((*said, *setup.elsewhere)))
+        sentences.append(_divergence_message(run))
+    notices = tuple(dict.fromkeys((*sentences, *setup.elsewhere)))
     return LabScreen(
         run.name, setup, _training_bar_state(run), facts_of(run), notices, run.failure,
         has_run=True, is_open=run.is_open,

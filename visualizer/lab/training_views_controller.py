@@ -136,12 +136,12 @@ class TrainingViewsController(QObject):
         probe.setVisible(self._is_known)
         if probe.text() != self._lab.view.probe:
             probe.setText(self._lab.view.probe)
-        said = [probe_controller.refused] if probe_controller.refused else []
+        sentences = [probe_controller.refused] if probe_controller.refused else []
         if probe_controller.result and probe_controller.older:
             text, step = shorten(probe_controller.older), probe_controller.result.step
-            said.append(f"Shown is still “{text}” at step {step:,}.")
-        self._widgets.problem.setText(" ".join(said))
-        self._widgets.problem.setVisible(bool(said))
+            sentences.append(f"Shown is still “{text}” at step {step:,}.")
+        self._widgets.problem.setText(" ".join(sentences))
+        self._widgets.problem.setVisible(bool(sentences))
 
     def _show_generation(self, theme: Theme) -> None:
         """Show the next tokens and the generated text."""
@@ -164,7 +164,7 @@ class TrainingViewsController(QObject):
                 )
             widgets.next.show_bars(bars, theme)
         block = self._lab.settings.block
-        told = (
+        shown_values = (
             generation_controller.tree,
             generation_controller.is_running,
             generation_controller.can_draw,
@@ -172,9 +172,9 @@ class TrainingViewsController(QObject):
             run is not None and run.is_open and run.phase is not Phase.STOPPED,
             theme,
         )
-        if told != self._shown_generation:
-            self._shown_generation = told
-            widgets.generation_pane.show_generation(present_generation(*told[:5]), theme)
+        if shown_values != self._shown_generation:
+            self._shown_generation = shown_values
+            widgets.generation_pane.show_generation(present_generation(*shown_values[:5]), theme)
 
     def _show_scrub(self, theme: Theme) -> None:
         run, view = self._lab.run, self._lab.view

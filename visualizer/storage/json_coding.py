@@ -137,8 +137,8 @@ class JsonCoding:
 
 def shown(value: object) -> str:
     """Format a value from a file for a message: at most 24 printable characters."""
-    written = value if isinstance(value, str) else _describe_value(value)
-    short = written if len(written) <= 24 else f"{written[:23]}…"
+    text = value if isinstance(value, str) else _describe_value(value)
+    short = text if len(text) <= 24 else f"{text[:23]}…"
     return "".join(letter if letter.isprintable() else "�" for letter in short)
 
 
@@ -149,9 +149,9 @@ def _describe_value(value: object) -> str:
     return kinds.get(type(value)) or str(value)
 
 
-def _require(holds: bool, path: str, wanted: str, given: object) -> None:
-    if not holds:
-        raise DamagedError(f"has {shown(given)} at {path}, where {wanted} should be.")
+def _require(is_valid: bool, path: str, expected: str, given: object) -> None:
+    if not is_valid:
+        raise DamagedError(f"has {shown(given)} at {path}, where {expected} should be.")
 
 
 def _without_none(hint: Any) -> Any:
@@ -166,8 +166,8 @@ def _element_types(hint: Any, count: int) -> tuple[Any, ...]:
 
 def _decode_enum(given: Any, kind: type[Enum], path: str) -> Enum:
     found = {member.value: member for member in kind}
-    wanted = f"one of {', '.join(found)}"
-    _require(isinstance(given, str) and given in found, path, wanted, given)
+    expected = f"one of {', '.join(found)}"
+    _require(isinstance(given, str) and given in found, path, expected, given)
     return found[given]
 
 

@@ -344,7 +344,7 @@ class ContainedFile(Struct, frozen=True):
                 before = folder.check_replaceable(self.name)
             with suppress(OSError):
                 _remove_temporary_files(folder)
-            beside, descriptor = _create_temporary_file(folder)
+            temporary_name, descriptor = _create_temporary_file(folder)
             try:
                 with os.fdopen(descriptor, "wb") as file:
                     fill(file)
@@ -355,15 +355,19 @@ class ContainedFile(Struct, frozen=True):
                         if before:
                             os.fchmod(file.fileno(), before.st_mode & folder.most)
                         if not os.fstat(file.fileno()).st_nlink:  # it is unnamed
-                            folder.give_name(file.fileno(), beside, waits_for_disk=waits_for_disk)
+                            folder.give_name(
+                                file.fileno(), temporary_name, waits_for_disk=waits_for_disk
+                            )
                         check()
-                        folder.replace(beside, self.name)  # while the temporary file is locked
+                        folder.replace(
+                            temporary_name, self.name
+                        )  # while the temporary file is locked
                 if sys.platform == "win32":  # an open file cannot be renamed on Windows
                     check()
-                    folder.replace(beside, self.name)
+                    folder.replace(temporary_name, self.name)
             finally:
                 with suppress(OSError):
-                    folder.unlink(beside)
+                    folder.unlink(temporary_name)
 
     def append(self, content: bytes) -> None:
         """Append bytes; if that fails, the file is truncated to its previous length."""

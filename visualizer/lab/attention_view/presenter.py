@@ -98,8 +98,10 @@ def present_attention(
     board = before.board if is_same and before else board_of(result, model, room, colouring)
     cursor = cell_cursor_of(result, board, pointing)
     cell = cursor.hovered or cursor.pinned
-    said = cell_sentence(result, board, cell) if cell else ""
-    return LabAttentionPanel(board, cursor, said, _create_notices(result, model), "", made_of)
+    description = cell_sentence(result, board, cell) if cell else ""
+    return LabAttentionPanel(
+        board, cursor, description, _create_notices(result, model), "", made_of
+    )
 
 
 def _create_notices(result: ProbeResult, model: ModelKind) -> tuple[str, ...]:

@@ -134,18 +134,20 @@ class ProbeController(QObject):
     def _on_answer(self, message: Message) -> None:
         if self._pending is None or message.values.get("id") != f"probe {self._pending[0]}":
             return
-        (_, asked), self._pending, self._is_wanted = self._pending, None, False
+        (_, requested_view), self._pending, self._is_wanted = self._pending, None, False
         self._rest.start()
         if message.says == "refused":
-            said = message.values
-            self._refusal = Refusal(asked, str(said["sentence"]), said["field"] == "text")
+            values = message.values
+            self._refusal = Refusal(
+                requested_view, str(values["sentence"]), values["field"] == "text"
+            )
             self.changed.emit()
             return
         result = ProbeResult.of(message)
-        self._cache_result(result, asked.probe)
+        self._cache_result(result, requested_view.probe)
         view = self._lab.view
-        if asked.probe == view.probe and view.step in {None, result.step}:
-            self._show_result(result, asked.probe)
+        if requested_view.probe == view.probe and view.step in {None, result.step}:
+            self._show_result(result, requested_view.probe)
 
     def _show_result(self, result: ProbeResult, probe: str) -> None:
         if result is not self.result:

@@ -118,9 +118,9 @@ def _tick_label(value: float, decimals: int, largest: float = 0) -> str:
     size = abs(value)
     if size and (max(size, largest) >= MAX_PLAIN or size < MIN_PLAIN):
         digits, _, power = f"{value:.1e}".partition("e")
-        written = f"{digits.removesuffix('.0')}e{int(power)}"
+        text = f"{digits.removesuffix('.0')}e{int(power)}"
     elif decimals or size >= 1 or size == 0:
-        written = f"{value:,.{decimals}f}"
+        text = f"{value:,.{decimals}f}"
     else:
-        written = f"{value:g}"
-    return written.replace("-", "−")
+        text = f"{value:g}"
+    return text.replace("-", "−")

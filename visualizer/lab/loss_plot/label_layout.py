@@ -68,15 +68,15 @@ class PlotLabel(Struct, frozen=True):
 
 def breaks_of(inner: QRectF, plot: LossPlot) -> list[PlotLabel]:
     """Place the labels of gaps at the top, next to their lines."""
-    made = []
+    labels = []
     for at, each in enumerate(plot.breaks):
         x = inner.left() + float(plot.x.share(each.step)) * inner.width()
         box = _label_box(inner, each.words).translated(0, at * metrics(12).height())
         box.moveLeft(x - GAP - box.width() if x > inner.center().x() else x + GAP)
         box.moveLeft(max(inner.left(), min(box.left(), inner.right() - box.width())))
         if box.bottom() <= inner.bottom():
-            made.append(PlotLabel(each.words, box, x))
-    return made
+            labels.append(PlotLabel(each.words, box, x))
+    return labels
 
 
 def references_of(
@@ -100,8 +100,8 @@ def references_of(
     low = max((each.box.bottom() for each in taken if each.box.right() > left), default=inner.top())
     seen = min(len(boxes), max(0, int((inner.bottom() - low) / height)))
     kept = range(len(boxes) - seen, len(boxes))
-    wanted = [named[at][0] - height / 2 for at in kept]
-    tops = spread(wanted, height, low, inner.bottom())
+    preferred = [named[at][0] - height / 2 for at in kept]
+    tops = spread(preferred, height, low, inner.bottom())
     for at, top in zip(kept, tops, strict=True):
         boxes[at].moveTopRight(QPointF(inner.right(), top))
     return [PlotLabel(texts[at], boxes[at], named[at][0]) for at in kept]

@@ -87,13 +87,13 @@ def _all_lines(
     curves: Sequence[LossCurve], smoothed: Sequence[SmoothedLosses], options: PlotOptions
 ) -> Iterator[LossLine]:
     """Create the lines in painting order: faint ones below, the first run on top."""
-    made = [
+    all_lines = [
         line
         for curve, smooth_one in zip(curves, smoothed, strict=True)
         for line in _run_lines(curve, smooth_one, options, curve.name if len(curves) > 1 else "")
     ]
     for role in LossLineRole:
-        yield from (line for line in reversed(made) if line.role is role and len(line.steps))
+        yield from (line for line in reversed(all_lines) if line.role is role and len(line.steps))
 
 
 def _run_lines(
@@ -237,8 +237,8 @@ class PlotReadout(Struct, frozen=True):
     @property
     def said(self) -> str:
         """The readout as a sentence."""
-        told = ", ".join(f"{row.title} {row.value}" for row in self.rows)
-        return f"Step {self.step:,}: {told}."
+        values = ", ".join(f"{row.title} {row.value}" for row in self.rows)
+        return f"Step {self.step:,}: {values}."
 
 
 def read_at(plot: LossPlot, step: float) -> PlotReadout:
@@ -281,7 +281,7 @@ def _index_of_lowest(values: np.ndarray) -> int | None:
 def plot_description(plot: LossPlot) -> str:
     """Describe the plot: current and best loss, and which reference losses are beaten."""
     step = plot.last if plot.shown_step is None else plot.shown_step
-    said = [read_at(plot, step).said]
+    sentences = [read_at(plot, step).said]
     first = [line for line in plot.lines if line.name == plot.lines[-1].name]
     lowest = (
         (line, at) for line in reversed(first) if (at := _index_of_lowest(line.values)) is not None
@@ -289,11 +289,11 @@ def plot_description(plot: LossPlot) -> str:
     judged, at = next(lowest, (None, 0))
     if judged:
         least = format_number(float(judged.values[at]), DECIMALS)
-        said.append(f"Least {judged.title}: {least} at step {int(judged.steps[at]):,}.")
-        said += [
+        sentences.append(f"Least {judged.title}: {least} at step {int(judged.steps[at]):,}.")
+        sentences += [
             f"{'Below' if judged.values[at] < one.loss else 'Not below'} {one.name}, "
             f"{format_number(one.loss, DECIMALS)}."
             for one in plot.references
         ]
-    said += [f"The loss is {each.words}." for each in plot.breaks]
-    return " ".join([*said, *plot.notices])
+    sentences += [f"The loss is {each.words}." for each in plot.breaks]
+    return " ".join([*sentences, *plot.notices])

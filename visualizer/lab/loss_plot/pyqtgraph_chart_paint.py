@@ -141,18 +141,18 @@ class LossChart:
         colour = head_colour(line.colour, self._theme)
         if line.role is LossLineRole.EACH:  # opaque, so that crossings are not darker
             colour = mixed(colour, self._theme.paper)
-        there = np.isfinite(ys)
+        is_drawn = np.isfinite(ys)
         length = np.nansum(np.abs(np.diff(ys))) * self.inner.height()
         pen = _make_pen(colour, 1 if length > FILLING * width else WIDTHS[line.role])
         curve = pg.PlotCurveItem(xs, ys, pen=pen, antialias=True, connect="finite")
         curve.setSegmentedLineMode("on")
-        if there.any():
+        if is_drawn.any():
             self._add_item(curve)
-        beside = np.append(False, there[:-1]) | np.append(there[1:], False)
-        self._draw_dots(xs, ys, there & ~beside, DOT, colour)
+        has_neighbour = np.append(False, is_drawn[:-1]) | np.append(is_drawn[1:], False)
+        self._draw_dots(xs, ys, is_drawn & ~has_neighbour, DOT, colour)
         if line.role is LossLineRole.VALIDATION:
-            apart = _spaced_points(xs * width, there)
-            self._draw_dots(xs, ys, apart, 2 * DOT, colour)
+            is_spaced = _spaced_points(xs * width, is_drawn)
+            self._draw_dots(xs, ys, is_spaced, 2 * DOT, colour)
         return curve
 
     def _draw_dots(self, xs: np.ndarray, ys: np.ndarray, which: np.ndarray, size: float,
@@ -212,15 +212,15 @@ class LossChart:
             item.setZValue(ABOVE + 1)
             self.box.addItem(item, ignoreBounds=True)
         html = readout_html(read_at(plot, step), theme)
-        told = pg.TextItem(html=html, fill=theme.raised, border=theme.border)
-        told.textItem.document().setDocumentMargin(8)
-        told.setFont(font(12))
-        told.setZValue(ABOVE + 2)
-        self.view.addItem(told)
-        wide = told.boundingRect().width()
+        readout = pg.TextItem(html=html, fill=theme.raised, border=theme.border)
+        readout.textItem.document().setDocumentMargin(8)
+        readout.setFont(font(12))
+        readout.setZValue(ABOVE + 2)
+        self.view.addItem(readout)
+        wide = readout.boundingRect().width()
         left = at + AWAY if at + AWAY + wide <= self.view.width() - 2 else at - AWAY - wide
-        told.setPos(max(left, 2), self.inner.top() + 4)
-        self._pointed, self.told = [across, rings, told], told
+        readout.setPos(max(left, 2), self.inner.top() + 4)
+        self._pointed, self.told = [across, rings, readout], readout
 
     # ------------------------------------------------------------------ words
 

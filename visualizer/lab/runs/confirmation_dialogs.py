@@ -27,10 +27,10 @@ def ask_leaving(
     The newest dialog is kept because its follow-up may have been requested elsewhere, such as by
     quitting the program. ``lost`` describes steps that both choices may lose, if any.
     """
-    for asked in window.findChildren(QMessageBox, "leaving"):
-        asked.close()
-    said = f"“{name}” is training. {lost}".rstrip()
-    box = message_box(window, "leaving", QMessageBox.Icon.Question, said)
+    for open_dialog in window.findChildren(QMessageBox, "leaving"):
+        open_dialog.close()
+    question = f"“{name}” is training. {lost}".rstrip()
+    box = message_box(window, "leaving", QMessageBox.Icon.Question, question)
     box.setInformativeText(
         "It can stop here, with a checkpoint to go on from, or go on without a window until it is "
         "done. Opened again, it is shown wherever it is by then."
@@ -46,8 +46,8 @@ def ask_leaving(
 
 def ask_losing(window: QWidget, name: str, lost: str, close: Callable[[], object]) -> None:
     """Ask whether to close a run that may lose steps, as described by ``lost``."""
-    for asked in window.findChildren(QMessageBox, "losing"):
-        asked.close()
+    for open_dialog in window.findChildren(QMessageBox, "losing"):
+        open_dialog.close()
     box = message_box(window, "losing", QMessageBox.Icon.Warning, f"Close “{name}”? {lost}")
     closing = box.addButton("C&lose it", QMessageBox.ButtonRole.DestructiveRole)
     cancel = box.addButton(QMessageBox.StandardButton.Cancel)
@@ -60,8 +60,8 @@ def ask_delete(window: QWidget, name: str, delete: Callable[[], object]) -> None
     """Ask whether to delete a run permanently."""
     if window.findChild(QMessageBox, "delete"):
         return
-    said = f"Delete “{name}”, its losses and all weights that were kept?"
-    box = message_box(window, "delete", QMessageBox.Icon.Question, said)
+    question = f"Delete “{name}”, its losses and all weights that were kept?"
+    box = message_box(window, "delete", QMessageBox.Icon.Question, question)
     box.setInformativeText("This cannot be undone.")
     deleting = box.addButton("&Delete", QMessageBox.ButtonRole.DestructiveRole)
     cancel = box.addButton(QMessageBox.StandardButton.Cancel)

@@ -71,7 +71,7 @@ def _setting_state(
     remedy = problem.remedy if problem else None
     if remedy and locked and remedy[0] not in STAYING:  # it could not be applied
         remedy = None
-    mends = remedy_in_words(*remedy, LAB_SETTINGS) if remedy else ""
+    remedy_text = remedy_in_words(*remedy, LAB_SETTINGS) if remedy else ""
     value = get(settings, setting.name)
-    said = problem and Problem(problem.field, problem.sentence, remedy)
-    return SettingState(setting, value, counts, said or None, mends, of_use)
+    shown_problem = problem and Problem(problem.field, problem.sentence, remedy)
+    return SettingState(setting, value, counts, shown_problem or None, remedy_text, of_use)

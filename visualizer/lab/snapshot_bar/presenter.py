@@ -110,8 +110,8 @@ def present_scrub(
     if looked is not None and len(stops) > 1:
         kept = [step for step in stops if step is not None]
         at = min(range(len(kept)), key=lambda place: abs(kept[place] - looked))
-    said = _describe_stop(stops[at], now, training, validation)
-    return SnapshotTimeline(stops, now, at, said, is_waiting)
+    description = _describe_stop(stops[at], now, training, validation)
+    return SnapshotTimeline(stops, now, at, description, is_waiting)
 
 
 def _describe_stop(
@@ -131,5 +131,5 @@ def _describe_stop(
 
 def _format_loss(name: str, measured: Measured, here: set[int]) -> str:
     """Format a loss, with its step if that differs."""
-    said = f"{name} loss {format_number(measured.loss, DECIMALS)}"
-    return said if measured.step in here else f"{said} at step {measured.step:,}"
+    text = f"{name} loss {format_number(measured.loss, DECIMALS)}"
+    return text if measured.step in here else f"{text} at step {measured.step:,}"

@@ -191,6 +191,6 @@ def _exit_reason(code: int, status: QProcess.ExitStatus) -> str:
 
 def environment() -> QProcessEnvironment:
     """Return the environment in which a training process imports this copy of the package."""
-    made = QProcessEnvironment.systemEnvironment()
-    made.insert("PYTHONPATH", import_path_with_package(made.value("PYTHONPATH")))
-    return made
+    variables = QProcessEnvironment.systemEnvironment()
+    variables.insert("PYTHONPATH", import_path_with_package(variables.value("PYTHONPATH")))
+    return variables

@@ -191,8 +191,8 @@ def with_step_to_go_on_from(failure: Failure, step: int | None) -> Failure:
 
 def refused_as(failure: Failure, values: Mapping[str, Any]) -> Message:
     """Create the rejection of a request that a failed run will not answer."""
-    said = {"field": "folder", "sentence": failure.sentence}
-    return Message("refused", {"id": values.get("id"), **said})
+    fields = {"field": "folder", "sentence": failure.sentence}
+    return Message("refused", {"id": values.get("id"), **fields})
 
 
 def _known_values(names: tuple[str, ...], values: Any) -> dict[str, Any]:

@@ -53,6 +53,6 @@ def film_format(path: Path) -> ExportFormat:
     )
     if known not in films:
         raise InputError("export", f"“{path.suffix}” is no film. Use {suffixes(films)}.")
-    if lacking := why_not_writable(known.suffix):
-        raise InputError(MISSING_PACKAGE, lacking)
+    if missing := why_not_writable(known.suffix):
+        raise InputError(MISSING_PACKAGE, missing)
     return known
