@@ -86,15 +86,15 @@ class ConsoleProgress:
         self.is_quiet = is_quiet
         self._is_terminal = bool(sys.stderr and sys.stderr.isatty())
         self._width = 0
-        self._stopped: InterruptedRunError | None = None
+        self._interruption: InterruptedRunError | None = None
 
     def progress(self, name: str) -> Progress:
         """Return a file's progress callback, which raises `InterruptedRunError` after a signal."""
         quarters = set(range(5))
 
         def tell(done: int, of: int) -> None:
-            if self._stopped:
-                raise self._stopped
+            if self._interruption:
+                raise self._interruption
             self.count(f"{name}: {100 * done // of} %" if of else name, done, of, quarters)
 
         return tell
@@ -120,10 +120,10 @@ class ConsoleProgress:
 
     def stop(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal: the first one ends the work immediately, even between progress calls."""
-        is_first = self._stopped is None
-        self._stopped = InterruptedRunError(STOPPED[signal.Signals(number).name])
+        is_first = self._interruption is None
+        self._interruption = InterruptedRunError(STOPPED[signal.Signals(number).name])
         if is_first:
-            raise self._stopped
+            raise self._interruption
 
     def _print_message(self, sentence: str) -> None:
         if not self.is_quiet:

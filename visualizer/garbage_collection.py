@@ -21,7 +21,7 @@ WAIT_S = 1.0
 
 _collectors: list[Callable[[Event], None]] = []
 """Function that requests a collection and then sets an event; empty if Python collects itself."""
-_held_off: list[None] = []
+_suspensions: list[None] = []
 """One entry per context in which collection is suspended."""
 
 
@@ -43,7 +43,7 @@ def collect_garbage() -> None:
 
 def is_held_off() -> bool:
     """Whether collection is currently suspended."""
-    return bool(_held_off)
+    return bool(_suspensions)
 
 
 @contextmanager
@@ -55,11 +55,11 @@ def left_out_of_collections() -> Iterator[None]:
     """
     was_enabled = gc.isenabled()
     gc.disable()
-    _held_off.append(None)
+    _suspensions.append(None)
     try:
         yield
     finally:
         gc.freeze()
-        _held_off.pop()
+        _suspensions.pop()
         if was_enabled:
             gc.enable()

@@ -90,12 +90,12 @@ class ProgressCounter:
     """Counts the iterations of a loop and reports them in blocks."""
 
     def __init__(self, progress: Progress, of: int, block: int = 1) -> None:
-        self._progress, self._of, self._block, self._done = progress, of, block, 0
+        self._progress, self._total, self._block, self._done = progress, of, block, 0
 
     def __call__(self) -> None:
         """Count one iteration and report the progress."""
         self._done += 1
-        self._progress(-(-self._done // self._block), -(-self._of // self._block))
+        self._progress(-(-self._done // self._block), -(-self._total // self._block))
 
 
 def part_of_progress(progress: Progress, first: int, last: int) -> Progress:

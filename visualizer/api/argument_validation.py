@@ -28,14 +28,14 @@ MAX_PATH_LENGTH = 4_096
 HALF_TYPES = ("bfloat16", "float16", "half")
 MAX_QUOTED_NAME_LENGTH = 60
 """Maximum characters of an unknown name quoted in a message."""
-_BRIEF = reprlib.Repr()
-_BRIEF.maxother = 60
+_SHORT_REPR = reprlib.Repr()
+_SHORT_REPR.maxother = 60
 
 
 def shown(value: object) -> str:
     """Describe any value on one short line."""
     try:
-        return " ".join(_BRIEF.repr(value).split())
+        return " ".join(_SHORT_REPR.repr(value).split())
     except ValueError:  # an integer with more digits than Python converts to a string
         return f"an {type(value).__name__} of more than 4,300 digits"
 

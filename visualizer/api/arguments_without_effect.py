@@ -43,7 +43,7 @@ def _uses_scores(spec: AttentionSpec) -> bool:
     return spec.normalisation is not Normalisation.UNIFORM
 
 
-def _has_kept(spec: AttentionSpec) -> bool:
+def _has_own_keep_mask(spec: AttentionSpec) -> bool:
     return spec.own_kept is not None
 
 
@@ -90,7 +90,7 @@ _INEFFECTIVE_ARGUMENTS: tuple[_IneffectiveArgument, ...] = (
     ),
     _IneffectiveArgument(
         "mode",
-        lambda spec, given: not spec.dropout and not _has_kept(spec),
+        lambda spec, given: not spec.dropout and not _has_own_keep_mask(spec),
         "where dropout is 0",
     ),
     _IneffectiveArgument(
@@ -104,12 +104,12 @@ _INEFFECTIVE_ARGUMENTS: tuple[_IneffectiveArgument, ...] = (
     ),
     _IneffectiveArgument(
         "dropout_seed",
-        lambda spec, given: _has_kept(spec),
+        lambda spec, given: _has_own_keep_mask(spec),
         "beside own_kept, which says what is kept",
     ),
     _IneffectiveArgument(
         "seed",
-        lambda spec, given: not _is_random(spec),
+        lambda spec, given: not _uses_random_numbers(spec),
         "where neither vectors nor weights are drawn",
     ),
     _IneffectiveArgument(
@@ -120,7 +120,7 @@ _INEFFECTIVE_ARGUMENTS: tuple[_IneffectiveArgument, ...] = (
 )
 
 
-def _is_random(spec: AttentionSpec) -> bool:
+def _uses_random_numbers(spec: AttentionSpec) -> bool:
     own = {name for name, _ in spec.own_weights}
     is_learned = spec.position is Position.LEARNED
     is_drawn = spec.own_input is None or is_learned or spec.has_block

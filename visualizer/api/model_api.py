@@ -496,7 +496,7 @@ def capture(
     from visualizer.models.runs_of_recorded_texts import RecordedBatch
     from visualizer.models.transformers_model_within import transformers_model_within
 
-    words = () if tokens is None else _token_lists(tokens)
+    words = () if tokens is None else _parse_token_lists(tokens)
     own = transformers_model_within(model)
     seen = ModelAttention(())
     with record_texts(own) as recorded:
@@ -509,7 +509,7 @@ def capture(
     object.__setattr__(seen, "batch", batch if len(batch) > 1 else None)
 
 
-def _token_lists(tokens: object) -> tuple[tuple[str, ...], ...]:
+def _parse_token_lists(tokens: object) -> tuple[tuple[str, ...], ...]:
     given = several("tokens", "a list of texts", tokens)
     if given and not any(isinstance(each, str) for each in given):
         lists = [several("tokens", "a list of texts", each) for each in given]
@@ -518,7 +518,7 @@ def _token_lists(tokens: object) -> tuple[tuple[str, ...], ...]:
     return tuple(readable_tokens([string("tokens", word) for word in words]) for words in lists)
 
 
-def _attention_of(layers: LayerRun) -> Attention:
+def _to_attention(layers: LayerRun) -> Attention:
     return Attention(Document().set("captured", captured_header(layers.run)), ROOMY, layers.run)
 
 
@@ -549,7 +549,7 @@ class ModelAttention:
         import numpy as np
 
         places = {
-            layer: (_attention_of(each), at if each.run.trace.axes else None)
+            layer: (_to_attention(each), at if each.run.trace.axes else None)
             for each in self._runs_of_only_part()
             for at, layer in enumerate(each.group.layers)
         }
@@ -614,7 +614,7 @@ class ModelAttention:
 
         The axis ``layer`` of the result indexes these layers from 0.
         """
-        return _attention_of(self._find_layer(layer)[0])
+        return _to_attention(self._find_layer(layer)[0])
 
     def explain(self, stage: str, *, layer: int, **place: int) -> Explained:
         """Explain how one number is computed.
@@ -632,7 +632,7 @@ class ModelAttention:
             If the stage or position does not exist.
         """
         found, at = self._find_layer(layer)
-        return _attention_of(found).explain(stage, layer=at, **place)
+        return _to_attention(found).explain(stage, layer=at, **place)
 
     def figure(
         self,
@@ -644,7 +644,7 @@ class ModelAttention:
     ) -> Figure:
         """Create a figure of one layer's heatmaps; see `Attention.figure`."""
         found, at = self._find_layer(layer)
-        return _attention_of(found).figure(stages, heads, layer=at, **look)
+        return _to_attention(found).figure(stages, heads, layer=at, **look)
 
     def overview(self, order: str = HeadOrder.LAYER) -> Overview:
         """Draw all heads of all layers as small heatmaps.

@@ -36,7 +36,7 @@ FOR_FILES = (
     *("format", "quiet"),
 )
 """Options that only affect exported files."""
-_LEFT_OUT = (None, False)
+_NOT_GIVEN = (None, False)
 _CONDITIONS = {
     "d_out": "with a projection",
     "mode": "with --dropout above 0",
@@ -52,7 +52,7 @@ _CONDITIONS = {
     "route": "with a mask",
 }
 """Conditions under which settings that do not always have an effect have one."""
-_FIELDS = {
+_FIGURE_FIELDS = {
     "layout": "extent",
     "theme": "paper",
     "dpi": "dpi",
@@ -65,7 +65,7 @@ _FIELDS = {
     "no_motion": "film",
 }
 """Field of `FigureSettings` set by each option."""
-_ALL_OF = {
+_LAYOUTS_SHOWING_ALL = {
     "stages": (FigureExtent.STAGES, FigureExtent.ALL),
     "heads_shown": (FigureExtent.HEADS, FigureExtent.ALL),
 }
@@ -91,8 +91,8 @@ def complaint(options: argparse.Namespace, document: Document) -> str | None:
         return _describe_problem(problem, options, document)
     return (
         _find_contradiction(options)
-        or _idle_on_captured(options, document)
-        or _idle_in_document(options, document)
+        or _find_option_without_module(options, document)
+        or _find_idle_setting(options, document)
         or complaint_about_files(options)
     )
 
@@ -100,11 +100,11 @@ def complaint(options: argparse.Namespace, document: Document) -> str | None:
 def complaint_about_files(options: argparse.Namespace) -> str | None:
     """Return the first error of the options for exported files, invalid or without effect."""
     return (
-        _two_colour_maps(options)
-        or _overruled_by_layout(options)
+        _find_colour_map_conflict(options)
+        or _find_overruled_selection(options)
         or _find_idle_option(options)
-        or _not_for_standard_output(options)
-        or _not_writable_here(options)
+        or _find_standard_output_error(options)
+        or _find_missing_package(options)
     )
 
 
@@ -135,7 +135,7 @@ def _find_contradiction(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _two_colour_maps(options: argparse.Namespace) -> str | None:
+def _find_colour_map_conflict(options: argparse.Namespace) -> str | None:
     for kind in MapKind:
         of_kind = [each.id for each in maps_of(kind) if each.id in (options.colour_map or ())]
         if len(of_kind) > 1:
@@ -144,16 +144,16 @@ def _two_colour_maps(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _overruled_by_layout(options: argparse.Namespace) -> str | None:
+def _find_overruled_selection(options: argparse.Namespace) -> str | None:
     """Return an error if stages or heads are selected that the layout shows in any case."""
-    for name, layouts in _ALL_OF.items():
+    for name, layouts in _LAYOUTS_SHOWING_ALL.items():
         if _is_given(options, name) and options.layout in layouts:
             all_of = f"--layout {options.layout} shows all of them"
             return f"argument {option_of(name)}: {all_of}. Leave one of them out."
     return None
 
 
-def _not_for_standard_output(options: argparse.Namespace) -> str | None:
+def _find_standard_output_error(options: argparse.Namespace) -> str | None:
     """Return an error if a file cannot be written to standard output as requested."""
     if STANDARD_OUTPUT not in (options.export or ()):
         return None
@@ -173,7 +173,7 @@ def _not_for_standard_output(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _not_writable_here(options: argparse.Namespace) -> str | None:
+def _find_missing_package(options: argparse.Namespace) -> str | None:
     """Return an error if a format needs a package that is not installed, before computing."""
     for path in options.export or ():
         found = format_of_export(path, options)
@@ -182,7 +182,7 @@ def _not_writable_here(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _idle_on_captured(options: argparse.Namespace, document: Document) -> str | None:
+def _find_option_without_module(options: argparse.Namespace, document: Document) -> str | None:
     """Return an error for an option that needs a module if the attention was captured."""
     fields = ("lines", *(name for names in SETTING_GROUPS.values() for name in names))
     names = [option_of(field) for field in fields if _is_given(options, field)]
@@ -191,7 +191,7 @@ def _idle_on_captured(options: argparse.Namespace, document: Document) -> str | 
     return f"argument {names[0]}: is for a module, and {document.captured.called} is attention."
 
 
-def _idle_in_document(options: argparse.Namespace, document: Document) -> str | None:
+def _find_idle_setting(options: argparse.Namespace, document: Document) -> str | None:
     """Return an error for a setting that has no effect in combination with the others."""
     if _is_given(options, "own_kept"):
         if document.spec.mode is Mode.EVAL:
@@ -207,7 +207,7 @@ def _idle_in_document(options: argparse.Namespace, document: Document) -> str | 
 
 def _find_idle_option(options: argparse.Namespace) -> str | None:
     """Return an error for the first option without effect on the exported files."""
-    given = [name for name in FOR_FILES if getattr(options, name, None) not in _LEFT_OUT]
+    given = [name for name in FOR_FILES if getattr(options, name, None) not in _NOT_GIVEN]
     if given and not options.export:
         return f"argument {option_of(given[0])}: is for files. Add --export with a file's name."
     if options.format and STANDARD_OUTPUT not in options.export:
@@ -240,7 +240,7 @@ def _affects_format(format_: ExportFormat, name: str, options: argparse.Namespac
         return str(options.layout) != FigureExtent.STAGES
     if name == "dpi" and is_film:  # it converts lengths in --size to pixels
         return bool(options.size)
-    return _FIELDS[name] in deciding
+    return _FIGURE_FIELDS[name] in deciding
 
 
 def _is_given(options: argparse.Namespace, field: str) -> bool:

@@ -30,10 +30,10 @@ def stages() -> Names:
 
 def formats() -> Names:
     """List the formats, with the requirements of those that cannot be written here."""
-    return [(each.suffix[1:], _format_in_words(each)) for each in FORMATS]
+    return [(each.suffix[1:], _describe_format(each)) for each in FORMATS]
 
 
-def _format_in_words(each: ExportFormat) -> str:
+def _describe_format(each: ExportFormat) -> str:
     parts = filter(None, (each.words, why_not_writable(each.suffix), each.note.rstrip(".")))
     return ". ".join(parts)
 
@@ -41,13 +41,13 @@ def _format_in_words(each: ExportFormat) -> str:
 def presets() -> Names:
     """List the size presets."""
     return [
-        (name, f"{_size_in_words(one.width_mm, one.height_mm)}, {one.dpi} pixels an inch, "
+        (name, f"{_describe_size(one.width_mm, one.height_mm)}, {one.dpi} pixels an inch, "
                f"{PAPERS[one.paper].lower()}")
         for name, one in SIZES.items()
     ]  # fmt: skip
 
 
-def _size_in_words(width: float, height: float | None) -> str:
+def _describe_size(width: float, height: float | None) -> str:
     return f"{width:.0f} mm wide" if height is None else f"{width:.0f} × {height:.0f} mm"
 
 

@@ -31,7 +31,7 @@ def vectors_in_file(name: str) -> NumberMatrix:
     InputError
         If the file does not contain exactly one matrix of numbers.
     """
-    return _read_matrix(_only_matrix(name))
+    return _read_matrix(_single_matrix_entry(name))
 
 
 FROM_FILE = "weights from a file"
@@ -49,7 +49,7 @@ def mask_in_file(name: str) -> BooleanMatrix:
     path = Path(name)
     if path.suffix.lower() in TEXTS:
         return parse_mask(text_in(path))
-    array = _only_matrix(name).read()
+    array = _single_matrix_entry(name).read()
     if not np.isin(array, (0, 1)).all():
         raise _open_error(f"“{path.name}” has other numbers than 0 and 1.")
     return BooleanMatrix.of(array != 0)
@@ -101,7 +101,7 @@ def _list_arrays(name: str) -> FileContents:
     return list_arrays(Path(name))
 
 
-def _only_matrix(name: str) -> ArrayEntry:
+def _single_matrix_entry(name: str) -> ArrayEntry:
     contents = _list_arrays(name)
     if len(contents.entries) != 1:
         raise _open_error(f"“{Path(name).name}” does not hold one matrix alone. {contents.said}")

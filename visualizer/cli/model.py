@@ -210,7 +210,7 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     device = Device(options.device or Device.AUTO)
     check_available(device)
     if options.from_disk:
-        say(_estimate_in_words(options.folder))
+        say(_describe_estimate(options.folder))
     opened = open_model(options.folder, device, is_from_disk=options.from_disk)
     if len(texts) > 1:
         _read_each(options, opened, texts, progress)
@@ -248,7 +248,7 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     return write_all(jobs, figure_settings, progress, options)
 
 
-def _estimate_in_words(folder: Path) -> str:
+def _describe_estimate(folder: Path) -> str:
     """Describe the memory and time needed to stream a model from disk."""
     from visualizer.models.disk_reading_estimate import (
         LAB_MODEL_REASON,

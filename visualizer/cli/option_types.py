@@ -67,13 +67,13 @@ class OptionParser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: None = None
     ) -> argparse.Namespace:
         given = sys.argv[1:] if args is None else args
-        self._refuse_repetitions(given)
+        self._reject_repetitions(given)
         options, unknown = self.parse_known_args(given, namespace)
         if unknown:
             self.error(f"argument {unknown[0]}: {self._describe_unknown(unknown[0])} See --help.")
         return options
 
-    def _refuse_repetitions(self, given: Sequence[str]) -> None:
+    def _reject_repetitions(self, given: Sequence[str]) -> None:
         """Reject a repeated single-value option; argparse would silently use the last value."""
         before: dict[argparse.Action, str] = {}
         for argument in itertools.takewhile(lambda one: one != "--", given):

@@ -320,7 +320,7 @@ def _train_run(
         say(refused.sentence)
         return 1
     except LostProcessError:
-        return _stop_alone(running, progress)
+        return _stop_after_lost_process(running, progress)
     progress.clear()
     if running.notice and not progress.asked:
         running.save()  # there may be enough space by now
@@ -361,7 +361,7 @@ def _resume_hint(running: TrainingRun) -> str:
     return f"stopped at step {step:,}; --resume {running.folder.path} goes on"
 
 
-def _stop_alone(running: TrainingRun, progress: TrainingConsoleProgress) -> int:
+def _stop_after_lost_process(running: TrainingRun, progress: TrainingConsoleProgress) -> int:
     """Stop after another process was lost, in the state before the interrupted step."""
     if not running.is_done:  # otherwise the final losses are missing and the last steps repeat
         running.save()

@@ -73,8 +73,8 @@ class LabStateController(QObject):
         self._pending_messages: list[tuple[str, dict[str, Any]]] = []
         self._is_starting = False
         """Whether the training process was told to run and has not answered yet."""
-        self._waiting = detached_training_controller.BackgroundTrainingWatcher(self)
-        self._waiting.free.connect(self._open_when_free)
+        self._background_watcher = detached_training_controller.BackgroundTrainingWatcher(self)
+        self._background_watcher.free.connect(self._open_when_free)
 
     @property
     def screen(self) -> LabScreen:
@@ -208,7 +208,7 @@ class LabStateController(QObject):
         run = RunState(folder, about.settings, sample=about.sample)
         if detached_training_controller.is_at_work(folder):
             self.run = replace(run, phase=Phase.WAITING)
-            self._waiting.wait(folder)
+            self._background_watcher.wait(folder)
             self.changed.emit()
         else:
             self._open_run(run)
@@ -229,7 +229,7 @@ class LabStateController(QObject):
         """
         training, run = self._training, self.run
         if run and run.phase is Phase.WAITING:
-            self._waiting.leave(goes_on, self._command)
+            self._background_watcher.leave(goes_on, self._command)
         if run and goes_on:
             self._continue_in_background(run, training)
         for says, values in self._pending_messages:
@@ -237,7 +237,7 @@ class LabStateController(QObject):
                 training.tell(says, **values)
         if run:
             self.draft = run.settings
-        self._waiting.stop()
+        self._background_watcher.stop()
         self._training = self.run = None
         self._pending_messages, self.refused, self.view = [], None, LabView()
         self._is_starting = False

@@ -25,7 +25,7 @@ class LayerDocumentController(QObject):
     def __init__(self, lab: LabStateController) -> None:
         super().__init__(lab)
         self._lab = lab
-        self._count = 0
+        self._request_count = 0
         self._head_and_cell: tuple[int, tuple[int, int] | None] = (0, None)
         lab.answered.connect(self._on_answer)
 
@@ -38,12 +38,12 @@ class LayerDocumentController(QObject):
             The cell to pin.
         """
         view = self._lab.view
-        self._count, self._head_and_cell = self._count + 1, (head, cell)
-        request = {"id": f"layer {self._count}", "text": view.probe, "step": view.step}
+        self._request_count, self._head_and_cell = self._request_count + 1, (head, cell)
+        request = {"id": f"layer {self._request_count}", "text": view.probe, "step": view.step}
         self._lab.ask("layer", **request, layer=layer)
 
     def _on_answer(self, message: Message) -> None:
-        if message.values.get("id") != f"layer {self._count}":
+        if message.values.get("id") != f"layer {self._request_count}":
             return
         if message.says == "refused":
             self.refused.emit(str(message.values["sentence"]), NOTICE_MS)

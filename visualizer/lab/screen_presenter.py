@@ -105,7 +105,7 @@ def present_lab(
     sentences = [run.notice] if run.notice else []
     if refused:  # repeated here, because its setting may be out of view
         sentences.append(refused.sentence)
-    elif _is_lost(run):
+    elif _has_diverged(run):
         sentences.append(_divergence_message(run))
     notices = tuple(dict.fromkeys((*sentences, *setup.elsewhere)))
     return LabScreen(
@@ -118,7 +118,7 @@ def _locked_message(run: RunState) -> str:
     return f"“{run.name}” was started with these; only its steps can become more."
 
 
-def _is_lost(run: RunState) -> bool:
+def _has_diverged(run: RunState) -> bool:
     return run.phase is Phase.DIVERGED
 
 
@@ -131,7 +131,7 @@ def _divergence_message(run: RunState) -> str:
 
 def _training_bar_state(run: RunState) -> TrainingBarState:
     is_running, is_done = run.phase is Phase.RUNNING, run.step >= run.settings.steps
-    lost = _is_lost(run)
+    lost = _has_diverged(run)
     return TrainingBarState(
         STARTING.get(run.phase, START) if run.step or run.phase is Phase.RUNNING else START,
         line_of(run),

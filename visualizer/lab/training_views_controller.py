@@ -85,7 +85,7 @@ class TrainingViewsController(QObject):
         )
         self._panel = LabAttentionPanel(message=BEFORE)
         self._pointer = LabCellPointer()
-        self._room = 256
+        self._max_cells = 256
         self.colouring = ColourOptions()
         """Colour options of the weights."""
         self.can_play = False
@@ -123,7 +123,7 @@ class TrainingViewsController(QObject):
         if lab.run.is_open and not lab.view.probe:
             return LabAttentionPanel(message=TEXT_REQUIRED)
         model, look = lab.run.settings.model, self.colouring
-        return present_attention(result, model, self._pointer, self._room, look, self._panel)
+        return present_attention(result, model, self._pointer, self._max_cells, look, self._panel)
 
     @property
     def _is_known(self) -> bool:
@@ -208,8 +208,8 @@ class TrainingViewsController(QObject):
 
     def make_room(self, room: int) -> None:
         """Pool the weights to the number of cells that fit the side of a panel."""
-        if room != self._room:
-            self._room = room
+        if room != self._max_cells:
+            self._max_cells = room
             self.changed.emit()
 
     def turn_colours(self) -> None:

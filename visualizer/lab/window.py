@@ -114,7 +114,7 @@ class LabWindow(QMainWindow):
         self.left = QTabWidget()
         self.setCentralWidget(self._build_central_widget())
         self.training_views_controller = TrainingViewsController(
-            self.lab, self.probe_controller, self.generation_controller, self._watched_parts()
+            self.lab, self.probe_controller, self.generation_controller, self._training_widgets()
         )
         self.collapse_controller = CollapseController(self, self.left, self.plot_pane)
         self.menus.act_on(self._make_controllers())
@@ -173,7 +173,7 @@ class LabWindow(QMainWindow):
         column.addWidget(self.scrub)
         return read
 
-    def _watched_parts(self) -> WatchedTraining:
+    def _training_widgets(self) -> WatchedTraining:
         return WatchedTraining(
             self.probe,
             self.probe_problem,
@@ -370,7 +370,7 @@ class LabWindow(QMainWindow):
 def _connect_signals(window: LabWindow) -> None:
     """Connect every signal with its intent."""
     _connect_run(window)
-    _connect_pictures(window)
+    _connect_views(window)
     QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
 
 
@@ -400,7 +400,7 @@ def _connect_run(window: LabWindow) -> None:
         signal.connect(intent, Qt.ConnectionType.QueuedConnection)
 
 
-def _connect_pictures(window: LabWindow) -> None:
+def _connect_views(window: LabWindow) -> None:
     lab, views = window.lab, window.training_views_controller
     window.probe_controller.changed.connect(window.show_soon.start)
     window.probe.textEdited.connect(lab.probe)

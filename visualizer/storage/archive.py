@@ -35,16 +35,16 @@ MAX_TOTAL_TEXT_BYTES = 2**25
 MAX_NAME_LENGTH = 200
 DTYPES = ("<f4", "<f8", "|u1", "<i4")
 TEXTS = (".json", ".txt")
-_END = struct.Struct("<4s4H2LH")
-_LARGER = struct.Struct("<4sLQL")
+_END_RECORD = struct.Struct("<4s4H2LH")
+_ZIP64_LOCATOR = struct.Struct("<4sLQL")
 """ZIP64 locator before the end record; such archives are rejected."""
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
-_HEADER = re.compile(
+_MEMBER_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
+_NPY_HEADER = re.compile(
     r"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': "
     r"\((|\d{1,19},|\d{1,19}(?:, \d{1,19})+)\), \} *\n"
 )
-_BLOCK = 2**20
-_SAME_TIME = (1980, 1, 1, 0, 0, 0)  # so that equal documents have equal bytes
+_READ_BLOCK_BYTES = 2**20
+_FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # so that equal documents have equal bytes
 
 BROKEN_ARCHIVE_ERRORS = (
     zipfile.BadZipFile,
@@ -90,7 +90,7 @@ def write_archive(
 
 
 def _member_info(name: str, compression: int) -> zipfile.ZipInfo:
-    info = zipfile.ZipInfo(name, _SAME_TIME)
+    info = zipfile.ZipInfo(name, _FIXED_TIME)
     info.compress_type = compression
     info.external_attr = 0o600 << 16
     info.create_system = 3
@@ -132,13 +132,13 @@ def _check_end(file: BinaryIO) -> None:
     file.seek(0)
     if file.read(2) != b"PK":
         raise DamagedError("is no document of Attention Visualizer.")
-    file.seek(max(0, size - _END.size - _LARGER.size))
+    file.seek(max(0, size - _END_RECORD.size - _ZIP64_LOCATOR.size))
     tail = file.read()
-    larger, end = tail[: -_END.size], tail[-_END.size :]
-    if len(end) < _END.size or end[:4] != b"PK\5\6":
+    larger, end = tail[: -_END_RECORD.size], tail[-_END_RECORD.size :]
+    if len(end) < _END_RECORD.size or end[:4] != b"PK\5\6":
         raise DamagedError("is cut off: its end is missing.")
-    _, _, _, _, count, length, start, comment = _END.unpack(end)
-    is_whole = start + length + _END.size == size and not comment
+    _, _, _, _, count, length, start, comment = _END_RECORD.unpack(end)
+    is_whole = start + length + _END_RECORD.size == size and not comment
     if not is_whole or count > MAX_MEMBERS or larger.startswith(b"PK\6\7"):
         raise DamagedError("is damaged: the list of what is in it is wrong.")
     if length > count * (MAX_NAME_LENGTH + 100):
@@ -164,7 +164,7 @@ def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
 
 def _check_member(member: zipfile.ZipInfo) -> None:
     name, mode = member.filename, member.external_attr >> 16
-    is_plain = _NAME.fullmatch(name) and len(name) <= MAX_NAME_LENGTH and ".." not in name
+    is_plain = _MEMBER_NAME.fullmatch(name) and len(name) <= MAX_NAME_LENGTH and ".." not in name
     if not is_plain or not name.endswith((*TEXTS, ".npy")):
         raise DamagedError(f"has a member with a strange name: “{shown(name)}”.")
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG) or member.flag_bits & 1:
@@ -194,7 +194,7 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray
         if len(start) < 10 or start[:8] != b"\x93NUMPY\x01\x00":
             raise wrong
         length = int.from_bytes(start[8:], "little")
-        header = _HEADER.fullmatch(opened.read(length).decode("latin-1"))
+        header = _NPY_HEADER.fullmatch(opened.read(length).decode("latin-1"))
         if not header or header[1] not in DTYPES:
             raise wrong
         shape = tuple(int(size) for size in header[2].split(",") if size)
@@ -208,7 +208,7 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray
 
 def _read_into(opened: IO[bytes], room: np.ndarray) -> None:
     at = 0
-    while block := opened.read(_BLOCK):
+    while block := opened.read(_READ_BLOCK_BYTES):
         room[at : at + len(block)] = np.frombuffer(block, np.uint8)
         at += len(block)
     if at < len(room):

@@ -43,30 +43,33 @@ class FileLock:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._contained = ContainedFile.at(path)
-        self._file = self._contained.descriptor(os.O_RDWR | os.O_CREAT, 0o600)
+        self._descriptor = self._contained.descriptor(os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            if not lock_descriptor(self._file, blocking=False):
+            if not lock_descriptor(self._descriptor, blocking=False):
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
             self._check_not_removed()
         except OSError:
-            os.close(self._file)
+            os.close(self._descriptor)
             raise
 
     def _check_not_removed(self) -> None:
         """Raise `FileNotFoundError` if the previous holder has removed the file in the meantime."""
-        if sys.platform != "win32" and os.fstat(self._file).st_ino != self._contained.stat().st_ino:
+        if (
+            sys.platform != "win32"
+            and os.fstat(self._descriptor).st_ino != self._contained.stat().st_ino
+        ):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
 
     def release(self) -> None:
         """Release the lock and remove the file."""
         if sys.platform == "win32":  # an open file cannot be removed on Windows
-            os.close(self._file)
+            os.close(self._descriptor)
             with suppress(OSError):
                 self._contained.unlink(missing_ok=True)
         else:
             with suppress(OSError):
                 self._contained.unlink(missing_ok=True)
-            os.close(self._file)
+            os.close(self._descriptor)
 
 
 def is_held(path: Path) -> bool:

@@ -46,14 +46,14 @@ class JsonCoding:
         self, names: Mapping[str, Any], left_out: Mapping[type, frozenset[str]] | None = None
     ) -> None:
         self._names = dict(names)
-        self._left_out = left_out or {}
+        self._excluded_fields = left_out or {}
         self._hints: dict[type[Struct], dict[str, Any]] = {}
 
     def hints(self, kind: type[Struct]) -> dict[str, Any]:
         """Return the saved fields of a struct and their types."""
         if kind not in self._hints:
             hints = get_type_hints(kind, localns=self._names)
-            left_out = self._left_out.get(kind, frozenset())
+            left_out = self._excluded_fields.get(kind, frozenset())
             named = (name for name in kind.__struct_fields__ if name not in left_out)
             self._hints[kind] = {name: hints[name] for name in named}
         return self._hints[kind]

@@ -34,15 +34,15 @@ class SettingsFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._read = dict[str, Setting]()
+        self._read_values = dict[str, Setting]()
         self._version: FileVersion | None = None
-        self._unwritten = dict[str, Setting]()
+        self._unwritten_values = dict[str, Setting]()
 
     def value(self, key: str) -> Setting | None:
         """Return the value of a key; None if it has none."""
         with suppress(OSError):  # the values that were read last are the best available
             self._reload()
-        return (self._read | self._unwritten).get(key)
+        return (self._read_values | self._unwritten_values).get(key)
 
     def store(self, values: Mapping[str, Setting]) -> None:
         """Store values, keeping those of other keys.
@@ -53,12 +53,12 @@ class SettingsFile:
             If the file cannot be read or written; the values are kept in memory, and written with
             the next ones.
         """
-        self._unwritten |= values
+        self._unwritten_values |= values
         self._reload()
-        changed = self._read | self._unwritten
-        if repr(changed) != repr(self._read):  # unlike ==, repr distinguishes 1 from True
+        changed = self._read_values | self._unwritten_values
+        if repr(changed) != repr(self._read_values):  # unlike ==, repr distinguishes 1 from True
             write_private_json(self.path, changed)
-        self._unwritten.clear()
+        self._unwritten_values.clear()
 
     def clear(self) -> None:
         """Delete the file.
@@ -69,7 +69,7 @@ class SettingsFile:
             If it cannot be deleted.
         """
         self.path.unlink(missing_ok=True)
-        self._unwritten.clear()
+        self._unwritten_values.clear()
 
     def _reload(self) -> None:
         """Read the file if it has changed; if it cannot be read, the previous values are kept."""
@@ -77,5 +77,5 @@ class SettingsFile:
         if version != self._version:
             found = read_private_json(self.path)
             pairs = found.items() if isinstance(found, dict) else ()
-            self._read = {key: value for key, value in pairs if isinstance(value, Setting)}
+            self._read_values = {key: value for key, value in pairs if isinstance(value, Setting)}
             self._version = version

@@ -58,15 +58,15 @@ class ProbeController(QObject):
         """Text of the current result."""
         self._refusal: Refusal | None = None
         self._folder: Path | None = None
-        self._offered = ""
-        self._is_own = False
+        self._offered_probe = ""
+        self._is_own_run = False
         """Whether the run is in the list or was trained here, so that its folder may be written."""
         self._cache: OrderedDict[tuple[int, str], ProbeResult] = OrderedDict()
         self._pending: tuple[int, LabView] | None = None
-        self._is_wanted = False
-        self._count = 0
-        self._rest = QTimer(self, singleShot=True, interval=REST_MS)
-        self._rest.timeout.connect(self.look)
+        self._must_request = False
+        self._request_count = 0
+        self._rest_timer = QTimer(self, singleShot=True, interval=REST_MS)
+        self._rest_timer.timeout.connect(self.look)
         lab.changed.connect(self.look)
         lab.answered.connect(self._on_answer)
 
@@ -96,11 +96,11 @@ class ProbeController(QObject):
         if run is None or run.folder != self._folder:
             self._reset_for_run(run.folder if run else None)
         if run and run.phase is Phase.RUNNING:
-            self._is_own = True
+            self._is_own_run = True
         if run is None or not run.is_open:
             self._pending = None
         else:
-            self._offered = self._lab.offered_probe
+            self._offered_probe = self._lab.offered_probe
         if run is None or not view.probe:
             return
         step = run.step if view.step is None else view.step
@@ -112,30 +112,30 @@ class ProbeController(QObject):
 
     def want(self) -> None:
         """Request the result of the current probe, even if a process has to be started for it."""
-        self._is_wanted = True
+        self._must_request = True
         self.look()
 
     def _can_request(self, phase: Phase) -> bool:
-        if self._pending or self._rest.isActive():
+        if self._pending or self._rest_timer.isActive():
             return False
         view = self._lab.view
         if self.refused:
             return False
         if phase is Phase.STOPPED:  # the process would have to restart, so only for new results
             known = self.text or self._lab.offered_probe  # an offered probe can wait
-            return self._is_wanted or view.step is not None or view.probe != known
+            return self._must_request or view.step is not None or view.probe != known
         return self._lab.run is not None and self._lab.run.is_open
 
     def _request(self, view: LabView) -> None:
-        self._count += 1
-        self._pending = (self._count, view)
-        self._lab.ask("read", id=f"probe {self._count}", text=view.probe, step=view.step)
+        self._request_count += 1
+        self._pending = (self._request_count, view)
+        self._lab.ask("read", id=f"probe {self._request_count}", text=view.probe, step=view.step)
 
     def _on_answer(self, message: Message) -> None:
         if self._pending is None or message.values.get("id") != f"probe {self._pending[0]}":
             return
-        (_, requested_view), self._pending, self._is_wanted = self._pending, None, False
-        self._rest.start()
+        (_, requested_view), self._pending, self._must_request = self._pending, None, False
+        self._rest_timer.start()
         if message.says == "refused":
             values = message.values
             self._refusal = Refusal(
@@ -163,17 +163,22 @@ class ProbeController(QObject):
 
     def _store_probe(self, folder: Path) -> None:
         """Store the probe in the user's own run, otherwise only until the window is closed."""
-        if self._is_own:
+        if self._is_own_run:
             self._lab.typed_probes.pop(folder, None)
             keep_probe(folder, self.text)
         else:
             self._lab.typed_probes[folder] = self.text
 
     def _reset_for_run(self, folder: Path | None) -> None:
-        if self._folder and self.text and self.text != self._offered:
+        if self._folder and self.text and self.text != self._offered_probe:
             self._store_probe(self._folder)
-        self._folder, self._offered, self._pending, self._is_wanted = folder, "", None, False
-        self._is_own = folder is not None and folder.parent == self._lab.home
+        self._folder, self._offered_probe, self._pending, self._must_request = (
+            folder,
+            "",
+            None,
+            False,
+        )
+        self._is_own_run = folder is not None and folder.parent == self._lab.home
         self._cache.clear()
         had, self.result, self.text, self._refusal = self.result, None, "", None
         if had:

@@ -31,7 +31,7 @@ class GenerationController(QObject):
         self._lab, self._probe_controller = lab, probe_controller
         self.tree, self.sampling = GenerationTree(), Sampling()
         self.is_running = False
-        self._is_wanted = False
+        self._is_sample_pending = False
         """Whether to sample a token as soon as the next result arrives."""
         self._folder: Path | None = None
         lab.changed.connect(self._on_lab_changed)
@@ -60,7 +60,7 @@ class GenerationController(QObject):
         tokens = tokenize(self._lab.view.probe, self._lab.settings.source.effective_tokenizer)
         if tokens != self.tree.tokens:
             self.tree, self.is_running = new_generation_tree(tokens, self.tree.seed), False
-            self._is_wanted = False
+            self._is_sample_pending = False
             self.changed.emit()
 
     def _set_tree(self, tree: GenerationTree) -> None:
@@ -72,7 +72,7 @@ class GenerationController(QObject):
     def _on_result(self) -> None:
         if self.is_running and self._probe_controller.refused:
             self.run(False)
-        elif self.is_running or self._is_wanted:
+        elif self.is_running or self._is_sample_pending:
             self.sample()
 
     # ------------------------------------------------------------------ intents
@@ -86,8 +86,8 @@ class GenerationController(QObject):
     def sample(self) -> None:
         """Append a sampled token, now or when the result arrives."""
         result, sampling = self.result, self.sampling
-        self._is_wanted = result is None and self.can_draw
-        if self._is_wanted:
+        self._is_sample_pending = result is None and self.can_draw
+        if self._is_sample_pending:
             self._probe_controller.want()
         if result and self.can_draw:
             last = result.logits[-1]
@@ -97,7 +97,7 @@ class GenerationController(QObject):
 
     def run(self, is_on: bool) -> None:
         """Start or stop continuous sampling."""
-        self.is_running, self._is_wanted = is_on and self.can_draw, False
+        self.is_running, self._is_sample_pending = is_on and self.can_draw, False
         self.changed.emit()
         if self.is_running:
             self.sample()
@@ -121,7 +121,7 @@ class GenerationController(QObject):
         self._go_to(self.tree.gone_to(node))
 
     def _go_to(self, tree: GenerationTree) -> None:
-        self.is_running = self._is_wanted = False
+        self.is_running = self._is_sample_pending = False
         self._set_tree(tree)
 
     def reseed(self, seed: int) -> None:

@@ -32,7 +32,7 @@ class LossPlotController(QObject):
         self._lab, self._run_controller, self._pane = lab, run_controller, pane
         self.options = PlotOptions()
         self._plot = LossPlot()
-        self._made_of: tuple[object, ...] = ()
+        self._plot_inputs: tuple[object, ...] = ()
 
     def show(self, theme: Theme) -> None:
         """Show the losses; the plot is rebuilt only if they have changed."""
@@ -41,8 +41,8 @@ class LossPlotController(QObject):
         stops = (*run.snapshots, run.step) if run else ()
         shown_step = self._lab.view.step
         made_of = (losses, tuple(overlaid.items()), shown_step, stops, self.options)
-        if made_of != self._made_of:
-            self._made_of = made_of
+        if made_of != self._plot_inputs:
+            self._plot_inputs = made_of
             own = [LossCurve(run.name, run.losses)] if run else []
             others = [
                 LossCurve(name, one, colour)

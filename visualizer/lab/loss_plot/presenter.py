@@ -165,7 +165,7 @@ def losses_axis(
     low, high = min(low for low, _ in extents), max(high for _, high in extents)
     notices: tuple[str, ...] = ()
     if scale is AxisScale.LOG:
-        low = max(low if low > 0 else _least_above_zero(lines), 1 / MAX_PLOTTED_LOSS)
+        low = max(low if low > 0 else _lowest_positive_loss(lines), 1 / MAX_PLOTTED_LOSS)
         low, high = _with_margin(low, max(low, high), scale)
     else:
         most = FURTHEST * _largest_usual_loss(lines, references)
@@ -189,7 +189,7 @@ def _finite_range(values: np.ndarray) -> tuple[float, float] | None:
     return min(least, MAX_PLOTTED_LOSS), min(most, MAX_PLOTTED_LOSS)
 
 
-def _least_above_zero(lines: Sequence[LossLine]) -> float:
+def _lowest_positive_loss(lines: Sequence[LossLine]) -> float:
     """Return the smallest positive loss, where a logarithmic axis begins if a loss is 0."""
     above = (line.values[np.isfinite(line.values) & (line.values > 0)] for line in lines)
     return min((float(some.min()) for some in above if len(some)), default=1.0)

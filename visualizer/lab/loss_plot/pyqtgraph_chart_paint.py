@@ -61,8 +61,8 @@ class LossChart:
         self.lines: list[Any] = []
         """The item drawn for each line, in the order of the plot's lines."""
         self._plot, self._theme = LossPlot(), LIGHT
-        self._drawn: list[Any] = []
-        self._pointed: list[Any] = []
+        self._plot_items: list[Any] = []
+        self._hover_items: list[Any] = []
         self.told: Any = None
         """Readout next to the hovered step."""
 
@@ -89,9 +89,9 @@ class LossChart:
 
     def draw(self, plot: LossPlot, theme: Theme) -> None:
         self.point(None)
-        for item in self._drawn:
+        for item in self._plot_items:
             self.view.scene().removeItem(item)
-        self._plot, self._theme, self._drawn = plot, theme, []
+        self._plot, self._theme, self._plot_items = plot, theme, []
         self.view.setBackground(theme.paper)
         self._draw_axes()
         inner = self.inner
@@ -104,7 +104,7 @@ class LossChart:
     def _add_item(self, item: Any) -> Any:
         """Add an item to the plot area; it is removed when the next plot is drawn."""
         self.box.addItem(item, ignoreBounds=True)
-        self._drawn.append(item)
+        self._plot_items.append(item)
         return item
 
     def _draw_axes(self) -> None:
@@ -199,9 +199,9 @@ class LossChart:
 
     def point(self, step: int | None) -> None:
         """Draw a line at a step, a ring at each line's nearest point, and the readout."""
-        for item in self._pointed:
+        for item in self._hover_items:
             self.view.scene().removeItem(item)
-        self._pointed, self.told = [], None
+        self._hover_items, self.told = [], None
         if step is None:
             return
         plot, theme, at = self._plot, self._theme, self.place_of(step).x()
@@ -220,7 +220,7 @@ class LossChart:
         wide = readout.boundingRect().width()
         left = at + AWAY if at + AWAY + wide <= self.view.width() - 2 else at - AWAY - wide
         readout.setPos(max(left, 2), self.inner.top() + 4)
-        self._pointed, self.told = [across, rings, readout], readout
+        self._hover_items, self.told = [across, rings, readout], readout
 
     # ------------------------------------------------------------------ words
 
@@ -246,7 +246,7 @@ class LossChart:
     def _add_overlay(self, item: QGraphicsSimpleTextItem | QGraphicsPathItem) -> None:
         item.setZValue(ABOVE)
         self.view.addItem(item)
-        self._drawn.append(item)
+        self._plot_items.append(item)
 
 
 def _make_pen(

@@ -84,8 +84,8 @@ class LossPlotView(QWidget):
         self._legend.setContentsMargins(10, 4, 10, 0)
         self._column = column_layout(self, (2, 2, 2, 2), spacing=0)  # for the focus frame
         self._column.addWidget(self._legend)
-        self._pointed: QPointF | None = None
-        self._is_marked = self._is_held = self._is_walked = False
+        self._hovered_point: QPointF | None = None
+        self._has_focus_frame = self._is_dragging = self._is_moved_by_keys = False
         set_accessible_value(self, self._plot.told)
 
     def sizeHint(self) -> QSize:
@@ -102,10 +102,10 @@ class LossPlotView(QWidget):
         is_elsewhere = plot.shown_step != self._plot.shown_step
         self._plot, self._theme = plot, theme
         set_accessible_value(self, plot.told)
-        if is_elsewhere and self._is_walked and self.hasFocus():
+        if is_elsewhere and self._is_moved_by_keys and self.hasFocus():
             step = plot.last if plot.shown_step is None else plot.shown_step
             announce(self, read_at(plot, step).said, Politeness.Assertive)
-        self._is_walked = self._is_walked and not is_elsewhere
+        self._is_moved_by_keys = self._is_moved_by_keys and not is_elsewhere
         self.setCursor(Qt.CursorShape.ArrowCursor if plot.message else Qt.CursorShape.CrossCursor)
         self._redraw()
 
@@ -132,14 +132,16 @@ class LossPlotView(QWidget):
             self.chart.view.setVisible(not plot.message)
             self._column.activate()
             self.chart.draw(plot, theme)
-            self._show_pointed()
+            self._show_hovered_step()
         self.update()
 
-    def _show_pointed(self) -> None:
+    def _show_hovered_step(self) -> None:
         if self.chart and not self._plot.message:
-            self.chart.point(self._stop_at(self._pointed) if self._pointed else None)
+            self.chart.point(
+                self._selectable_step_at(self._hovered_point) if self._hovered_point else None
+            )
 
-    def _stop_at(self, place: QPointF) -> int:
+    def _selectable_step_at(self, place: QPointF) -> int:
         """Return the step at a position, or the nearest snapshot if there are any."""
         assert self.chart
         step = self.chart.step_at(place.x() - self.chart.view.x())
@@ -149,7 +151,7 @@ class LossPlotView(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.fillRect(self.rect(), QColor(self._theme.paper))
-        if self._is_marked:
+        if self._has_focus_frame:
             painter.setPen(QPen(QColor(self._theme.accent), 2))
             painter.drawRect(self.rect().adjusted(1, 1, -1, -1))
         painter.end()
@@ -169,27 +171,27 @@ class LossPlotView(QWidget):
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton and not self._plot.message:
-            self._is_held = True
+            self._is_dragging = True
             self._update_pointer(event.position())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         self._update_pointer(event.position())
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        self._is_held = False
+        self._is_dragging = False
 
     def leaveEvent(self, event: QEvent) -> None:
-        self._pointed = None
-        self._show_pointed()
+        self._hovered_point = None
+        self._show_hovered_step()
 
     def _update_pointer(self, at: QPointF) -> None:
         chart, is_near = self.chart, False
         if chart:
             is_near = chart.inner.adjusted(-8, 0, 8, 8).contains(at - chart.view.pos())
-        self._pointed = at if is_near or self._is_held else None
-        if self._is_held:
-            self._pick_step(self._stop_at(at))
-        self._show_pointed()
+        self._hovered_point = at if is_near or self._is_dragging else None
+        if self._is_dragging:
+            self._pick_step(self._selectable_step_at(at))
+        self._show_hovered_step()
 
     def _pick_step(self, step: int) -> None:
         if step != self._plot.shown_step:
@@ -202,10 +204,10 @@ class LossPlotView(QWidget):
         if is_command(event) or self._plot.message:
             event.ignore()
         elif key == Qt.Key.Key_Escape and self._plot.shown_step is not None:
-            self._is_walked = True
+            self._is_moved_by_keys = True
             self.presentPicked.emit()
         elif key in {*WALKS, Qt.Key.Key_Home, Qt.Key.Key_End}:
-            self._is_walked = True
+            self._is_moved_by_keys = True
             self._pick_step(self._step_for_key(key))
         else:
             event.ignore()
@@ -227,13 +229,13 @@ class LossPlotView(QWidget):
         return distinct(np.linspace(axis.low, last, PARTS + 1).round().astype(np.int64))
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        self._set_marked(event.reason() in BY_KEYS)
+        self._show_focus_frame(event.reason() in BY_KEYS)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        self._set_marked(False)
+        self._show_focus_frame(False)
 
-    def _set_marked(self, is_marked: bool) -> None:
-        self._is_marked = is_marked
+    def _show_focus_frame(self, is_marked: bool) -> None:
+        self._has_focus_frame = is_marked
         self.update()
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MAX_PROBE_BYTES = 2**20
 """Maximum size of a stored probe in bytes."""
-_FORBIDDEN = set('/\\:*?"<>|\0')
+_FORBIDDEN_CHARACTERS = set('/\\:*?"<>|\0')
 
 
 class StoredRun(Struct, frozen=True):
@@ -83,7 +83,7 @@ def renamed(folder: Path, name: str) -> Path:
         With the field ``name``, if it is not a valid folder name or is in use.
     """
     name = name.strip()
-    if not name or name in {".", ".."} or _FORBIDDEN & set(name):
+    if not name or name in {".", ".."} or _FORBIDDEN_CHARACTERS & set(name):
         raise InputError("name", 'A run’s name cannot be empty, nor have / \\ : * ? " < > | in it.')
     target = folder.with_name(name)
     if target == folder:

@@ -56,18 +56,18 @@ class RunController(QObject):
         self.at_work: frozenset[str] = frozenset()
         """Runs that are training in the background."""
         self.overlaid: dict[str, Losses] = {}
-        self._wanted: set[str] = set()
+        self._pending_overlays: set[str] = set()
         self._is_closed = Event()
         self._worker = Worker(self)
         self._worker.answered.connect(self._on_losses)
         self._worker.failed.connect(self._on_failure)
-        self._deleting: list[Path] = []
+        self._pending_deletions: list[Path] = []
         """Runs to be deleted, one after another."""
         self._deleter = Worker(self)
         self._deleter.answered.connect(self._on_deleted)
         self._deleter.failed.connect(self._on_deleted)
-        self._watching = QTimer(self, interval=LOOK_MS)
-        self._watching.timeout.connect(self.look)
+        self._watch_timer = QTimer(self, interval=LOOK_MS)
+        self._watch_timer.timeout.connect(self.look)
         lab.opened.connect(self._save_last_run)
         lab.opened.connect(self.look)
         self.look()
@@ -75,10 +75,10 @@ class RunController(QObject):
     def look(self) -> None:
         """Refresh the list of runs."""
         stored = run_store.stored_runs(self._lab.home)
-        self.runs = tuple(run for run in stored if run.folder not in self._deleting)
+        self.runs = tuple(run for run in stored if run.folder not in self._pending_deletions)
         names = {run.name for run in self.runs}
         self.overlaid = {name: one for name, one in self.overlaid.items() if name in names}
-        self._wanted &= names
+        self._pending_overlays &= names
         self._update_background_runs()
         self.changed.emit()
 
@@ -93,20 +93,24 @@ class RunController(QObject):
         self.at_work = frozenset(
             run.name for run in others if detached_training_controller.is_at_work(run.folder)
         )
-        if bool(self.at_work) != self._watching.isActive():
-            (self._watching.start if self.at_work else self._watching.stop)()
+        if bool(self.at_work) != self._watch_timer.isActive():
+            (self._watch_timer.start if self.at_work else self._watch_timer.stop)()
 
     @property
     def ticked(self) -> frozenset[str]:
         """Runs overlaid on the plot, including those whose losses are still being read."""
-        return frozenset(self._wanted.union(self.overlaid))
+        return frozenset(self._pending_overlays.union(self.overlaid))
 
     def close(self) -> None:
         """Stop reading and checking runs; pending deletions still complete."""
-        self._watching.stop()
+        self._watch_timer.stop()
         self._is_closed.set()
         self._worker.leave()
-        left = partial(_delete_all, tuple(self._deleting)) if self._deleting else None
+        left = (
+            partial(_delete_all, tuple(self._pending_deletions))
+            if self._pending_deletions
+            else None
+        )
         self._deleter.leave(left)
 
     # ------------------------------------------------------------------ opening and leaving
@@ -141,9 +145,9 @@ class RunController(QObject):
 
     def begin_another(self) -> None:
         """Unlock the settings for a new run."""
-        self.leave(self._begin_another)
+        self.leave(self._unlock_settings)
 
-    def _begin_another(self) -> None:
+    def _unlock_settings(self) -> None:
         self.look()
         self.settingsWanted.emit()
 
@@ -164,15 +168,15 @@ class RunController(QObject):
         """
         run, path = self._lab.run, Path(folder)
         is_open = run is not None and run.folder == path
-        if run is None or (self._must_open_again(run) if is_open else self._holds_run(path)):
+        if run is None or (self._must_reopen(run) if is_open else self._contains_run(path)):
             self.leave(partial(self._lab.open, path))
 
-    def _must_open_again(self, run: RunState) -> bool:
+    def _must_reopen(self, run: RunState) -> bool:
         """Whether the open run failed, or was changed by another program."""
         refused = self._lab.refused
         return run.phase is Phase.FAILED or (refused is not None and refused.field == "held")
 
-    def _holds_run(self, folder: Path) -> bool:
+    def _contains_run(self, folder: Path) -> bool:
         """Whether a folder contains a run that can be opened; otherwise show why not."""
         try:
             RunFolder(folder).read_about()
@@ -187,22 +191,24 @@ class RunController(QObject):
         """Overlay the losses of a run on the plot, or remove them."""
         if not is_overlaid:
             self.overlaid.pop(name, None)
-            self._wanted.discard(name)
+            self._pending_overlays.discard(name)
         elif name not in self.overlaid:
-            self._wanted.add(name)
+            self._pending_overlays.add(name)
             self._read_next()
         self.changed.emit()
 
     def _read_next(self) -> None:
         """Read the next losses on a worker thread, which takes seconds for a long run."""
-        if self._wanted and not self._worker.is_working:
+        if self._pending_overlays and not self._worker.is_working:
             rest = partial(_yield_to_window, self._is_closed)
-            self._worker.ask(partial(_read_losses, self._lab.home / min(self._wanted), rest))
+            self._worker.ask(
+                partial(_read_losses, self._lab.home / min(self._pending_overlays), rest)
+            )
 
     def _on_losses(self, answer: tuple[str, Losses | InputError]) -> None:
         name, read = answer
-        if name in self._wanted:
-            self._wanted.discard(name)
+        if name in self._pending_overlays:
+            self._pending_overlays.discard(name)
             if isinstance(read, InputError):
                 self.said.emit(read.sentence)
             else:
@@ -211,7 +217,7 @@ class RunController(QObject):
         self._read_next()
 
     def _on_failure(self, error: Exception) -> None:
-        self._wanted.clear()
+        self._pending_overlays.clear()
         self._report_bug(error)
 
     def _report_bug(self, error: Exception) -> None:
@@ -231,8 +237,8 @@ class RunController(QObject):
                 app_settings.save_last_run(other.strip())
             if name in self.overlaid:
                 self.overlaid[other.strip()] = self.overlaid.pop(name)
-            elif name in self._wanted:
-                self._wanted = self._wanted - {name} | {other.strip()}
+            elif name in self._pending_overlays:
+                self._pending_overlays = self._pending_overlays - {name} | {other.strip()}
         except InputError as refused:
             self.said.emit(refused.sentence)
         self.look()
@@ -250,17 +256,17 @@ class RunController(QObject):
         except InputError as refused:
             self.said.emit(refused.sentence)
         else:
-            self._deleting.append(folder)
+            self._pending_deletions.append(folder)
             self._delete_next()
         self.look()
 
     def _delete_next(self) -> None:
         """Delete the next run on a worker thread."""
-        if self._deleting and not self._deleter.is_working:
-            self._deleter.ask(partial(run_store.delete, self._deleting[0]))
+        if self._pending_deletions and not self._deleter.is_working:
+            self._deleter.ask(partial(run_store.delete, self._pending_deletions[0]))
 
     def _on_deleted(self, refused: Exception | None) -> None:
-        self._deleting.pop(0)
+        self._pending_deletions.pop(0)
         if isinstance(refused, InputError):
             self.said.emit(refused.sentence)
         elif refused:

@@ -44,8 +44,8 @@ class RunExportController(QObject):
         self.progress = ExportProgressController(self.film_controller, self)
         self.colouring = ColourOptions()
         """Colour options of films: those of the window."""
-        self._saving: tuple[str, Path] | None = None
-        self._saves = 0
+        self._pending_save: tuple[str, Path] | None = None
+        self._save_count = 0
         lab.answered.connect(self._on_answer)
 
     def save_weights(self) -> None:
@@ -71,9 +71,9 @@ class RunExportController(QObject):
             ask_save_path(self._window, title, Path.home() / f"{run.name}-{name}", kinds, then)
 
     def _request_save(self, name: str) -> None:
-        self._saves += 1
-        self._saving = (f"save {self._saves}", Path(name))
-        self._lab.ask("save", id=self._saving[0], path=name, step=self._lab.view.step)
+        self._save_count += 1
+        self._pending_save = (f"save {self._save_count}", Path(name))
+        self._lab.ask("save", id=self._pending_save[0], path=name, step=self._lab.view.step)
 
     def _start_film(self, name: str) -> None:
         run = self._lab.run
@@ -81,9 +81,9 @@ class RunExportController(QObject):
         self.film_controller.film(Path(name), settings)
 
     def _on_answer(self, message: Message) -> None:
-        if self._saving is None or message.values.get("id") != self._saving[0]:
+        if self._pending_save is None or message.values.get("id") != self._pending_save[0]:
             return
-        (_, path), self._saving = self._saving, None
+        (_, path), self._pending_save = self._pending_save, None
         refused = message.values.get("sentence")
         self.said.emit(str(refused) if refused else f"The weights are in {path}.")
 

@@ -57,7 +57,7 @@ class RunsPane(QWidget):
     def __init__(self, actions: Mapping[str, QAction]) -> None:
         super().__init__()
         self._rows: tuple[RunRow, ...] = ()
-        self._shown: object = None
+        self._shown_rows: object = None
         self._actions = tuple(actions.values())
         self.hint, self.list = PlainLabel(EMPTY), QTreeWidget()
         self.hint.setWordWrap(True)
@@ -131,9 +131,9 @@ class RunsPane(QWidget):
 
     def _show_rows(self) -> None:
         """Show the rows, unless a name is being edited: the edit would be lost."""
-        if self._rows == self._shown or self.list.state() is QTreeWidget.State.EditingState:
+        if self._rows == self._shown_rows or self.list.state() is QTreeWidget.State.EditingState:
             return
-        self._shown, chosen = self._rows, self.chosen
+        self._shown_rows, chosen = self._rows, self.chosen
         scroll_bar = self.list.verticalScrollBar()
         place = scroll_bar.value()
         with QSignalBlocker(self.list):
@@ -155,7 +155,7 @@ class RunsPane(QWidget):
     def _on_item_changed(self, item: QTreeWidgetItem) -> None:
         name = str(item.data(0, Qt.ItemDataRole.UserRole))
         if item.text(0) != name:
-            self._shown = None  # the edited name may be rejected
+            self._shown_rows = None  # the edited name may be rejected
             self.renamed.emit(name, item.text(0))
         else:
             self.overlaid.emit(name, item.checkState(0) is Qt.CheckState.Checked)

@@ -34,7 +34,7 @@ TEXTS = {
 }
 
 
-_SOURCE = {"kind", "path", "size", "tokenizer"}
+_SOURCE_FIELDS = {"kind", "path", "size", "tokenizer"}
 
 
 def _is_layered(settings: TrainingSettings) -> bool:
@@ -107,13 +107,13 @@ def get(settings: TrainingSettings, name: str) -> Any:
     if name == "preset":
         preset = preset_of(settings)
         return preset.name if preset else OWN
-    return getattr(settings.source if name in _SOURCE else settings, name)
+    return getattr(settings.source if name in _SOURCE_FIELDS else settings, name)
 
 
 def put(settings: TrainingSettings, name: str, value: Any) -> TrainingSettings:
     """Return settings with one changed, by its name in the table."""
     if name == "preset":
         return settings if value == OWN else with_preset(settings, value)
-    if name in _SOURCE:
+    if name in _SOURCE_FIELDS:
         return replace(settings, source=replace(settings.source, **{name: value}))
     return replace(settings, **{name: value})

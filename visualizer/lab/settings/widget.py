@@ -64,7 +64,7 @@ class SettingsPane(QScrollArea):
             label.setWordWrap(True)
             label.setProperty("role", "quiet")
         self.another.clicked.connect(self.anotherWanted)
-        self._inner = inner = QWidget()
+        self._content = inner = QWidget()
         column = column_layout(inner, (16, 8, 16, 16), spacing=8)
         for widget in (self.locked, self.another):
             column.addWidget(widget)
@@ -79,7 +79,7 @@ class SettingsPane(QScrollArea):
         """Return a width that fits every choice at any text size, so nothing scrolls sideways."""
         bar = self.verticalScrollBar().sizeHint().width()
         least = super().minimumSizeHint()
-        return QSize(self._inner.minimumSizeHint().width() + bar, least.height())
+        return QSize(self._content.minimumSizeHint().width() + bar, least.height())
 
     def _make_line(self, names: tuple[str, ...]) -> QVBoxLayout:
         """Arrange settings side by side; their problems span the whole width below."""

@@ -47,7 +47,7 @@ class SnapshotBar(QWidget):
         super().__init__()
         self.setObjectName("scrub")
         self.setAccessibleName("Training time")
-        self._scrub, self._theme, self._widest = SnapshotTimeline(), LIGHT, 1
+        self._timeline, self._theme, self._widest_text = SnapshotTimeline(), LIGHT, 1
         self._timer = QTimer(self, interval=FRAME_MS)
         self._timer.timeout.connect(self._show_next)
         self.track, self.said = SnapshotSlider(), ElidedLabel(lines=2)
@@ -86,14 +86,14 @@ class SnapshotBar(QWidget):
     # ------------------------------------------------------------------ content
 
     def show_scrub(self, scrub: SnapshotTimeline, theme: Theme) -> None:
-        if scrub == self._scrub and theme is self._theme and self.said.text():
+        if scrub == self._timeline and theme is self._theme and self.said.text():
             return
-        self._scrub, self._theme = scrub, theme
+        self._timeline, self._theme = scrub, theme
         self.track.show_scrub(scrub, theme)
         self.said.tell(scrub.said)
         self.track.setToolTip(plain_tooltip(scrub.said))
-        self._widest = max(self._widest, self.said.sizeHint().width())
-        self.said.setMaximumWidth(self._widest)  # otherwise the track would move while playing
+        self._widest_text = max(self._widest_text, self.said.sizeHint().width())
+        self.said.setMaximumWidth(self._widest_text)  # otherwise the track would move while playing
         set_accessible_value(self, scrub.said)
         is_alone = len(scrub.stops) == 1
         for button, can in (
@@ -124,10 +124,10 @@ class SnapshotBar(QWidget):
         """Pause, or play from the selected step; from the first step if the last is selected."""
         if self.is_playing:
             self.pause()
-        elif len(self._scrub.stops) > 1:
+        elif len(self._timeline.stops) > 1:
             self._timer.start()
             self._show_icons()
-            self._show_stop(0 if self._scrub.is_last else self._scrub.beside(1))
+            self._show_stop(0 if self._timeline.is_last else self._timeline.beside(1))
 
     def pause(self) -> None:
         """Stop playing at the selected step."""
@@ -144,29 +144,29 @@ class SnapshotBar(QWidget):
         self._timer.setInterval(round(FRAME_MS / SPEEDS[at]))
 
     def step_back(self) -> None:
-        self._seek(self._scrub.beside(-1))
+        self._seek(self._timeline.beside(-1))
 
     def step_on(self) -> None:
-        self._seek(self._scrub.beside(1))
+        self._seek(self._timeline.beside(1))
 
     def go_to_now(self) -> None:
-        self._seek(len(self._scrub.stops) - 1)
+        self._seek(len(self._timeline.stops) - 1)
 
     def _seek(self, stop: int) -> None:
         self.pause()
         self._show_stop(stop)
 
     def _show_stop(self, stop: int) -> None:
-        if stop != self._scrub.at:
-            self.stepLooked.emit(self._scrub.stops[stop])
+        if stop != self._timeline.at:
+            self.stepLooked.emit(self._timeline.stops[stop])
 
     def _show_next(self) -> None:
-        if self._scrub.is_waiting:
+        if self._timeline.is_waiting:
             return
-        if self._scrub.is_last:
+        if self._timeline.is_last:
             self.pause()
         else:
-            self._show_stop(self._scrub.beside(1))
+            self._show_stop(self._timeline.beside(1))
 
 
 STEPS = {
@@ -188,14 +188,14 @@ class SnapshotSlider(TrackSlider):
     def __init__(self) -> None:
         keys = "Left and right go by a kept moment; End goes to now."
         super().__init__("Training time", keys, 72)
-        self._scrub = SnapshotTimeline()
+        self._timeline = SnapshotTimeline()
 
     @property
     def tall(self) -> float:
         return axis_height()
 
     def show_scrub(self, scrub: SnapshotTimeline, theme: Theme) -> None:
-        self._scrub, self._theme = scrub, theme
+        self._timeline, self._theme = scrub, theme
         self.setRange(0, max(1, len(scrub.stops) - 1))
         self.setValue(scrub.at)
         set_accessible_value(self, scrub.said)
@@ -203,7 +203,7 @@ class SnapshotSlider(TrackSlider):
 
     @property
     def _current_axis(self) -> SnapshotAxis:
-        return SnapshotAxis(self._scrub, self.width())
+        return SnapshotAxis(self._timeline, self.width())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -217,16 +217,16 @@ class SnapshotSlider(TrackSlider):
         self._seek(self._current_axis.stop_at(x))
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        self._seek(self._scrub.beside(-1 if event.angleDelta().y() > 0 else 1))
+        self._seek(self._timeline.beside(-1 if event.angleDelta().y() > 0 else 1))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        key, last = Qt.Key(event.key()), len(self._scrub.stops) - 1
+        key, last = Qt.Key(event.key()), len(self._timeline.stops) - 1
         ends = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: last}
         if is_command(event) or not (key in STEPS or key in ends):
             event.ignore()
         else:
-            self._seek(ends[key] if key in ends else self._scrub.beside(STEPS[key]))
+            self._seek(ends[key] if key in ends else self._timeline.beside(STEPS[key]))
 
     def _seek(self, stop: int) -> None:
-        if stop != self._scrub.at:
+        if stop != self._timeline.at:
             self.sought.emit(stop)

@@ -173,16 +173,16 @@ class BackgroundTrainingWatcher(QObject):
         super().__init__(parent)
         self._folder: Path | None = None
         self._was_held = False
-        self._polling = QTimer(self, interval=POLL_MS)
-        self._polling.timeout.connect(self._check_run)
+        self._poll_timer = QTimer(self, interval=POLL_MS)
+        self._poll_timer.timeout.connect(self._check_run)
 
     def wait(self, folder: Path) -> None:
         self._folder, self._was_held = folder, False
         self._request_stop()
-        self._polling.start()
+        self._poll_timer.start()
 
     def stop(self) -> None:
-        self._polling.stop()
+        self._poll_timer.stop()
 
     def leave(self, goes_on: bool, command: Sequence[str]) -> None:
         """Stop waiting: the training stops, or continues although it was asked to stop.

@@ -34,10 +34,10 @@ class GrowingArray:
         All numbers, [number], read-only.
     """
 
-    __slots__ = ("_room", "values")
+    __slots__ = ("_buffer", "values")
 
     def __init__(self, room: GrowingBuffer, length: int) -> None:
-        self._room = room
+        self._buffer = room
         self.values = room.array[:length]
         self.values.flags.writeable = False
 
@@ -61,12 +61,12 @@ class GrowingArray:
     @property
     def capacity(self) -> int:
         """Number of values up to which it can be extended without copying."""
-        return len(self._room.array)
+        return len(self._buffer.array)
 
     def extended(self, more: ArrayLike) -> GrowingArray:
         """Return an array with more numbers appended; this one is unchanged."""
         added, begin = np.asarray(more, dtype=self.values.dtype).reshape(-1), len(self)
-        end, room = begin + len(added), self._room
+        end, room = begin + len(added), self._buffer
         if room.used != begin or end > len(room.array):  # already extended by another, or full
             array = np.empty(max(end, 2 * begin), dtype=self.values.dtype)
             array[:begin] = self.values
@@ -77,4 +77,4 @@ class GrowingArray:
 
     def until(self, length: int) -> GrowingArray:
         """Return the first `length` numbers."""
-        return GrowingArray(self._room, length)
+        return GrowingArray(self._buffer, length)

@@ -76,17 +76,17 @@ class TrainingProcess(QObject):
         self._details = b""
         self.stopped_run: Path | None = None
         """A closed run that must not be trained further after this process has ended."""
-        self.is_over = self._may_end = self._is_left = self._is_given_up = False
+        self.is_over = self._is_end_expected = self._is_closing = self._was_killed = False
         self.has_opened = False
         """Whether it has opened or created its run."""
         self._process = QProcess(self)
         self._process.setProcessEnvironment(environment())
         self._process.readyReadStandardOutput.connect(self._read_messages)
-        self._process.readyReadStandardError.connect(self._keep_details)
+        self._process.readyReadStandardError.connect(self._append_details)
         self._process.finished.connect(self._on_finished)
         self._process.errorOccurred.connect(self._on_error)
-        self._patience = QTimer(self, singleShot=True, interval=PATIENCE_MS)
-        self._patience.timeout.connect(self._give_up)
+        self._kill_timer = QTimer(self, singleShot=True, interval=PATIENCE_MS)
+        self._kill_timer.timeout.connect(self._kill_unresponsive)
 
     def start(self) -> None:
         self._process.start(self._command[0], self._command[1:])
@@ -101,21 +101,21 @@ class TrainingProcess(QObject):
 
         After a second request, it exits in any case.
         """
-        self._may_end = True
+        self._is_end_expected = True
         self.tell("stop")
-        self._patience.start()
+        self._kill_timer.start()
 
     def end(self) -> None:
         """Make it exit, with a checkpoint if one can be written; see `wait_for_trainings`."""
-        if self.is_over or self._is_left:
+        if self.is_over or self._is_closing:
             return
-        self._is_left = True
+        self._is_closing = True
         self.setParent(QCoreApplication.instance())  # its owner may be deleted before it exits
         self.stop()
         self._process.closeWriteChannel()
 
-    def _give_up(self) -> None:
-        self._is_given_up = True
+    def _kill_unresponsive(self) -> None:
+        self._was_killed = True
         self._process.kill()
 
     # ------------------------------------------------------------------ messages
@@ -124,15 +124,15 @@ class TrainingProcess(QObject):
         try:
             for message in self._unpacker.feed(bytes(self._process.readAllStandardOutput().data())):
                 self.has_opened |= message.says == "opened"
-                if message.says == "not_ended" and not self._is_left:
-                    self._may_end = False
-                    self._patience.stop()
+                if message.says == "not_ended" and not self._is_closing:
+                    self._is_end_expected = False
+                    self._kill_timer.stop()
                 self.said.emit(message)
         except (ValueError, TypeError) as error:  # not a message, but printed text
             self._details += f"\nNot understood: {error!r}".encode()
             self._process.kill()
 
-    def _keep_details(self) -> None:
+    def _append_details(self) -> None:
         self._details += self._process.readAllStandardError().data()
         self._details = self._details[-MAX_DETAILS_BYTES:]
 
@@ -144,12 +144,14 @@ class TrainingProcess(QObject):
 
     def _on_finished(self, code: int, status: QProcess.ExitStatus) -> None:
         self._read_messages()
-        self._keep_details()
+        self._append_details()
         is_well = status is QProcess.ExitStatus.NormalExit and code == 0
-        if is_well and (self._may_end or self.has_opened):  # or another window asked it to exit
+        if is_well and (
+            self._is_end_expected or self.has_opened
+        ):  # or another window asked it to exit
             self._emit_ended(None)
             return
-        why = GIVEN_UP if self._is_given_up else _exit_reason(code, status)
+        why = GIVEN_UP if self._was_killed else _exit_reason(code, status)
         sentence = why if self.has_opened else f"{why} {NOTHING}"
         self._emit_ended(Failure(sentence, self._details.decode(errors="replace").strip()))
 
@@ -157,9 +159,9 @@ class TrainingProcess(QObject):
         if self.is_over:
             return
         self.is_over = True
-        self._patience.stop()
-        self.ended.emit(ProcessEnd(failure, self._is_given_up))
-        if self._may_end or failure is None:
+        self._kill_timer.stop()
+        self.ended.emit(ProcessEnd(failure, self._was_killed))
+        if self._is_end_expected or failure is None:
             self.deleteLater()
 
 

@@ -132,8 +132,8 @@ class RunState(Struct, frozen=True, eq=False):
 
 MAX_RESERVED_STEPS = 2_000_000
 """Maximum number of future steps for which memory is reserved."""
-_OPENED = ("step", "parameters", "device", "frequency", "bigram", "sample")
-_PROGRESS = ("step", "seconds", "tokens_a_second", "seconds_left", "rate")
+_OPENED_FIELDS = ("step", "parameters", "device", "frequency", "bigram", "sample")
+_PROGRESS_FIELDS = ("step", "seconds", "tokens_a_second", "seconds_left", "rate")
 
 
 def with_opened_run(run: RunState, message: Message) -> RunState:
@@ -156,7 +156,7 @@ def with_opened_run(run: RunState, message: Message) -> RunState:
         failure=None,
         is_saved=True,
         final=tuple(values["final"]) if values.get("final") else None,
-        **_known_values(_OPENED, values),
+        **_known_values(_OPENED_FIELDS, values),
     )
 
 
@@ -174,7 +174,7 @@ def with_progress(run: RunState, message: Message) -> RunState:
         notice=values.get("notice") or "",
         is_saved=values.get("is_saved", True),
         final=tuple(values["final"]) if values.get("final") else None,
-        **_known_values(_PROGRESS, values),
+        **_known_values(_PROGRESS_FIELDS, values),
     )
 
 

@@ -50,11 +50,11 @@ class TrainingFilmController(QObject):
     def __init__(self, lab: LabStateController, parent: QObject | None = None) -> None:
         super().__init__(parent or lab)
         self._lab = lab
-        self._wanted: deque[int] = deque()
+        self._pending_steps: deque[int] = deque()
         self._readings: list[ProbeResult] = []
         self._film: tuple[Path, RunState, str, TrainingFilmSettings] | None = None
-        self._count = 0
-        self._thinned = ""
+        self._request_count = 0
+        self._thinning_note = ""
         self._exporter = ExportRunner(self)
         self._exporter.said.connect(self._show_message)
         for name in ("progressed", "refused", "broke", "changed"):
@@ -77,7 +77,7 @@ class TrainingFilmController(QObject):
         except InputError as error:
             self.refused.emit(error.sentence)
             return
-        self._wanted, self._readings, self._thinned = deque(run.snapshots), [], ""
+        self._pending_steps, self._readings, self._thinning_note = deque(run.snapshots), [], ""
         self._film = (
             path,
             run,
@@ -103,15 +103,15 @@ class TrainingFilmController(QObject):
 
     def _request_next(self) -> None:
         assert self._film
-        if not self._wanted:
+        if not self._pending_steps:
             self._export_film()
             return
-        self._count += 1
-        step, (_, _, probe, _) = self._wanted.popleft(), self._film
-        self._lab.ask("read", id=f"film {self._count}", text=probe, step=step)
+        self._request_count += 1
+        step, (_, _, probe, _) = self._pending_steps.popleft(), self._film
+        self._lab.ask("read", id=f"film {self._request_count}", text=probe, step=step)
 
     def _on_answer(self, message: Message) -> None:
-        if self._film is None or message.values.get("id") != f"film {self._count}":
+        if self._film is None or message.values.get("id") != f"film {self._request_count}":
             return
         try:
             self._add_reading(message)
@@ -128,22 +128,22 @@ class TrainingFilmController(QObject):
             self._cancel_with_error(str(message.values["sentence"]))
             return
         read = len(self._readings)
-        self.progressed.emit(read, read + len(self._wanted))
+        self.progressed.emit(read, read + len(self._pending_steps))
         self._request_next()
 
     def _thin_steps(self, size: int) -> None:
         """Drop steps evenly if all of them would take too much memory."""
-        all_ = 1 + len(self._wanted)
+        all_ = 1 + len(self._pending_steps)
         apart = -(-all_ * size // MAX_READINGS_BYTES)
-        if apart > 1 and self._wanted:
-            last = self._wanted[-1]
-            kept = [*self._wanted][apart - 1 :: apart]
-            self._wanted = deque(kept if kept and kept[-1] == last else [*kept, last])
-            read = f"{1 + len(self._wanted):,} of {all_:,} moments"
-            self._thinned = f" ({read}: more would not fit into memory; film a shorter text)"
+        if apart > 1 and self._pending_steps:
+            last = self._pending_steps[-1]
+            kept = [*self._pending_steps][apart - 1 :: apart]
+            self._pending_steps = deque(kept if kept and kept[-1] == last else [*kept, last])
+            read = f"{1 + len(self._pending_steps):,} of {all_:,} moments"
+            self._thinning_note = f" ({read}: more would not fit into memory; film a shorter text)"
 
     def _show_message(self, words: str, for_ms: int) -> None:
-        self.said.emit(words + self._thinned if words else "", for_ms)
+        self.said.emit(words + self._thinning_note if words else "", for_ms)
 
     def _on_lab_changed(self) -> None:
         """Cancel if the run changes; report an error if it no longer answers."""
