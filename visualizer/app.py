@@ -161,7 +161,6 @@ def open_or_export(options: argparse.Namespace) -> int:
 
 
 def _is_model(path: Path | None) -> bool:
-    """Whether a path is a model folder."""
     return path is not None and is_model_folder(path)
 
 

@@ -48,7 +48,11 @@ class _LazyNumpy(ModuleType):
 
 
 def _load_numpy_into(module: ModuleType) -> None:
-    """Import numpy into the placeholder; a function, as another thread may change its class."""
+    """Import numpy into the placeholder.
+
+    This is a function, because another thread may already have changed the placeholder's class,
+    which removes its methods.
+    """
     vars(module).update(vars(_import_numpy_once(module)))
     module.__class__ = ModuleType
 

@@ -346,7 +346,6 @@ class Attention:
 
 
 def _check_index(name: str, at: object, size: int) -> int:
-    """Validate an index along an axis."""
     index = whole_number(name, at)
     if not 0 <= index < size:
         raise InputError(name, f"There is no {name} {index}, only 0 to {size - 1}.")

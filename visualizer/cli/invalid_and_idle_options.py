@@ -223,7 +223,6 @@ def _find_idle_option(options: argparse.Namespace) -> str | None:
 
 
 def _affects_format(format_: ExportFormat, name: str, options: argparse.Namespace) -> bool:
-    """Whether an option affects files of a format."""
     deciding = ExportSettings(format_.suffix).deciding
     is_film, is_document = format_.kind is FormatKind.FILM, format_.kind is FormatKind.DOCUMENT
     if name in {"quiet", "format"}:

@@ -319,7 +319,7 @@ class LabStateController(QObject):
     def _on_progress(self, message: Message) -> None:
         if self.run:
             self.run = run_state.with_progress(self.run, message)
-            self._is_starting &= self.run.phase is Phase.PAUSED  # progress after it was lengthened
+            self._is_starting &= self.run.phase is Phase.PAUSED  # it may only be lengthened
         self.changed.emit()
 
     def _on_not_ended(self, message: Message) -> None:

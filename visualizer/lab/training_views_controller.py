@@ -144,7 +144,6 @@ class TrainingViewsController(QObject):
         self._widgets.problem.setVisible(bool(sentences))
 
     def _show_generation(self, theme: Theme) -> None:
-        """Show the next tokens and the generated text."""
         widgets, generation_controller = self._widgets, self._generation_controller
         run, result = self._lab.run, generation_controller.result
         widgets.continued.setVisible(self._is_known)

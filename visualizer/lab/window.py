@@ -159,7 +159,6 @@ class LabWindow(QMainWindow):
         return whole
 
     def _build_training_panes(self) -> QWidget:
-        """Build the panes that show the training."""
         self.probe.setPlaceholderText("A text for the model to read")
         self.probe.setAccessibleName("The text that the model reads")
         self.probe.setClearButtonEnabled(True)
@@ -368,7 +367,6 @@ class LabWindow(QMainWindow):
 
 
 def _connect_signals(window: LabWindow) -> None:
-    """Connect every signal with its intent."""
     _connect_run(window)
     _connect_views(window)
     QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)

@@ -288,7 +288,7 @@ def _thinned_points(line: LossLine, plot: LossPlot, width: float) -> tuple[np.nd
 
 
 def _spaced_points(xs: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """Choose points that are at least `DOTS_APART` from each other."""
+    """Mark points that are at least `DOTS_APART` from each other, bool [point]."""
     chosen, last = np.zeros(len(xs), dtype=bool), -math.inf
     for at in np.flatnonzero(there).tolist():
         if xs[at] - last >= DOTS_APART:

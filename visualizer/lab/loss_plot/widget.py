@@ -213,7 +213,6 @@ class LossPlotView(QWidget):
             event.ignore()
 
     def _step_for_key(self, key: Qt.Key) -> int:
-        """Return the step that a key selects."""
         stops = self._plot.stops if len(self._plot.stops) else self._even_stops()
         if key not in WALKS:
             return int(stops[0 if key == Qt.Key.Key_Home else -1])

@@ -261,7 +261,6 @@ class RunController(QObject):
         self.look()
 
     def _delete_next(self) -> None:
-        """Delete the next run on a worker thread."""
         if self._pending_deletions and not self._deleter.is_working:
             self._deleter.ask(partial(run_store.delete, self._pending_deletions[0]))
 
