@@ -1,4 +1,4 @@
-"""Attention Visualizer: real attention modules, computed and shown stage by stage.
+"""Attention Visualizer: compute attention modules and inspect them stage by stage.
 
 In a notebook::
 
@@ -44,7 +44,7 @@ _MODEL_NAMES = frozenset({"Model", "ModelAttention", "capture", "open_model"})
 
 
 def __getattr__(name: str) -> Any:
-    """Load the notebook interface at first use; the program itself does not need it."""
+    """Import the notebook API on first use; the program itself does not need it."""
     if name not in __all__:
         raise AttributeError(f"module 'visualizer' has no attribute {name!r}")
     from visualizer.api import attention_api, model_api

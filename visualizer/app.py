@@ -51,9 +51,10 @@ if TYPE_CHECKING:
 START_MS = 5_000
 """Delay before garbage collection starts: nearly all objects made until then are permanent."""
 LOCK_S = 0.0005
-"""After how long a thread that holds Python's lock gives way: each call of Qt lets go of it, and
-the window's thread then waits as long for a worker. Python's own five milliseconds, several times
-in one repaint, are seen."""
+"""GIL switch interval in seconds. Every Qt call releases the GIL, and the GUI thread then waits up
+to this long for a worker thread. Python's default of 5 ms, several times per repaint, causes
+visible pauses.
+"""
 ON_THEIR_WAY = "These numbers are on their way from the model's server. Try again in a moment."
 SAID_MS = 5_000
 SCREEN_ERROR = (
@@ -61,7 +62,7 @@ SCREEN_ERROR = (
     "Without a screen, write a file with --export."
 )
 OWN_CLIPBOARD = frozenset({"eglfs", "linuxfb", "minimal", "offscreen", "vnc"})
-"""Platforms of Qt without a clipboard that outlives the program."""
+"""Qt platforms whose clipboard does not outlive the program."""
 __all__ = ["compute", "main", "make_application", "open_window"]
 NAME = "Attention Visualizer"
 MENU_ENTRY = "attention-visualizer"
@@ -69,15 +70,15 @@ MENU_ENTRY = "attention-visualizer"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return the exit status."""
-    given = sys.argv[1:] if arguments is None else [*arguments]
+    argument_list = sys.argv[1:] if arguments is None else [*arguments]
     try:
-        if not given:  # what reads options would delay the window
+        if not argument_list:  # importing the argument parser would delay the window
             return show(None, None)
-        return obey(given)
-    except InputError as refused:  # of standard output, where nothing else is at work
+        return obey(argument_list)
+    except InputError as refused:  # raised for standard output, when no other work is running
         say(refused.sentence)
         return 1
-    except KeyboardInterrupt:  # while text is read from standard input
+    except KeyboardInterrupt:  # while reading text from standard input
         return STOPPED["SIGINT"]
     except Exception as error:
         if not is_out_of_memory(error):
@@ -87,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def obey(given: list[str]) -> int:
-    """Do what the command line's arguments ask for, and return the exit status."""
+    """Execute the command line's arguments and return the exit status."""
     from visualizer.cli.generate import GENERATE, generate
     from visualizer.cli.invalid_and_idle_options import idle_beside_what_ends
     from visualizer.cli.lab_options import LAB, lab_parser
@@ -119,7 +120,7 @@ def obey(given: list[str]) -> int:
 
 
 def open_or_export_each(options: argparse.Namespace) -> int:
-    """Open or export what the options name, which may be each layer of a run."""
+    """Open or export the document that the options describe, or each layer of a run."""
     from visualizer.cli.opened_run_folder import each_layer_of_run
     from visualizer.cli.options import option_of
 
@@ -137,7 +138,7 @@ def open_or_export_each(options: argparse.Namespace) -> int:
 
 
 def open_or_export(options: argparse.Namespace) -> int:
-    """Open what the options name in a window, or export it, and return the exit status.
+    """Open the described document in a window, or export it, and return the exit status.
 
     Raises
     ------
@@ -146,12 +147,12 @@ def open_or_export(options: argparse.Namespace) -> int:
     """
     from visualizer.cli.invalid_and_idle_options import complaint
 
-    if options.device in {Device.CUDA, Device.MPS}:  # others are always there
+    if options.device in {Device.CUDA, Device.MPS}:  # the others are always available
         from visualizer.attention.device import check_available
 
         check_available(Device(options.device), Dtype(options.dtype or Dtype.FLOAT32))
     is_left_to_window = _is_model(options.file) and not (options.export or options.weights)
-    saved = _beside_model(options) if is_left_to_window else open_file(options)
+    saved = _document_for_model(options) if is_left_to_window else open_file(options)
     wrong = complaint(options, saved.document)
     if wrong:
         say(wrong)
@@ -160,17 +161,16 @@ def open_or_export(options: argparse.Namespace) -> int:
 
 
 def _is_model(path: Path | None) -> bool:
-    """Whether a path is the folder of a model."""
     return path is not None and is_model_folder(path)
 
 
-def _beside_model(options: argparse.Namespace) -> SavedDocument:
-    """Return the document that a model is to read, which the window opens and shows how far it is.
+def _document_for_model(options: argparse.Namespace) -> SavedDocument:
+    """Return a document with a model to be loaded by the window, which shows the progress.
 
     Raises
     ------
     InputError
-        When the folder holds no model that can be opened.
+        If the folder contains no model that can be opened.
     """
     from visualizer.cli.document_and_figure_settings_from_options import document_of
     from visualizer.models.model_folder import read_model_folder
@@ -182,16 +182,16 @@ def _beside_model(options: argparse.Namespace) -> SavedDocument:
 
 
 OPENING = ("own_weights", "text", "layer", "device")
-"""Fields whose options take part in what is opened."""
+"""Fields of options that determine what is opened."""
 
 
 def open_file(options: argparse.Namespace) -> SavedDocument:
-    """Open the named file, if any, apply the options to it and print its notice.
+    """Open the named file, if any, apply the options to it and print its notices.
 
     Raises
     ------
     InputError
-        When the file cannot be opened; of one of `OPENING`, when that option is at fault.
+        If the file cannot be opened; its field is in `OPENING` if that option is the cause.
     """
     from visualizer.cli.document_and_figure_settings_from_options import document_of, with_weights
     from visualizer.cli.opened_run_folder import is_run_folder, layer_of_run
@@ -201,15 +201,15 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
         saved = layer_of_run(options)
         base = saved.document
     elif options.file:
-        # The options supply the settings that a file of weights does not contain.
+        # The options supply the settings that a weights file does not contain.
         saved, notice = open_as_document(options.file, document_of(options))
         base, notices = saved.document, [notice]
     document = document_of(options, base)
     if options.weights:
         document, notice = with_weights(options, document)
         notices.append(notice)
-    for said in filter(None, notices):
-        say(said)
+    for sentence in filter(None, notices):
+        say(sentence)
     # Recorded and exported numbers are valid only for the document they were computed from.
     if document == saved.document:
         return saved
@@ -217,13 +217,13 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
 
 
 def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
-    """Write files without a window or a screen.
+    """Write files without a window or screen.
 
     Returns
     -------
     int
-        The exit status: 2 where the options, the text or the memory are at fault, 1 where a file
-        could not be written, 128 plus the signal's number after a signal.
+        The exit status: 2 if the options, the text or insufficient memory caused an error, 1 if a
+        file could not be written, 128 plus the signal's number after a signal.
     """
     from visualizer.cli.document_and_figure_settings_from_options import (
         colours_of,
@@ -272,7 +272,7 @@ def reset_settings() -> int:
 
 
 def show(saved: SavedDocument | None, path: Path | None) -> int:
-    """Open a window on a document, or without one as the last session left it.
+    """Open a window on a document, or restore the last session if there is none.
 
     Returns when all windows are closed.
     """
@@ -280,7 +280,7 @@ def show(saved: SavedDocument | None, path: Path | None) -> int:
 
 
 def show_lab(folder: Path | None) -> int:
-    """Open the language lab, on a run if one is named; return when all windows are closed."""
+    """Open the language lab, optionally on a run; return when all windows are closed."""
     return run_event_loop(lambda windows: windows.open_lab(folder))
 
 
@@ -291,29 +291,30 @@ def run_event_loop(begin_: Callable[[WindowManager], object]) -> int:
 
     is_interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_interruptible:
-        # Ctrl+C in the terminal ends it as other signals do. An exception somewhere in the middle
-        # of a slot would leave the window waiting for what never comes.
+        # Ctrl+C in the terminal ends the process as other signals do. An exception raised in the
+        # middle of a slot could leave the window waiting forever.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     windows = WindowManager(window_services())
     begin_(windows)
     sys.excepthook = partial(show_bug, windows)
     with without_waiting():
         status = application.exec()
-    from visualizer.lab.training.process_controller import wait_for_trainings  # delays no window
+    from visualizer.lab.training.process_controller import wait_for_trainings  # not at start-up
 
     wait_for_trainings()
     sys.excepthook = sys.__excepthook__
     if is_interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    del windows  # before the application that owns them
+    del windows  # before the application that owns them is deleted
     empty_own_clipboard()
     return status
 
 
 def empty_own_clipboard() -> None:
-    """Empty a clipboard that ends with the program.
+    """Empty the clipboard if it ends with the program.
 
-    Qt would delete what was copied after Python has ended, and crash. Other platforms hand it on.
+    Qt would delete the copied data after Python has ended, and crash. On other platforms, the
+    clipboard passes to the system.
     """
     from PySide6.QtGui import QGuiApplication
 
@@ -329,7 +330,7 @@ def show_bug(
 ) -> None:
     """Show an unhandled exception of the GUI thread, which Qt would only print.
 
-    What needs numbers that are on their way from a server is not an error: it can be asked again.
+    An access to numbers that have not yet arrived from a server is not a bug: it can be repeated.
     """
     if isinstance(error, NumbersOnTheirWayError):
         if windows.front:
@@ -343,12 +344,12 @@ def show_bug(
     sys.__excepthook__(kind, error, trace)
     if windows.front:
         windows.front.show_bug("".join(traceback.format_exception(error)))
-    else:  # without a visible window the program would keep running unseen
+    else:  # without a visible window, the program would keep running unnoticed
         windows.give_up()
 
 
 def window_services() -> Services:
-    """Return the services that windows need from the packages that use torch."""
+    """Return the services that windows need from packages that import torch."""
     from visualizer.shell.injected_services import Services
     from visualizer.shell.panel_presenters import PanelPresenters
 
@@ -388,7 +389,7 @@ def make_application() -> QApplication:
 
 
 def take_text_size() -> None:
-    """Scale the text as the settings say."""
+    """Apply the stored text size."""
     from visualizer.widgets.app_settings import load_text_size
     from visualizer.widgets.fonts import apply_text_size
 
@@ -398,22 +399,22 @@ def take_text_size() -> None:
 def import_plainly() -> None:
     """Restore Python's own ``__import__``, which PySide6 wraps.
 
-    The wrapper serves modules that select ``snake_case`` names. No module here does, torch's
-    thousands of imports take a fifth longer with it, and it looks into numpy, which imports it.
+    The wrapper supports modules that select ``snake_case`` names, and none here does. It makes
+    torch's thousands of imports a fifth slower, and its access to numpy's attributes imports numpy.
     """
     builtins.__import__ = getattr(builtins, "__orig_import__", builtins.__import__)
 
 
 def name_program(application: QCoreApplication | type[QCoreApplication]) -> None:
-    """Set the application and organization names, which name the folders of what is stored."""
+    """Set the application and organization names, which determine the folders of stored files."""
     application.setApplicationName(NAME)
     application.setOrganizationName(NAME)
 
 
 def name_menu_entry() -> None:
-    """Name the program's entry in the menus of a desktop, where one is installed.
+    """Set the name of the desktop entry, if one is installed.
 
-    By it, Wayland finds the icon of a window. Desktops complain of a name that they do not find.
+    Wayland uses it to find the window icon. Desktops print a warning if the entry does not exist.
     """
     from PySide6.QtCore import QStandardPaths
     from PySide6.QtGui import QGuiApplication

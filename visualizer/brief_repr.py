@@ -1,4 +1,4 @@
-"""Short representations of values that can be large, for a notebook or a debugger."""
+"""Short representations of potentially large values, for notebooks and debuggers."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from collections.abc import Collection
 from typing import Any
 
 MAX_LENGTH = 400
-"""Maximum length of the representation of an object."""
+"""Maximum length of the representation of an object, in characters."""
 MAX_VALUE_LENGTH, MAX_TUPLE_LENGTH = 60, 15
-"""Maximum lengths of the value of a field, and of a tuple that is written out."""
+"""Maximum length of a field's value, and maximum number of elements of a tuple written in full."""
 
 
 def brief_repr(struct: Any) -> str:
-    """Represent a struct by its fields that are not the defaults, each in a few letters."""
+    """Represent a struct by its non-default fields, each shortened."""
     names, defaults = struct.__struct_fields__, struct.__struct_defaults__
     known = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
     held = {name: getattr(struct, name) for name in names}
     parts = [
-        f"{name}={_brief(value)}"
+        f"{name}={_shorten_value(value)}"
         for name, value in held.items()
-        if name not in known or _differ(value, known[name])
+        if name not in known or _is_different(value, known[name])
     ]
     return shortened(f"{type(struct).__name__}({', '.join(parts)})")
 
 
 def shortened(text: str) -> str:
-    """Cut a representation to its maximum length."""
+    """Truncate a representation to its maximum length."""
     return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 2]}…{text[-1]}"
 
 
-def _differ(value: Any, default: Any) -> bool:
+def _is_different(value: Any, default: Any) -> bool:
     is_same = value is default or (type(value) is type(default) and bool(value == default))
     return not is_same
 
 
-def _brief(value: Any) -> str:
-    """Represent a value by its kind and size, if it is not short itself."""
+def _shorten_value(value: Any) -> str:
+    """Represent a value in full if it is short, and by its type and size otherwise."""
     kind = type(value).__name__
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple):
@@ -43,17 +43,19 @@ def _brief(value: Any) -> str:
     if isinstance(value, bytes | bytearray):
         return f"<{len(value):,} bytes>"
     if isinstance(value, str):
-        return _cut(repr(value[: MAX_VALUE_LENGTH + 1]))
+        return _truncate_text(repr(value[: MAX_VALUE_LENGTH + 1]))
     if isinstance(value, tuple | list) and len(value) <= MAX_TUPLE_LENGTH:
-        written = repr(value) if all(isinstance(one, int | float | str) for one in value) else ""
-        if 0 < len(written) <= MAX_VALUE_LENGTH:
-            return written
+        text = (
+            repr(value) if all(isinstance(element, int | float | str) for element in value) else ""
+        )
+        if 0 < len(text) <= MAX_VALUE_LENGTH:
+            return text
     if isinstance(value, Collection) and not hasattr(value, "__struct_fields__"):
         return f"<{kind} of {len(value):,}>"
-    return _cut(repr(value))
+    return _truncate_text(repr(value))
 
 
-def _cut(written: str) -> str:
-    if len(written) <= MAX_VALUE_LENGTH:
-        return written
-    return f"{written[: MAX_VALUE_LENGTH - 2]}…{written[-1]}"
+def _truncate_text(text: str) -> str:
+    if len(text) <= MAX_VALUE_LENGTH:
+        return text
+    return f"{text[: MAX_VALUE_LENGTH - 2]}…{text[-1]}"

@@ -1,4 +1,4 @@
-"""Console output of work without a window: results, messages and progress."""
+"""Console output without a window: results, messages and progress."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode categories of what moves the cursor, turns text round or gives a terminal orders."""
+"""Unicode categories that move the cursor, change text direction or control a terminal."""
 
 
 def printable(text: str) -> str:
-    """Escape the control characters of a text, as names of files and tokens may have any."""
+    """Escape the control characters of a text, which file names and tokens may contain."""
     return "".join(
         ascii(sign)[1:-1] if unicodedata.category(sign) in INVISIBLE else sign for sign in text
     )
@@ -38,17 +38,17 @@ def say(sentence: str) -> None:
 
 
 def write_out(text: str) -> bool:
-    """Write to standard output; characters that it cannot show become question marks.
+    """Write to standard output; characters that its encoding lacks become question marks.
 
     Returns
     -------
     bool
-        Whether more may be read: not once its reader is gone.
+        False if the reader has closed the pipe, so that nothing more can be written.
 
     Raises
     ------
     InputError
-        Of ``export``, when it cannot be written.
+        With the field ``export``, if standard output cannot be written.
     """
     if sys.stdout is None:  # a program without a console on Windows
         return True
@@ -56,7 +56,7 @@ def write_out(text: str) -> bool:
     try:
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()
-    except BrokenPipeError:  # its reader has read enough
+    except BrokenPipeError:  # the reader has closed the pipe
         close_standard_output()
         return False
     except OSError as error:
@@ -67,77 +67,77 @@ def write_out(text: str) -> bool:
 
 
 def close_standard_output() -> None:
-    """Discard what could not be written, of which Python would complain at its end."""
+    """Discard unwritten output, which Python would otherwise report as an error on exit."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 FEWEST = 20
-"""Smallest number of parts whose progress is reported where there is no terminal."""
+"""Minimum number of parts for which progress is reported without a terminal."""
 
 
 class ConsoleProgress:
     """Reports the progress of file exports on standard error.
 
-    On a terminal one line is rewritten; elsewhere each quarter has a line of its own.
+    On a terminal, one line is rewritten; otherwise, each quarter is reported on its own line.
     """
 
     def __init__(self, *, is_quiet: bool) -> None:
         self.is_quiet = is_quiet
         self._is_terminal = bool(sys.stderr and sys.stderr.isatty())
         self._width = 0
-        self._stopped: InterruptedRunError | None = None
+        self._interruption: InterruptedRunError | None = None
 
     def progress(self, name: str) -> Progress:
         """Return a file's progress callback, which raises `InterruptedRunError` after a signal."""
         quarters = set(range(5))
 
         def tell(done: int, of: int) -> None:
-            if self._stopped:
-                raise self._stopped
+            if self._interruption:
+                raise self._interruption
             self.count(f"{name}: {100 * done // of} %" if of else name, done, of, quarters)
 
         return tell
 
     def count(self, said: str, done: int, of: int, quarters: set[int]) -> None:
-        """Report progress: at every call on a terminal, at each quarter elsewhere."""
+        """Report progress: on every call on a terminal, once per quarter otherwise."""
         if self._is_terminal:
-            self._rewrite(said)
+            self._rewrite_line(said)
         elif of >= FEWEST and 0 < 4 * done // of < 4 and 4 * done // of in quarters:
             quarters.discard(4 * done // of)
-            self._tell(said)
+            self._print_message(said)
 
     def written(self, name: str) -> None:
-        """Report that a file is written."""
+        """Report that a file was written."""
         self.clear()
-        self._tell(f"{name} written.")
+        self._print_message(f"{name} written.")
 
     def clear(self) -> None:
         """Erase the progress line."""
         if self._width:
-            self._put(f"\r{' ' * self._width}\r")
+            self._write_text(f"\r{' ' * self._width}\r")
             self._width = 0
 
     def stop(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal: the first one ends the work at once, even between progress calls."""
-        is_first = self._stopped is None
-        self._stopped = InterruptedRunError(STOPPED[signal.Signals(number).name])
+        """Handle a signal: the first one ends the work immediately, even between progress calls."""
+        is_first = self._interruption is None
+        self._interruption = InterruptedRunError(STOPPED[signal.Signals(number).name])
         if is_first:
-            raise self._stopped
+            raise self._interruption
 
-    def _tell(self, sentence: str) -> None:
+    def _print_message(self, sentence: str) -> None:
         if not self.is_quiet:
             say(sentence)
 
-    def _rewrite(self, said: str) -> None:
+    def _rewrite_line(self, said: str) -> None:
         if self.is_quiet:
             return
         room = shutil.get_terminal_size().columns - 1
         line = f"attention-visualizer: {printable(said)}"[:room]
-        self._put(f"\r{line.ljust(min(self._width, room))}")
+        self._write_text(f"\r{line.ljust(min(self._width, room))}")
         self._width = len(line)
 
-    def _put(self, text: str) -> None:
+    def _write_text(self, text: str) -> None:
         with suppress(OSError):
             sys.stderr.write(text)
             sys.stderr.flush()

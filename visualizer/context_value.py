@@ -1,4 +1,4 @@
-"""Values that hold for the work on one thread within a context."""
+"""Context variables that are set for the duration of a context."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 @contextmanager
 def held_within(variable: ContextVar[Value], value: Value) -> Iterator[None]:
-    """Have a variable this value within the context, and the one before after it."""
+    """Set a context variable within the context, and restore its previous value afterwards."""
     token = variable.set(value)
     try:
         yield

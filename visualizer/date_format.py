@@ -1,4 +1,4 @@
-"""Formatting of dates and times for display, in English whatever the desktop's language."""
+"""Formatting of dates and times for display, always in English."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime
 
-# Not of `strftime` or `calendar`: Qt sets the C locale to the desktop's, which has other names.
+# Not `strftime` or `calendar`: Qt sets the C locale to the desktop's, with other month names.
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July",
     "August", "September", "October", "November", "December",

@@ -1,4 +1,4 @@
-"""Errors of unusable input, each with a sentence that says what to do; imports no torch."""
+"""Errors caused by invalid input, with messages that say what to do; imports no torch."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from msgspec import Struct
 
 Remedy = tuple[str, object]
 FIRST_TOKENS, FIRST_CHARACTERS = "first tokens", "first characters"
-"""Fields of remedies that keep the first part of a text: a count, or the part itself."""
+"""Fields of remedies that keep the first part of a text: a count, or the text itself."""
 
 
 def reason_of(error: OSError) -> str:
-    """Return the system's reason for an error, to be said in a sentence."""
+    """Return the operating system's reason for an error, as part of a message."""
     return error.strerror or str(error)
 
 
 class InputError(ValueError):
-    """Unusable input, with a sentence that says what to do about it.
+    """Invalid input, with a message that says how to correct it.
 
     Parameters
     ----------
     field : str
         Source of the input: a field of `AttentionSpec`, ``"text"`` or an option.
     sentence : str
-        What is wrong and what to do about it.
+        What is wrong and how to correct it.
     remedy : tuple of (field, value), optional
         A change that resolves the error.
     """
@@ -32,7 +32,7 @@ class InputError(ValueError):
         self.field, self.sentence, self.remedy = field, sentence, remedy
 
     def __reduce__(self) -> tuple[type[InputError], tuple[object, ...]]:
-        # Exceptions pickle their own arguments, of which this one's are not all.
+        # By default, exceptions are pickled with `args`, which lack the field and the remedy.
         return type(self), (self.field, self.sentence, self.remedy)
 
 
@@ -46,17 +46,22 @@ _OUT_OF_MEMORY = (
     "failed to map segment",
     "failed to create thread",
 )
-"""What libraries say that raise plain errors: torch on Apple's GPU and on the CPU of each system,
-C++, threads, and what loads libraries."""
+"""Messages of generic errors raised by libraries when memory runs out: torch on Apple's GPU and on
+the CPU of each system, C++, threads and dynamic loaders.
+"""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error reports that memory ran out, or was raised because it had."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, MemoryError) or any(said in str(seen) for said in _OUT_OF_MEMORY):
+    """Whether an error reports that memory ran out, or was caused by such an error."""
+    current: BaseException | None = error
+    while current is not None:
+        if isinstance(current, MemoryError) or any(
+            message in str(current) for message in _OUT_OF_MEMORY
+        ):
             return True
-        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+        current = current.__cause__ or (
+            None if current.__suppress_context__ else current.__context__
+        )
     return False
 
 
@@ -64,14 +69,14 @@ MEMORY_ERROR = "There is not enough memory for this. Use a shorter text, or clos
 
 
 def memory_error_in_words(error: Exception) -> Exception:
-    """Return an error, or in place of one that memory ran out an `InputError` of ``memory``."""
+    """Replace an out-of-memory error by an `InputError` with the field ``memory``."""
     if isinstance(error, InputError) or not is_out_of_memory(error):
         return error
     return InputError("memory", MEMORY_ERROR)
 
 
 class Problem(Struct, frozen=True):
-    """An unusable field, the reason, and a change that resolves it."""
+    """An invalid field, the reason, and a change that resolves it."""
 
     field: str
     sentence: str

@@ -1,8 +1,9 @@
-"""When Python's garbage is collected, where a window's thread does so between events.
+"""Garbage collection that runs on the GUI thread, between events.
 
-Python collects on whichever thread happens to make an object. Widgets among the garbage could then
-be destroyed on a thread that does not own them, while the window's thread uses them. Source: Qt 6,
-"Threads and QObjects"; PySide 6.11 destroys objects of Python's classes where they are found.
+Python collects on whichever thread happens to allocate an object. Widgets in the garbage could then
+be destroyed on a thread that does not own them, while the GUI thread uses them. Sources: Qt 6,
+"Threads and QObjects"; PySide 6.11 destroys the objects of Python classes on the thread that
+collects them.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 WAIT_S = 1.0
-"""So long a collection is waited for: who is to collect may be waiting, too."""
+"""Timeout of a collection, in seconds: the collecting thread may itself be waiting."""
 
 _collectors: list[Callable[[Event], None]] = []
-"""What has garbage collected, and then sets an event; empty where Python collects by itself."""
-_held_off: list[None] = []
-"""One for each work during which nothing is collected."""
+"""Function that requests a collection and then sets an event; empty if Python collects itself."""
+_suspensions: list[None] = []
+"""One entry per context in which collection is suspended."""
 
 
 def collect_by(collector: Callable[[Event], None]) -> None:
-    """Have garbage collected by something that can be called on any thread, and not by Python."""
+    """Disable automatic collection and use a function that can be called from any thread."""
     gc.disable()
     _collectors[:] = [collector]
 
 
 def collect_garbage() -> None:
-    """Collect all garbage, on the thread that does so, and wait for that."""
+    """Collect all garbage on the collecting thread, and wait for it."""
     if not _collectors:
         gc.collect()
         return
@@ -41,24 +42,24 @@ def collect_garbage() -> None:
 
 
 def is_held_off() -> bool:
-    """Whether nothing is to be collected for now."""
-    return bool(_held_off)
+    """Whether collection is currently suspended."""
+    return bool(_suspensions)
 
 
 @contextmanager
 def left_out_of_collections() -> Iterator[None]:
-    """Have garbage collection never look at what is made meanwhile.
+    """Exclude all objects created within the context from garbage collection, permanently.
 
-    The objects of large imports are permanent; scanning them would hold up the window, while they
-    are made and ever after.
+    The objects of large imports are permanent; scanning them would block the window, both during
+    the import and in every later collection.
     """
     was_enabled = gc.isenabled()
     gc.disable()
-    _held_off.append(None)
+    _suspensions.append(None)
     try:
         yield
     finally:
         gc.freeze()
-        _held_off.pop()
+        _suspensions.pop()
         if was_enabled:
             gc.enable()

@@ -1,4 +1,4 @@
-"""Interruption of work without a window by signals."""
+"""Signal handling for work without a window."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
-"""Exit status by signal name; SIGHUP (a terminal closes) does not exist on Windows."""
+"""Exit status by signal name; SIGHUP (the terminal closes) does not exist on Windows."""
 
 
 class InterruptedRunError(KeyboardInterrupt):
-    """A signal asks the program to end."""
+    """A signal asks the program to exit."""
 
     def __init__(self, status: int) -> None:
         super().__init__()
@@ -23,15 +23,15 @@ class InterruptedRunError(KeyboardInterrupt):
 
 
 def end_at_once(number: int, frame: FrameType | None) -> NoReturn:
-    """Handle a signal by ending the work wherever it is."""
+    """Handle a signal by interrupting the work immediately."""
     raise InterruptedRunError(STOPPED[signal.Signals(number).name])
 
 
 @contextmanager
 def stoppable(stop: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Let the signals of `STOPPED` end the work, except those that the parent process ignores."""
+    """Handle the signals in `STOPPED` with a function, except those that the parent ignores."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # signal handlers can be set in the main thread only
+        yield  # Python allows signal handlers in the main thread only
         return
     before = {}
     for name in STOPPED:

@@ -1,4 +1,4 @@
-"""Memory settings of the process: blocks that the C library keeps, huge pages of torch."""
+"""Memory settings of the process: freed blocks of the C library, and huge pages for torch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _THRESHOLD_BYTES = 2**18
 
 
 def return_freed_memory() -> None:
-    """Fix the mmap threshold, so that the C library returns large freed blocks to the system.
+    """Fix the mmap threshold so that the C library returns large freed blocks to the system.
 
-    glibc raises its threshold to up to 32 MiB and then keeps blocks of that size. Reading 768
+    glibc raises its threshold up to 32 MiB and then keeps blocks up to that size. Processing 768
     tokens with a model in Python took 1,100 MB in three of four processes, and 110 MB with a fixed
-    threshold. With 1 MiB, all stages of 256 tokens of SmolLM2-135M took 318 MB, with 256 KiB
-    184 MB, and 10 % less time.
+    threshold. All stages of 256 tokens of SmolLM2-135M took 318 MB with a threshold of 1 MiB, and
+    184 MB and 10 % less time with 256 KiB.
     """
     if sys.platform == "linux":
         with suppress(AttributeError):  # other C libraries neither have nor need this setting
@@ -25,9 +25,9 @@ def return_freed_memory() -> None:
 
 
 def trim_freed_memory() -> None:
-    """Have the C library return small freed blocks to the system, which it else keeps.
+    """Return small freed blocks to the system, which the C library otherwise keeps.
 
-    It takes milliseconds, in which other threads run Python.
+    It takes milliseconds, during which other threads can run Python.
     """
     if sys.platform == "linux":
         with suppress(AttributeError):
@@ -35,9 +35,9 @@ def trim_freed_memory() -> None:
 
 
 def ask_for_large_pages() -> None:
-    """Have torch allocate large tensors in huge pages where the system has them.
+    """Make torch allocate large tensors in huge pages if the system supports them.
 
-    To be called before torch is imported. Memory is mapped page by page at the first write, which
-    takes longer than the computation itself.
+    Call it before torch is imported. Memory is otherwise mapped page by page on the first write,
+    which takes longer than the computation itself.
     """
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

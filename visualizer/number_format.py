@@ -8,30 +8,30 @@ MAX_WORD_LENGTH = 16
 
 
 def format_number(value: float, decimals: int = 4) -> str:
-    """Format a number as 1,234.5678, with the book's four decimals; extreme ones by exponent."""
+    """Format a number as 1,234.5678, with the book's four decimals, or with an exponent."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     size = abs(value)
-    plain = size == 0 or 0.5 * 10**-decimals <= size < 1e5
-    written = f"{size:,.{decimals}f}" if plain else f"{size:.2e}"
-    return f"−{written}" if value < 0 and written.strip("0.") else written
+    is_plain = size == 0 or 0.5 * 10**-decimals <= size < 1e5
+    digits = f"{size:,.{decimals}f}" if is_plain else f"{size:.2e}"
+    return f"−{digits}" if value < 0 and digits.strip("0.") else digits
 
 
 def format_short(value: float) -> str:
-    """Format a number with two decimals where there is little room; what rounds to 0 as 0.00."""
+    """Format a number with two decimals for narrow spaces; values that round to 0 become 0.00."""
     return format_number(0.0 if abs(value) < 0.005 else value, 2)
 
 
 WHOLE = 99.9999
-"""Of a hundred: what is between is due to rounding."""
+"""Percentage from which a share is shown as 100 %: the remainder is rounding error."""
 
 
 def format_share(value: float) -> str:
-    """Format a share (0 to 1) as a percentage; below 10 % with one decimal.
+    """Format a share (0 to 1) as a percentage, with one decimal below 10 %.
 
-    Only all of it, but for rounding, is 100 %.
+    Shares below 1 are never shown as 100 %, except for rounding errors.
     """
     percent = 100 * value
     if 99.5 <= percent < WHOLE:

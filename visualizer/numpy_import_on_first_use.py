@@ -1,7 +1,8 @@
-"""Imports numpy when it is first used: the first window is painted without a number.
+"""Defers the import of numpy until its first use, because the first window needs none.
 
 ``lazy import`` does the same from Python 3.15 on. ``importlib.util.LazyLoader`` does not: it
-imports with the second module that names numpy, and before Python 3.12 in two threads at once.
+imports the module as soon as a second module imports numpy, and before Python 3.12 possibly in two
+threads at once.
 """
 
 from __future__ import annotations
@@ -20,43 +21,47 @@ _LOCK = Lock()
 
 
 def import_numpy_on_first_use() -> None:
-    """Have ``import numpy`` give a module that is filled at the first use of what is in it.
+    """Make ``import numpy`` return a module that is loaded on the first attribute access.
 
-    Without effect where numpy is imported already, or missing.
+    It has no effect if numpy is already imported, or missing.
     """
     if NAME not in sys.modules and find_spec(NAME):
-        sys.modules[NAME] = _NumpyBeforeUse(NAME)
+        sys.modules[NAME] = _LazyNumpy(NAME)
 
 
 def import_numpy_now() -> None:
-    """Import numpy on a thread, before what imports its submodules there.
+    """Import numpy on a worker thread, before that thread imports numpy's submodules.
 
-    Of two threads, one that begins with a submodule and one with numpy wait for each other.
+    Two threads would deadlock if one started with a submodule and the other with numpy.
     """
     module = import_module(NAME)
-    if isinstance(module, _NumpyBeforeUse):
-        _fill(module)
+    if isinstance(module, _LazyNumpy):
+        _load_numpy_into(module)
 
 
-class _NumpyBeforeUse(ModuleType):
-    """What modules name before the first use; it holds all that the module holds from then on."""
+class _LazyNumpy(ModuleType):
+    """Placeholder for numpy until its first use; afterwards it holds the contents of the module."""
 
     def __getattr__(self, name: str) -> Any:
-        _fill(self)
+        _load_numpy_into(self)
         return getattr(self, name)
 
 
-def _fill(module: ModuleType) -> None:
-    """Import numpy, and make the module be it; no method, as another thread may do so meanwhile."""
-    vars(module).update(vars(_imported(module)))
+def _load_numpy_into(module: ModuleType) -> None:
+    """Import numpy into the placeholder.
+
+    This is a function, because another thread may already have changed the placeholder's class,
+    which removes its methods.
+    """
+    vars(module).update(vars(_import_numpy_once(module)))
     module.__class__ = ModuleType
 
 
-def _imported(before: ModuleType) -> ModuleType:
+def _import_numpy_once(before: ModuleType) -> ModuleType:
     """Import numpy, or wait while another thread does.
 
-    It starts no thread of its matrix products for every core: that takes as long as all the rest,
-    and large products are torch's, whose libraries find the environment as it was.
+    OpenBLAS is limited to one thread: starting one per core takes as long as the rest of the
+    import, and large products are computed by torch, whose libraries see the original environment.
     """
     with _LOCK:
         is_first = sys.modules.get(NAME) is before

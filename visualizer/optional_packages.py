@@ -1,4 +1,4 @@
-"""Packages that only some features need, and how to install them; imports none of them."""
+"""Optional packages of some features, and how to install them; imports none of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ EXTRAS = {
     "keyring": "remote",
     "shtab": "completion",
 }
-"""The extra of this program that installs each package."""
+"""Extra of this program that installs each package."""
 FIELD = "package"
-"""The field of an error about a package that is not installed."""
+"""Field of an error about a package that is not installed."""
 
 
 def is_installed(package: str) -> bool:
@@ -27,13 +27,13 @@ def is_installed(package: str) -> bool:
 def missing_package_message(package: str, feature: str) -> str:
     """Return the message that a feature requires a package, with the command that installs it.
 
-    The quotation marks are those that every shell understands, including Windows' own.
+    All shells, including those of Windows, understand the double quotation marks.
     """
     command = f'pip install "attention-visualizer[{EXTRAS[package]}]"'
     return f"{feature} requires {package}, which is not installed: {command}"
 
 
 def require_package(package: str, feature: str) -> None:
-    """Raise an `InputError` of ``package`` unless a package can be imported."""
+    """Raise an `InputError` with the field ``package`` if a package cannot be imported."""
     if not is_installed(package):
         raise InputError(FIELD, missing_package_message(package, feature))

@@ -1,4 +1,4 @@
-"""Progress callbacks of long work, which may also cancel it."""
+"""Progress callbacks and cancellation of long-running work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from visualizer.context_value import held_within
 
 Progress = Callable[[int, int], None]
-"""Called with the done and the total amount; raises `CancelledError` to stop the work."""
+"""Called with the completed and the total amount; raises `CancelledError` to stop the work."""
 
 
 class CancelledError(Exception):
@@ -24,17 +24,17 @@ _is_stopped: ContextVar[Callable[[], bool]] = ContextVar("is stopped", default=l
 
 
 def stopped_when(is_stopped: Callable[[], bool]) -> AbstractContextManager[None]:
-    """Have long work on this thread within the context stop when that is so."""
+    """Cancel long-running work on this thread within the context when the function returns True."""
     return held_within(_is_stopped, is_stopped)
 
 
 def is_to_stop() -> bool:
-    """Whether the work on this thread is to stop."""
+    """Whether the work on this thread is to be cancelled."""
     return _is_stopped.get()()
 
 
 def check_stopped() -> None:
-    """Raise `CancelledError` where the work on this thread is to stop."""
+    """Raise `CancelledError` if the work on this thread is to be cancelled."""
     if is_to_stop():
         raise CancelledError
 
@@ -43,17 +43,17 @@ _is_over: ContextVar[Callable[[], bool]] = ContextVar("is over", default=lambda:
 
 
 def left_when(is_over: Callable[[], bool]) -> AbstractContextManager[None]:
-    """Have waits on this thread within the context end, whatever for, when that is so.
+    """Abandon all waits on this thread within the context when the function returns True.
 
-    Unlike work that stops for other work, nobody wants what is waited for any more. What ends them
-    outside the context does so within it, too.
+    Unlike work that is cancelled in favour of other work, the awaited result is no longer needed at
+    all. Conditions of outer contexts also apply.
     """
     before = _is_over.get()
     return held_within(_is_over, lambda: is_over() or before())
 
 
 def check_left() -> None:
-    """Raise `CancelledError` where nobody wants any more what this thread waits for."""
+    """Raise `CancelledError` if the result that this thread waits for is no longer needed."""
     if _is_over.get()():
         raise CancelledError
 
@@ -62,13 +62,13 @@ _progress: ContextVar[Progress] = ContextVar("progress", default=no_progress)
 
 
 def progress_told_to(progress: Progress) -> AbstractContextManager[None]:
-    """Have long work on this thread within the context tell its progress."""
+    """Report the progress of long-running work on this thread within the context to a callback."""
     return held_within(_progress, progress)
 
 
 @contextmanager
 def progress_of_part(at: int, count: int) -> Iterator[None]:
-    """Have work within the context tell its progress as one of so many equal parts of a whole."""
+    """Report the progress of work within the context as one of ``count`` equal parts of a whole."""
     tell = _progress.get()
 
     def tell_of_whole(done: int, of: int) -> None:
@@ -79,7 +79,7 @@ def progress_of_part(at: int, count: int) -> Iterator[None]:
 
 
 def tell_progress(done: int, of: int) -> None:
-    """Tell the progress of the work on this thread."""
+    """Report the progress of the work on this thread."""
     _progress.get()(done, of)
 
 
@@ -90,18 +90,18 @@ class ProgressCounter:
     """Counts the iterations of a loop and reports them in blocks."""
 
     def __init__(self, progress: Progress, of: int, block: int = 1) -> None:
-        self._progress, self._of, self._block, self._done = progress, of, block, 0
+        self._progress, self._total, self._block, self._done = progress, of, block, 0
 
     def __call__(self) -> None:
         """Count one iteration and report the progress."""
         self._done += 1
-        self._progress(-(-self._done // self._block), -(-self._of // self._block))
+        self._progress(-(-self._done // self._block), -(-self._total // self._block))
 
 
 def part_of_progress(progress: Progress, first: int, last: int) -> Progress:
     """Return a callback for the part of the work between two percentages of the whole.
 
-    It reports in tenths: most figures are written at once and need no finer steps.
+    It reports in tenths: most figures are written instantly and need no finer steps.
     """
 
     def tell(done: int, of: int) -> None:

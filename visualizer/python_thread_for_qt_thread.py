@@ -1,4 +1,4 @@
-"""Runs work on a thread of Python's own, for a thread that Qt has made."""
+"""Runs work of a Qt thread on a Python thread."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 LOOK_S = 0.02
-"""So often who waits looks whether the work is still wanted."""
+"""Interval in seconds at which the waiting thread checks whether the work is still needed."""
 
 
 def on_python_thread(work: Callable[[], Value], *, may_be_left: bool = False) -> Value:
-    """Run work on a thread of its own, wait for it, and return or raise what it does.
+    """Run work on a new Python thread, wait for it, and return its result or raise its error.
 
-    Libraries that ask which thread they run on have Python keep an entry of a thread that is not
-    its own, for ever; and the garbage of large imports holds the frames of their callers.
+    Python permanently keeps an entry for a foreign thread as soon as a library asks for the current
+    thread. Also, the garbage of large imports keeps the frames of their callers alive.
 
     Parameters
     ----------
     may_be_left : bool
-        Whether the work, which may wait for another machine, is left to itself as `left_when` says.
+        Whether to stop waiting as determined by `left_when`, leaving the thread to finish; the work
+        may be waiting for another machine.
 
     Raises
     ------
     CancelledError
-        When it was left.
+        If waiting was abandoned.
     """
     is_done, is_left = Event(), Event()
     results: list[Value] = []
@@ -38,22 +39,22 @@ def on_python_thread(work: Callable[[], Value], *, may_be_left: bool = False) ->
     def run() -> None:
         try:
             results.append(work())
-        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+        except BaseException as error:  # noqa: BLE001 - raised again in the waiting thread
             errors.append(error)
         is_done.set()
-        if is_left.is_set():  # a cycle by the error's traceback would keep what it was working on
+        if is_left.is_set():  # a reference cycle through the traceback would keep the work's data
             results.clear()
             errors.clear()
 
-    # To join it, or to ask whether it is a daemon, would have Python keep such an entry, too.
+    # Joining the thread, or asking whether it is a daemon, would also create such an entry.
     Thread(target=run, daemon=True).start()
     try:
         while not is_done.wait(LOOK_S if may_be_left else None):
             check_left()
     except CancelledError:
         is_left.set()
-        errors.clear()  # it may have ended just now
+        errors.clear()  # the work may have failed just now
         raise
     if errors:
-        raise errors.pop()  # its traceback holds this frame, which must not hold it
+        raise errors.pop()  # its traceback holds this frame, which must not hold the error
     return results[0]

@@ -1,6 +1,6 @@
-"""Reading of any supported file, and the run of a document: recorded, or computed anew.
+"""Reads any supported file, and recomputes or restores the run of a document.
 
-Modules that load torch, and those of the lab, are imported where they are used.
+Modules that import torch, and those of the lab, are imported where they are used.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ if TYPE_CHECKING:
 
 
 ROOMY = View(room=512)
-"""The default view, with more room for matrices than a window has."""
+"""Default view, with more space for matrices than in a window."""
 TENSOR_FILES = frozenset({".npy", ".npz", ".safetensors", ".pt", ".pth", ".bin"})
-"""Suffixes of the files that importers read."""
+"""Suffixes of files that are read by importers."""
 _START = 64
-"""Bytes that tell whether an NPZ begins with a document."""
+"""Number of leading bytes by which an NPZ file with a document is recognized."""
 
 
 def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
     """Read any supported file: a document, or a change to the given document.
 
-    A model's folder is one, too, also one that was trained in the language lab: it reads the
-    document's text.
+    A model folder, including one trained in the language lab, is also supported; the model is
+    applied to the document's text.
 
     Raises
     ------
     InputError
-        Of ``open``, with what is wrong with the file and what to do about it.
+        With the field ``open``, if the file is invalid or unsupported.
     """
     if is_model_folder(path) or _is_lab_model(path):
-        return _model(path, document)
+        return _open_model(path, document)
     suffix = path.suffix.lower()
     if suffix == ".gguf":
         raise InputError("open", GGUF_ERROR.format(name=path.name))
@@ -61,13 +61,13 @@ def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
     if suffix == ".txt":
         return DocumentChange(document.set("text", text_in(path)))
     is_of_others = suffix in TENSOR_FILES and not (suffix == ".npz" and _is_exported(path))
-    return _tensors(path, document) if is_of_others else open_document(path)
+    return _read_tensors(path, document) if is_of_others else open_document(path)
 
 
 def _is_lab_model(path: Path) -> bool:
-    """Whether it is to be opened as a model of the language lab.
+    """Whether to open a path as a model of the language lab.
 
-    Without the library for that, a file of weights has its attention modules.
+    Without the models extra, a weights file is opened as its attention modules instead.
     """
     from visualizer.models.lab_model_files import can_open_models, is_lab_model
 
@@ -75,11 +75,11 @@ def _is_lab_model(path: Path) -> bool:
 
 
 def _is_exported(path: Path) -> bool:
-    """Whether an NPZ was exported with its document."""
+    """Whether an NPZ file was exported with its document."""
     try:
         with open_regular_file(path) as file:
             return is_npz(file.read(_START))
-    except OSError:  # which the reader says
+    except OSError:  # the reader reports it
         return False
 
 
@@ -94,7 +94,7 @@ def open_as_document(path: Path, document: Document) -> tuple[SavedDocument, str
 
 
 def read_trained_example() -> SavedDocument:
-    """Open the trained example: as a model where models can be opened, or else its layer."""
+    """Open the trained example as a model if models can be opened, otherwise as its layer."""
     from visualizer.models.lab_model_files import can_open_models
 
     if can_open_models():
@@ -103,10 +103,10 @@ def read_trained_example() -> SavedDocument:
 
 
 def _trained_example_as_model() -> SavedDocument:
-    """Open the trained example as a model, with a head that its copying needs alone."""
+    """Open the trained example as a model, showing only a head that its copying depends on."""
     from visualizer.language.trained_example import CELL, FOLDER, NEEDED, TEXT
 
-    change = _model(FOLDER, Document(text=TEXT))
+    change = _open_model(FOLDER, Document(text=TEXT))
     layer, head = NEEDED
     pinned = Cell("weights", (head, *CELL))
     view = View(pinned=pinned, layer=layer, heads=frozenset({head}), stages=frozenset({"weights"}))
@@ -114,7 +114,7 @@ def _trained_example_as_model() -> SavedDocument:
 
 
 def read_layer_of_trained_example() -> SavedDocument:
-    """Open the layer of the trained example, with the head that has learned something alone."""
+    """Open the layer of the trained example, showing only the head with a learned pattern."""
     from visualizer.attention.torch_library_loading import load_torch_library
 
     load_torch_library()
@@ -131,17 +131,17 @@ def read_layer_of_trained_example() -> SavedDocument:
 def restore_document(saved: SavedDocument, compute: ComputeFunction) -> tuple[Run, View]:
     """Return the run of a saved document, and its view with side A of a comparison restored.
 
-    Recorded numbers are not computed again unless some of their stages are missing. Nothing of a
-    recorded run has been read yet: the caller prefetches what the view needs.
+    Recorded numbers are recomputed only if some of their stages are missing. Recorded arrays are
+    not yet read: the caller prefetches those that the view needs.
 
     Raises
     ------
     InputError
-        When the document cannot be computed. If only side A cannot, the comparison is dropped.
+        If the document cannot be computed. If only side A cannot, the comparison is dropped.
     """
     from visualizer.attention.run_from_recorded_numbers import recorded_run
 
-    view = _with_a(saved, compute)
+    view = _restore_side_a(saved, compute)
     if saved.recorded and not saved.recorded.missing:
         document = saved.document
         return recorded_run(document.spec, saved.recorded, document.weights_source), view
@@ -151,7 +151,7 @@ def restore_document(saved: SavedDocument, compute: ComputeFunction) -> tuple[Ru
     return (replace(run, notices=(*run.notices, different)) if different else run), view
 
 
-def _with_a(saved: SavedDocument, compute: ComputeFunction) -> View:
+def _restore_side_a(saved: SavedDocument, compute: ComputeFunction) -> View:
     from visualizer.attention.run_from_recorded_numbers import recorded_run
 
     view, comparison = saved.view, saved.view.comparison
@@ -169,8 +169,8 @@ def _with_a(saved: SavedDocument, compute: ComputeFunction) -> View:
     return replace(view, comparison=comparison.changed(kept=kept))
 
 
-def _model(path: Path, document: Document) -> DocumentChange:
-    """Open a model to read the document's text."""
+def _open_model(path: Path, document: Document) -> DocumentChange:
+    """Open a model and apply it to the document's text."""
     where = document.spec.device, document.spec.dtype
     try:
         opened = open_model_source(path, *where, document.text)
@@ -179,7 +179,7 @@ def _model(path: Path, document: Document) -> DocumentChange:
     return change_to_model(document, opened)
 
 
-def _tensors(path: Path, document: Document) -> DocumentChange:
+def _read_tensors(path: Path, document: Document) -> DocumentChange:
     from visualizer.attention.captured_attention import CapturedAttention
     from visualizer.attention.importers.readers_by_suffix import read_tensor_file
 

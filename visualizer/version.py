@@ -1,3 +1,3 @@
-"""The program's version, read by the package, the build and the writers of files."""
+"""The program's version, used by the package, the build and the file writers."""
 
 __version__ = "0.1.0"

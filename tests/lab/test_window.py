@@ -885,12 +885,12 @@ def test_escape_lets_go_of_the_cell_wherever_the_focus_is(student: Student) -> N
             continue
         window.attention.board.setFocus()
         student.press(Qt.Key.Key_Down, NONE)
-        assert views._pointing.pinned is not None
+        assert views._pointer.pinned is not None
         widget.setFocus()
         student.press(Qt.Key.Key_Escape, NONE)
-        if widget is window.plot_pane.view and views._pointing.pinned is not None:
+        if widget is window.plot_pane.view and views._pointer.pinned is not None:
             student.press(Qt.Key.Key_Escape, NONE)  # first it goes back to the present
-        assert views._pointing.pinned is None, widget
+        assert views._pointer.pinned is None, widget
         tried += 1
     assert tried > 20
 
@@ -902,7 +902,7 @@ def test_what_is_asked_while_it_ends_is_answered_after(student: Student, tmp_pat
     run = student.window.lab.run
     assert run
     assert run.phase is Phase.ENDING
-    student.window.run_export_controller._save(str(tmp_path / "own.safetensors"))
+    student.window.run_export_controller._request_save(str(tmp_path / "own.safetensors"))
     student.until((tmp_path / "own.safetensors").exists)
     student.until(lambda: "The weights are in" in student.window.statusBar().currentMessage())
 
@@ -929,7 +929,7 @@ def test_what_is_asked_of_one_that_breaks_while_it_ends_is_refused(
     assert training
     os.kill(training._process.processId(), signal.SIGSTOP)
     student.click("stop")
-    student.window.run_export_controller._save(str(tmp_path / "own.safetensors"))
+    student.window.run_export_controller._request_save(str(tmp_path / "own.safetensors"))
     os.kill(training._process.processId(), signal.SIGKILL)
     student.until(lambda: "ended the training" in student.window.statusBar().currentMessage())
 

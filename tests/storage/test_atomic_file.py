@@ -402,7 +402,7 @@ def test_what_is_being_written_is_not_taken_for_left(tmp_path: Path) -> None:
 def test_what_is_removed_before_it_is_locked_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock = link_safe_folder._is_locked_by
+    lock = link_safe_folder._try_lock
     taken: list[Path] = []
 
     def lock_late(descriptor: int) -> bool:
@@ -411,7 +411,7 @@ def test_what_is_removed_before_it_is_locked_is_made_anew(
             taken[0].unlink()
         return lock(descriptor)
 
-    monkeypatch.setattr(link_safe_folder, "_is_locked_by", lock_late)
+    monkeypatch.setattr(link_safe_folder, "_try_lock", lock_late)
     write(tmp_path / "a", content(b"new"))
     assert taken
     assert (tmp_path / "a").read_bytes() == b"new"
@@ -424,7 +424,7 @@ def test_where_there_are_no_locks_it_is_written_and_nothing_removed(
     def refuse(_: int) -> bool:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(link_safe_folder, "_is_locked_by", refuse)
+    monkeypatch.setattr(link_safe_folder, "_try_lock", refuse)
     (tmp_path / LEFT).write_bytes(b"half")
     write(tmp_path / "a", content(b"new"))
     assert left(tmp_path) == [LEFT, "a"]

@@ -50,7 +50,7 @@ def test_new_objects_are_looked_at_often_and_old_ones_seldom(
     gc.set_threshold(1)
     kept = [[] for _ in range(100)]  # type: ignore[var-annotated]
     with monkeypatch.context() as patch:
-        patch.setattr(garbage_collection, "_held_off", [None])
+        patch.setattr(garbage_collection, "_suspensions", [None])
         assert is_held_off()
         collector.look()
     assert looked_at == []

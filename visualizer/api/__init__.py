@@ -1,1 +1,1 @@
-"""The public functions and classes for use from Python and from a notebook."""
+"""Public functions and classes for Python scripts and notebooks."""

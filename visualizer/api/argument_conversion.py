@@ -51,28 +51,28 @@ if TYPE_CHECKING:
 
 
 MAX_TEXT_CHARACTERS = 2**22
-"""The characters of a text, which may have far fewer tokens."""
+"""Maximum characters of a text; the number of tokens can be far smaller."""
 _NAMES = {
     **{"embedding_size": "d_in", "output_size": "d_out", "feed_forward_size": "d_ff"},
     "own_mask": "painted",
 }
-"""Settings with another name in a document."""
-_ARGUMENTS = {own: name for name, own in _NAMES.items()} | {
+"""Document fields of settings that have a different name there."""
+_FIELD_ARGUMENTS = {own: name for name, own in _NAMES.items()} | {
     **{"own_input": "vectors", "own_weights": "weights"},
     "size": "width",
 }
-"""Arguments with another name in a document or in the settings of a figure."""
+"""Argument names of fields that have a different name in a document or figure settings."""
 MAX_TITLE_LENGTH = 1_000
 
 
 @contextmanager
-def naming_arguments(arguments: Mapping[str, str] = _ARGUMENTS) -> Iterator[None]:
-    """Let the error of a field name the argument that it came from.
+def naming_arguments(arguments: Mapping[str, str] = _FIELD_ARGUMENTS) -> Iterator[None]:
+    """Rename the field of an `InputError` to the argument that caused it.
 
     Parameters
     ----------
     arguments : mapping of str to str
-        Arguments by the names of fields, where these are others.
+        Argument names by field name, where the two differ.
     """
     try:
         yield
@@ -85,12 +85,12 @@ def naming_arguments(arguments: Mapping[str, str] = _ARGUMENTS) -> Iterator[None
 
 
 def figure_settings_of(look: Look) -> FigureSettings:
-    """Return the settings of a figure.
+    """Return figure settings from keyword arguments.
 
     Raises
     ------
     InputError
-        When such a figure is impossible.
+        If the figure is impossible.
     """
     check_names(look, Look.__annotations__, "A figure has no", "It has")
     given: dict[str, Any] = {name: each for name, each in look.items() if each is not None}
@@ -100,7 +100,7 @@ def figure_settings_of(look: Look) -> FigureSettings:
         raise InputError("title", sentence)
     with naming_arguments():
         return figure_settings(
-            _width(given["width"]) if "width" in given else None,
+            _check_width(given["width"]) if "width" in given else None,
             layout=choice("layout", FigureExtent, given.get("layout", FigureExtent.SHOWN)),
             theme=choice("theme", FigurePaper, given["theme"]) if "theme" in given else None,
             dpi=whole_number("dpi", given["dpi"]) if "dpi" in given else None,
@@ -110,7 +110,7 @@ def figure_settings_of(look: Look) -> FigureSettings:
         )
 
 
-def _width(value: object) -> str:
+def _check_width(value: object) -> str:
     width = string("width", value)
     try:
         if width not in SIZES:
@@ -127,20 +127,22 @@ def attention_document_of(
     weights: Mapping[str, ArrayLike] | None,
     settings: Settings,
 ) -> Document:
-    """Make the document of the arguments of `visualizer.attend`.
+    """Create the document described by the arguments of `visualizer.attend`.
 
     Raises
     ------
     InputError
-        When an argument is invalid, or would have no effect.
+        If an argument is invalid, or would have no effect.
     """
     check_names(settings, Settings.__annotations__, "There is no setting", "There are")
-    given = {name: _setting(name, each) for name, each in settings.items() if each is not None}
-    texts = [] if text is None else _texts(text, given.get("tokenizer"))
+    given = {
+        name: _convert_setting(name, each) for name, each in settings.items() if each is not None
+    }
+    texts = [] if text is None else _validate_texts(text, given.get("tokenizer"))
     chosen = {_NAMES.get(name, name): each for name, each in given.items()}
     if vectors is not None:
         chosen["own_input"] = NumberMatrix.of(numbers("vectors", vectors))
-    if own := _own_weights(weights):
+    if own := _convert_own_weights(weights):
         chosen["own_weights"] = own
 
     def made(mechanism: Mechanism | None = None) -> Document:
@@ -162,13 +164,13 @@ def attention_document_of(
     return document
 
 
-def _texts(text: str | Sequence[str], tokenizer: object) -> list[str]:
+def _validate_texts(text: str | Sequence[str], tokenizer: object) -> list[str]:
     takes = "a text or a list of texts"
     found = [text] if isinstance(text, str) else several("text", takes, text)
     for each in found:
         if not string("text", each).strip():
             raise refused("text", "a text that is not blank", each)
-        if len(each) > MAX_TEXT_CHARACTERS:  # to count its tokens would take minutes
+        if len(each) > MAX_TEXT_CHARACTERS:  # counting its tokens would take minutes
             sentence = f"text has {len(each):,} characters. Use at most {MAX_TEXT_CHARACTERS:,}."
             raise InputError("text", sentence)
     has_lines = len(found) > 1 and any(len(each.splitlines()) > 1 for each in found)
@@ -178,8 +180,8 @@ def _texts(text: str | Sequence[str], tokenizer: object) -> list[str]:
     return [text_of(each) for each in found]
 
 
-def _setting(name: str, value: Any) -> object:
-    """Return a setting's value in its type."""
+def _convert_setting(name: str, value: Any) -> object:
+    """Convert a setting's value to the type of its document field."""
     if name in {"own_mask", "own_kept"}:
         return BooleanMatrix.of(cells(name, value))
     kind = type(Document().get(_NAMES.get(name, name)))
@@ -195,7 +197,7 @@ def _setting(name: str, value: Any) -> object:
 
 
 def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None:
-    """Reject a mask without its matrix, and matrices that are not those of the text's tokens."""
+    """Reject ``mask="own"`` without a matrix, and matrices that do not match the text's length."""
     if given.get("mask") is Mask.OWN and "own_mask" not in given:
         raise InputError("mask", 'mask is "own" and there is no own_mask. Give its matrix.')
     tokens = document.most_tokens
@@ -206,10 +208,10 @@ def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None
             raise InputError(name, f"{sentence}{tokens}.")
 
 
-def _own_weights(
+def _convert_own_weights(
     weights: Mapping[str, ArrayLike] | None,
 ) -> tuple[tuple[str, NumberMatrix], ...]:
-    """Return own weights and biases by name, a vector as a matrix of one row."""
+    """Return own weights and biases by name; a vector becomes a matrix of one row."""
     if weights is None:
         return ()
     if not isinstance(weights, Mapping):

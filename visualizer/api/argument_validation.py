@@ -23,37 +23,37 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 MAX_INTEGER = 2**63
 MAX_MATRIX_ELEMENTS = 2**28
-"""Numbers that a matrix may have: 2 GiB of them."""
+"""Maximum elements of a matrix: 2 GiB in float64."""
 MAX_PATH_LENGTH = 4_096
 HALF_TYPES = ("bfloat16", "float16", "half")
 MAX_QUOTED_NAME_LENGTH = 60
-"""Characters of an unknown name that are repeated in a message."""
-_BRIEF = reprlib.Repr()
-_BRIEF.maxother = 60
+"""Maximum characters of an unknown name quoted in a message."""
+_SHORT_REPR = reprlib.Repr()
+_SHORT_REPR.maxother = 60
 
 
 def shown(value: object) -> str:
-    """Describe a value on one short line, whatever it is."""
+    """Describe any value on one short line."""
     try:
-        return " ".join(_BRIEF.repr(value).split())
-    except ValueError:  # an integer of more digits than Python writes
+        return " ".join(_SHORT_REPR.repr(value).split())
+    except ValueError:  # an integer with more digits than Python converts to a string
         return f"an {type(value).__name__} of more than 4,300 digits"
 
 
 def refused(name: str, takes: str, value: object) -> InputError:
-    """Return the error of a value that an argument does not take."""
+    """Return the error for a value that an argument does not accept."""
     return InputError(name, f"{name} is {takes}, and not {shown(value)}.")
 
 
 def switch(name: str, value: object) -> bool:
-    """Return True or False, of Python or numpy."""
+    """Validate a boolean of Python or NumPy."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise refused(name, "True or False", value)
 
 
 def whole_number(name: str, value: object) -> int:
-    """Return an integer, of Python or numpy; True and False are none."""
+    """Validate an integer of Python or NumPy; True and False are rejected."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         number = int(value)
         if abs(number) < MAX_INTEGER:
@@ -63,7 +63,7 @@ def whole_number(name: str, value: object) -> int:
 
 
 def number(name: str, value: object) -> float:
-    """Return a number, of Python or numpy, which may be infinite or NaN."""
+    """Validate a real number of Python or NumPy, which may be infinite or NaN."""
     if isinstance(value, Real) and not isinstance(value, bool):
         try:
             return float(value)
@@ -73,24 +73,24 @@ def number(name: str, value: object) -> float:
 
 
 def choice(name: str, kind: type[Choice], value: object) -> Choice:
-    """Return a member of an enumeration by its value."""
+    """Return the member of an enumeration with this value."""
     if isinstance(value, str) and value in list(kind):
         return kind(value)
     raise refused(name, f"one of {', '.join(kind)}", value)
 
 
 def device_of(value: object) -> Device:
-    """Return a device by its name, or of a ``torch.device``."""
-    name = str(value) if _is_of_torch("device", value) else value
-    if isinstance(name, str):  # without an index torch takes the first one
+    """Return a device from its name or a ``torch.device``."""
+    name = str(value) if _is_torch_type("device", value) else value
+    if isinstance(name, str):  # torch uses the first device if there is no index
         name = name.removesuffix(":0")
     return choice("device", Device, name)
 
 
 def dtype_of(value: object) -> Dtype:
-    """Return a floating-point type by its name, or of a ``torch.dtype`` or one of numpy."""
+    """Return a floating-point type from its name, a ``torch.dtype`` or a NumPy dtype."""
     name = value
-    if _is_of_torch("dtype", value):
+    if _is_torch_type("dtype", value):
         name = str(value).removeprefix("torch.")
     elif isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         name = np.dtype(value).name
@@ -103,13 +103,13 @@ def dtype_of(value: object) -> Dtype:
     return choice("dtype", Dtype, name)
 
 
-def _is_of_torch(kind: str, value: object) -> bool:
-    """Whether a value is of a type of torch, which need not be imported for it."""
+def _is_torch_type(kind: str, value: object) -> bool:
+    """Whether a value has a torch type, without importing torch."""
     return (type(value).__module__, type(value).__name__) == ("torch", kind)
 
 
 def string(name: str, value: object, takes: str = "a text") -> str:
-    """Return a text that can be written as UTF-8."""
+    """Validate a string that can be encoded as UTF-8."""
     if not isinstance(value, str):
         raise refused(name, takes, value)
     try:
@@ -120,12 +120,12 @@ def string(name: str, value: object, takes: str = "a text") -> str:
 
 
 def several(name: str, takes: str, values: Any) -> list[Any]:
-    """Return the members of a sequence or another iterable in which their order is known.
+    """Return the elements of a sequence or another ordered iterable as a list.
 
     Raises
     ------
     InputError
-        When it is something else, or empty.
+        If the value is not an ordered iterable, or is empty.
     """
     is_other = isinstance(values, str | bytes | bytearray | Mapping | Set)
     try:
@@ -140,7 +140,7 @@ def several(name: str, takes: str, values: Any) -> list[Any]:
 
 
 def file_path(name: str, value: Any) -> Path:
-    """Return the path of a file or a folder."""
+    """Validate the path of a file or folder."""
     try:
         path = fspath(value)
         is_long = len(fsencode(path)) > MAX_PATH_LENGTH
@@ -152,10 +152,10 @@ def file_path(name: str, value: Any) -> Path:
 
 
 def numbers(name: str, values: Any, dims: int = 2) -> np.ndarray:
-    """Return finite numbers in float64: a matrix, or with ``dims=1`` a row."""
-    array = _array(name, values)
+    """Return finite numbers in float64: a matrix, or with ``dims=1`` a vector."""
+    array = _as_array(name, values)
     if array.dtype.kind not in "iuf":
-        raise InputError(name, f"“{name}” takes numbers, and has {_kind(array)}.")
+        raise InputError(name, f"“{name}” takes numbers, and has {_describe_dtype(array)}.")
     _check_shape(name, array, dims)
     with np.errstate(over="ignore"):
         found = array.astype(np.float64)
@@ -165,19 +165,21 @@ def numbers(name: str, values: Any, dims: int = 2) -> np.ndarray:
 
 
 def cells(name: str, values: Any) -> np.ndarray:
-    """Return a matrix of True and False, which may be given as 1 and 0."""
-    array = _array(name, values)
+    """Return a boolean matrix, which may be given as ones and zeros."""
+    array = _as_array(name, values)
     if array.dtype.kind not in "biuf":
-        raise InputError(name, f"“{name}” takes True and False, or 1 and 0, not {_kind(array)}.")
+        raise InputError(
+            name, f"“{name}” takes True and False, or 1 and 0, not {_describe_dtype(array)}."
+        )
     _check_shape(name, array, 2)
     if not ((array == 0) | (array == 1)).all():
         raise InputError(name, f"“{name}” takes True and False, or 1 and 0, not other numbers.")
     return np.asarray(array == 1)
 
 
-def _array(name: str, values: Any) -> np.ndarray:
+def _as_array(name: str, values: Any) -> np.ndarray:
     try:
-        if hasattr(values, "is_floating_point"):  # a tensor, which may require grad or be on a GPU
+        if hasattr(values, "is_floating_point"):  # a tensor, possibly with gradients or on a GPU
             is_floating = values.is_floating_point()
             values = float64_on_cpu(values) if is_floating else values.detach().cpu()
         array = np.asanyarray(values)
@@ -200,14 +202,14 @@ def _check_shape(name: str, array: np.ndarray, dims: int) -> None:
         raise InputError(name, sentence)
 
 
-def _kind(array: np.ndarray) -> str:
+def _describe_dtype(array: np.ndarray) -> str:
     kinds = {"b": "True and False", "c": "complex numbers", "O": "objects"}
     kinds |= dict.fromkeys("US", "texts") | dict.fromkeys("mM", "dates")
     return kinds.get(array.dtype.kind, f"the type {array.dtype}")
 
 
 def check_names(given: Iterable[str], known: Iterable[str], none: str, are: str) -> None:
-    """Reject names of keyword arguments that are unknown, listing the known ones."""
+    """Reject unknown names of keyword arguments, listing the known ones."""
     names = tuple(known)
     for name in given:
         if name not in names:

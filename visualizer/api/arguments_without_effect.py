@@ -1,4 +1,4 @@
-"""Rejects arguments that would have no effect on the numbers or on a figure."""
+"""Rejects arguments that would not affect the numbers or the figure."""
 
 from __future__ import annotations
 
@@ -25,78 +25,94 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     Given = Mapping[str, Any]
-    """The arguments given, by name, in their own types."""
+    """The given arguments by name, converted to their types."""
 
 OWN = {**OWN_LAYERS, **OWN_BIASES}
-"""Names of weights and biases, and their layers."""
+"""Names of weights and biases, with their layers."""
 
 
-class _Idle(Struct, frozen=True):
-    """When an argument has no effect, and the rest of the sentence that says so."""
+class _IneffectiveArgument(Struct, frozen=True):
+    """Condition under which an argument has no effect, and the reason for the message."""
 
     argument: str
     when: Callable[[AttentionSpec, Given], bool]
     why: str
 
 
-def _compares(spec: AttentionSpec) -> bool:
+def _uses_scores(spec: AttentionSpec) -> bool:
     return spec.normalisation is not Normalisation.UNIFORM
 
 
-def _has_kept(spec: AttentionSpec) -> bool:
+def _has_own_keep_mask(spec: AttentionSpec) -> bool:
     return spec.own_kept is not None
 
 
-_IDLE: tuple[_Idle, ...] = (
-    _Idle("causal", lambda spec, given: "own_mask" in given, "beside own_mask, which is the mask"),
-    _Idle("causal", lambda spec, given: "mask" in given, "beside mask, which says the same"),
-    _Idle(
+_INEFFECTIVE_ARGUMENTS: tuple[_IneffectiveArgument, ...] = (
+    _IneffectiveArgument(
+        "causal", lambda spec, given: "own_mask" in given, "beside own_mask, which is the mask"
+    ),
+    _IneffectiveArgument(
+        "causal", lambda spec, given: "mask" in given, "beside mask, which says the same"
+    ),
+    _IneffectiveArgument(
         "mask",
         lambda spec, given: "own_mask" in given and given["mask"] is not Mask.OWN,
         "beside own_mask, which is the mask",
     ),
-    _Idle(
+    _IneffectiveArgument(
         "window",
         lambda spec, given: spec.mask is not Mask.WINDOW,
         'where mask is not "window"',
     ),
-    _Idle("route", lambda spec, given: spec.mask is Mask.NONE, "without a mask"),
-    _Idle(
+    _IneffectiveArgument("route", lambda spec, given: spec.mask is Mask.NONE, "without a mask"),
+    _IneffectiveArgument(
         "output_size",
         lambda spec, given: spec.projection is Projection.NONE,
         'where projection is "none", as heads then share the embedding size',
     ),
-    _Idle(
+    _IneffectiveArgument(
         "bias",
         lambda spec, given: spec.projection is not Projection.LINEAR,
         'where projection is not "linear"',
     ),
-    _Idle("feed_forward_size", lambda spec, given: not spec.has_block, "without a block"),
-    _Idle("activation", lambda spec, given: not spec.has_block, "without a block"),
-    _Idle("arrangement", lambda spec, given: spec.heads == 1, "with one head"),
-    _Idle("scale", lambda spec, given: not _compares(spec), 'where normalisation is "uniform"'),
-    _Idle(
-        "temperature", lambda spec, given: not _compares(spec), 'where normalisation is "uniform"'
+    _IneffectiveArgument(
+        "feed_forward_size", lambda spec, given: not spec.has_block, "without a block"
     ),
-    _Idle(
+    _IneffectiveArgument("activation", lambda spec, given: not spec.has_block, "without a block"),
+    _IneffectiveArgument("arrangement", lambda spec, given: spec.heads == 1, "with one head"),
+    _IneffectiveArgument(
+        "scale", lambda spec, given: not _uses_scores(spec), 'where normalisation is "uniform"'
+    ),
+    _IneffectiveArgument(
+        "temperature",
+        lambda spec, given: not _uses_scores(spec),
+        'where normalisation is "uniform"',
+    ),
+    _IneffectiveArgument(
         "mode",
-        lambda spec, given: not spec.dropout and not _has_kept(spec),
+        lambda spec, given: not spec.dropout and not _has_own_keep_mask(spec),
         "where dropout is 0",
     ),
-    _Idle("own_kept", lambda spec, given: spec.mode is Mode.EVAL, 'where mode is "eval"'),
-    _Idle("dropout_seed", lambda spec, given: not spec.dropout, "where dropout is 0"),
-    _Idle("dropout_seed", lambda spec, given: spec.mode is Mode.EVAL, 'where mode is "eval"'),
-    _Idle(
+    _IneffectiveArgument(
+        "own_kept", lambda spec, given: spec.mode is Mode.EVAL, 'where mode is "eval"'
+    ),
+    _IneffectiveArgument(
+        "dropout_seed", lambda spec, given: not spec.dropout, "where dropout is 0"
+    ),
+    _IneffectiveArgument(
+        "dropout_seed", lambda spec, given: spec.mode is Mode.EVAL, 'where mode is "eval"'
+    ),
+    _IneffectiveArgument(
         "dropout_seed",
-        lambda spec, given: _has_kept(spec),
+        lambda spec, given: _has_own_keep_mask(spec),
         "beside own_kept, which says what is kept",
     ),
-    _Idle(
+    _IneffectiveArgument(
         "seed",
-        lambda spec, given: not _draws(spec),
+        lambda spec, given: not _uses_random_numbers(spec),
         "where neither vectors nor weights are drawn",
     ),
-    _Idle(
+    _IneffectiveArgument(
         "tokenizer",
         lambda spec, given: "text" not in given and "vectors" in given,
         "on vectors without a text",
@@ -104,7 +120,7 @@ _IDLE: tuple[_Idle, ...] = (
 )
 
 
-def _draws(spec: AttentionSpec) -> bool:
+def _uses_random_numbers(spec: AttentionSpec) -> bool:
     own = {name for name, _ in spec.own_weights}
     is_learned = spec.position is Position.LEARNED
     is_drawn = spec.own_input is None or is_learned or spec.has_block
@@ -112,7 +128,7 @@ def _draws(spec: AttentionSpec) -> bool:
 
 
 def read_weight_names(spec: AttentionSpec) -> tuple[str, ...]:
-    """Return the names of the weights and biases that the spec's stages read."""
+    """Return the names of the weights and biases that the spec's stages use."""
     layers = {layer for stage in stages(spec) for layer in stage.parameters}
     return tuple(name for name in spec.own_sizes if OWN[name] in layers)
 
@@ -122,23 +138,23 @@ def check_effects(
     given: Given,
     spec_from: Callable[[Mechanism], AttentionSpec],
 ) -> None:
-    """Reject the first argument without effect.
+    """Reject the first argument that has no effect.
 
     Parameters
     ----------
     spec : AttentionSpec
-        The spec made of the arguments.
+        The spec built from the arguments.
     given : mapping
-        The arguments given.
+        The given arguments.
     spec_from : callable
-        Makes the spec of these arguments with another mechanism.
+        Builds the spec from the same arguments with another mechanism.
 
     Raises
     ------
     InputError
-        Naming the argument, and why it has no effect.
+        With the name of the argument and the reason why it has no effect.
     """
-    for idle in _IDLE:
+    for idle in _INEFFECTIVE_ARGUMENTS:
         if idle.argument in given and idle.when(spec, given):
             raise InputError(idle.argument, f"{idle.argument} has no effect {idle.why}.")
     if "mechanism" in given and all(spec_from(each) == spec for each in Mechanism):
@@ -162,12 +178,12 @@ _ONE_HEAD = (FigureExtent.PANEL, FigureExtent.CELLS, FigureExtent.HEAD)
 def check_layout(
     layout: FigureExtent, stages: frozenset[str] | None, heads: frozenset[int] | None
 ) -> None:
-    """Reject stages and heads given for a figure whose layout does not show them.
+    """Reject stages or heads that a figure of this layout would not use.
 
     Raises
     ------
     InputError
-        Naming the argument and the layout.
+        With the name of the argument and the layout.
     """
     everything = FigureExtent.ALL
     for name, given, whole, single in (

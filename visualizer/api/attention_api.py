@@ -1,6 +1,6 @@
-"""Computes, reads, explains, draws and writes attention from notebooks and scripts.
+"""Notebook API that computes, loads, explains, draws and saves attention.
 
-Indices start at 0, as in numpy; positions in sentences start at 1.
+Indices start at 0, as in NumPy; positions in sentences start at 1.
 """
 
 from __future__ import annotations
@@ -84,92 +84,94 @@ def attend(
 ) -> Attention:
     """Compute an attention module on a text: ``attend("a b c", heads=2, embedding_size=8)``.
 
-    torch's own random state, number of threads and settings are left unchanged.
+    torch's global random state, number of threads and settings are left unchanged.
 
     Parameters
     ----------
     text : str or sequence of str, optional
-        Several texts are a batch. The default is the book's sentence, or numbered tokens for as
-        many vectors as are given.
+        Several texts form a batch. The default is the book's example sentence, or numbered tokens
+        if ``vectors`` is given.
     vectors : array_like, optional
-        [token, embedding_size], instead of those drawn for the text's tokens.
+        Token vectors [token, embedding_size], used instead of random ones.
     weights : mapping of str to array_like, optional
-        Among ``"W_query"``, ``"W_key"``, ``"W_value"``, [embedding_size, width] with all heads
-        side by side; ``"W_output"``, [width, width]; and the biases [width] of each:
-        ``"W_query.bias"`` and so on, so that queries are ``x @ W_query + bias``. Those left out
-        are drawn.
+        Any of ``"W_query"``, ``"W_key"`` and ``"W_value"``, [embedding_size, width] with all heads
+        side by side; ``"W_output"``, [width, width]; and their biases [width],
+        ``"W_query.bias"`` and so on. Queries are ``x @ W_query + bias``. Weights that are not
+        given are random.
     **settings
-        See `visualizer.Settings`. Sizes left out are those of the vectors and weights.
+        See `visualizer.Settings`. Sizes default to those of the vectors and weights.
 
     Raises
     ------
     InputError
-        A `ValueError` that says what is invalid, or has no effect, and how to correct it.
+        A `ValueError` that states which argument is invalid or has no effect, and how to correct
+        it.
     """
     with naming_arguments():
         document = attention_document_of(text, vectors, weights, settings)
         run = run_of(document, None)
-    return _warned(Attention(document, ROOMY, run))
+    return _issue_notices(Attention(document, ROOMY, run))
 
 
-def _warned(attention: Attention, notice: str = "") -> Attention:
-    for said in filter(None, (notice, *attention.notices)):
-        warnings.warn(said, stacklevel=3)
+def _issue_notices(attention: Attention, notice: str = "") -> Attention:
+    for sentence in filter(None, (notice, *attention.notices)):
+        warnings.warn(sentence, stacklevel=3)
     return attention
 
 
 def load(path: str | Path) -> Any:
     """Open a file or the folder of a training run.
 
-    Notices about it are issued as warnings.
+    Notices about the file are issued as warnings.
 
     Parameters
     ----------
     path : str or path
-        A document, or an exported picture, page, ``.npz`` or ``.json`` with one embedded;
-        attention of other programs or weights of the book's modules, in ``.npy``, ``.npz``,
-        ``.safetensors`` and ``.pt``; a ``.txt`` text; or the folder of a language model's
-        training, such as ``runs/poems``.
+        A document; an exported picture, page, ``.npz`` or ``.json`` file with an embedded document;
+        attention from other programs or weights of the book's modules, as ``.npy``, ``.npz``,
+        ``.safetensors`` or ``.pt``; a ``.txt`` text; or the folder of a language model's
+        training run, such as ``runs/poems``.
 
     Returns
     -------
     Attention or TrainedModel
-        Of a file its attention, computed unless the file holds the numbers; of a folder the
-        language model, whose description says how plain torch reads it, too.
+        For a file, its attention, computed unless the file contains the numbers. For a folder, the
+        language model; see `TrainedModel` for how to load it with plain torch.
 
     Raises
     ------
     InputError
-        When the file or folder cannot be opened, or its content cannot be computed.
+        If the file or folder cannot be opened, or its content cannot be computed.
     """
     place = file_path("path", path)
     if _is_folder(place):
         return trained_model(place)
     saved, notice = open_as_document(place, Document())
     run, view = restore_document(saved, run_of)
-    return _warned(Attention(saved.document, view, run), notice)
+    return _issue_notices(Attention(saved.document, view, run), notice)
 
 
 def _is_folder(path: Path) -> bool:
-    with suppress(OSError):  # which is said where the file is opened
+    with suppress(OSError):  # opening the file reports the error
         return path.is_dir()
     return False
 
 
-# No struct: `help` would evaluate the types of its fields, which are imported for checking only.
+# A dataclass, not a Struct: `help` would evaluate the types of a Struct's fields, which are
+# imported for type checking only.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Attention:
-    """An attention module computed on a text: its numbers, their explanations and figures.
+    """An attention module computed on a text, with its numbers, explanations and figures.
 
-    Or attention captured elsewhere, which has weights or scores alone.
+    It can also hold attention captured elsewhere, which has only weights or scores.
 
-    ``attention["weights"]`` reads a stage, read-only, with its named dims in the order of
-    ``attention.dims("weights")``; in a batch the texts are the first axis, as are the layers
-    where attention of several was opened. A part is read by its indices:
-    ``attention["weights", 0, :10]``. Of a long text, matrices are not held, and are read so.
+    ``attention["weights"]`` returns a stage as a read-only array with the dimensions
+    ``attention.dims("weights")``. In a batch, texts are the first axis; if several layers were
+    opened, layers are. ``attention["weights", 0, :10]`` returns part of a stage. Matrices of long
+    texts are not kept in memory and can only be read in parts.
 
-    It can be copied and pickled, as can its figures and explanations: its numbers are kept as numpy
-    arrays, on the CPU.
+    It can be copied and pickled, as can its figures and explanations, because its numbers are
+    stored as NumPy arrays on the CPU.
     """
 
     document: Document
@@ -181,37 +183,37 @@ class Attention:
 
     def __getitem__(self, stage: str | tuple[str | int | slice, ...]) -> np.ndarray:
         name, *index = stage if isinstance(stage, tuple) else (stage,)
-        return self.run.trace.read(*read_part(self.run.trace, self._checked(name), index))
+        return self.run.trace.read(*read_part(self.run.trace, self._check_stage(name), index))
 
     def __contains__(self, stage: object) -> bool:
         return isinstance(stage, str) and stage in self.stages
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The names of its stages, in order of computation."""
+        """Names of the stages, in order of computation."""
         return self.run.trace.names
 
     @property
     def tokens(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
-        """The tokens; of a batch, those of each text, padded to the longest.
+        """The tokens; for a batch, those of each text, padded to the longest.
 
-        Tokens without a label are numbered, from 1.
+        Tokens without labels are numbered from 1.
         """
         return self.run.texts if len(self.run.texts) > 1 else self.run.texts[0]
 
     @property
     def key_tokens(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
-        """The tokens of the keys, which in captured attention may differ from the queries'."""
+        """The tokens of the keys, which can differ from the queries' in captured attention."""
         return self.run.key_tokens or self.tokens
 
     @property
     def spec(self) -> AttentionSpec:
-        """The spec computed: sizes, mask, scale and all other settings.
+        """The specification of the module: sizes, mask, scale and all other settings.
 
         Raises
         ------
         InputError
-            Where attention was captured, so that its spec is unknown.
+            If the attention was captured elsewhere, so that its specification is unknown.
         """
         if not self.run.trace.has_module:
             sentence = f"{self.run.source} does not say which module computed it."
@@ -220,12 +222,12 @@ class Attention:
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
-        """The weights and biases, by the names of the book's ``state_dict``; read-only."""
+        """The weights and biases by their names in the book's ``state_dict``; read-only."""
         return {name: self.run.trace.read(name) for name in self.run.trace.parameters}
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
-        """The weights and biases as `attend` takes them: W_query [embedding_size, width]."""
+        """The weights and biases as arguments of `attend`: W_query [embedding_size, width]."""
         trace, found = self.run.trace, {}
         for name in read_weight_names(trace.spec):
             if name in OWN_BIASES:
@@ -241,8 +243,8 @@ class Attention:
         return self.run.notices
 
     def dims(self, stage: str) -> tuple[str, ...]:
-        """Return the axes of a stage: ``("head", "query", "key")`` for the weights."""
-        return (*self.run.trace.axes, *self.run.trace.stage(self._checked(stage)).dims)
+        """Return the dimensions of a stage: ``("head", "query", "key")`` for the weights."""
+        return (*self.run.trace.axes, *self.run.trace.stage(self._check_stage(stage)).dims)
 
     def explain(self, stage: str, **place: int) -> Explained:
         """Explain how one number is computed.
@@ -250,17 +252,17 @@ class Attention:
         Parameters
         ----------
         **place : int
-            Its indices, by the names of the stage's dims: ``head=0, query=2, key=1``. The head may
-            be left out where there is one; the ``text`` of a batch and the ``layer`` default to the
-            first.
+            Indices by the names of the stage's dimensions: ``head=0, query=2, key=1``. ``head`` can
+            be omitted if there is only one; the ``text`` of a batch and the ``layer`` default to
+            the first.
 
         Raises
         ------
         InputError
-            When there is no such stage or place.
+            If the stage or position does not exist.
         """
         trace = self.run.trace
-        dims = trace.stage(self._checked(stage)).dims
+        dims = trace.stage(self._check_stage(stage)).dims
         sizes = trace.shape(stage)[-len(dims) :]
         axes = trace.counted_axes
         place = {**dict.fromkeys(axes, 0), **place}
@@ -270,7 +272,7 @@ class Attention:
             raise InputError("place", f"The stage “{stage}” takes {', '.join(dims)}.")
         counts = ((axis, trace.count(axis)) for axis in axes)
         place = {
-            dim: _index(dim, place[dim], size)
+            dim: _check_index(dim, place[dim], size)
             for dim, size in (*zip(dims, sizes, strict=True), *counts)
         }
         cell = Cell(stage, tuple(place[dim] for dim in dims))
@@ -289,26 +291,26 @@ class Attention:
         layer: int = 0,
         **look: Unpack[Look],
     ) -> Figure:
-        """Make a figure of the heatmaps of some stages and heads; a notebook displays it.
+        """Create a figure of the heatmaps of some stages and heads; notebooks display it.
 
         Parameters
         ----------
         stages : str or iterable of str, optional
-            Scores, weights, weights after dropout and context by default.
+            Scores, weights, weights after dropout and context vectors by default.
         heads : int or iterable of int, optional
-            From 0; all by default.
+            Indices from 0; all heads by default.
         text : int
             Index of the text in a batch.
         layer : int
-            Index of the layer, where attention of several was opened.
+            Index of the layer, if several layers were opened.
         **look
-            Colours, size, title: see `visualizer.Look`.
+            Colours, size and title; see `visualizer.Look`.
 
         Raises
         ------
         InputError
-            When the module has no such stage or head, such a figure is impossible, or an argument
-            would have no effect on it.
+            If the module has no such stage or head, the figure is impossible, or an argument would
+            have no effect.
         """
         settings = figure_settings_of(look)
         trace = self.run.trace
@@ -316,14 +318,14 @@ class Attention:
             raise InputError("all_layers", "all_layers has no effect: there is one layer.")
         view = replace(
             self.view,
-            text=_index("text", text, trace.count("text")),
-            layer=_index("layer", layer, trace.count("layer")),
+            text=_check_index("text", text, trace.count("text")),
+            layer=_check_index("layer", layer, trace.count("layer")),
         )
         names = None if stages is None else stages_of(stages)
-        rows = None if heads is None else _heads_of(heads, trace.spec.heads)
+        rows = None if heads is None else _check_heads(heads, trace.spec.heads)
         view = with_parsed_stages_and_heads(self.run, view, names, rows)
         if names or rows or text or layer or look.get("layout") is not None:
-            # What a loaded file shows in its window would hide what is asked for here.
+            # The view saved in a loaded file could hide what was requested here.
             view = replace(view, playhead=Playhead(), guess=None, pinned=None, spread=False)
         if rows:
             view = replace(view, folds=frozenset())
@@ -336,15 +338,14 @@ class Attention:
         """Write files, each in the format of its suffix; see `Figure.save`."""
         self.figure().save(*paths)
 
-    def _checked(self, stage: object) -> str:
+    def _check_stage(self, stage: object) -> str:
         if isinstance(stage, str) and stage in self.stages:
             return stage
         name = stage[:MAX_QUOTED_NAME_LENGTH] if isinstance(stage, str) else shown(stage)
         raise InputError("stage", no_stage(self.run, name))
 
 
-def _index(name: str, at: object, size: int) -> int:
-    """Check an index along an axis."""
+def _check_index(name: str, at: object, size: int) -> int:
     index = whole_number(name, at)
     if not 0 <= index < size:
         raise InputError(name, f"There is no {name} {index}, only 0 to {size - 1}.")
@@ -352,14 +353,14 @@ def _index(name: str, at: object, size: int) -> int:
 
 
 def stages_of(stages: str | Iterable[str]) -> frozenset[str]:
-    """Check the name of a stage, or names of several."""
+    """Validate the name of a stage, or several names."""
     takes = "the name of a stage or a list of names"
     found = [stages] if isinstance(stages, str) else several("stages", takes, stages)
     names = (string("stages", name, "a list of names") for name in found)
     return named_stages([name[:MAX_QUOTED_NAME_LENGTH] for name in names])
 
 
-def _heads_of(heads: int | Iterable[int], count: int) -> frozenset[int]:
+def _check_heads(heads: int | Iterable[int], count: int) -> frozenset[int]:
     is_one = isinstance(heads, Integral) and not isinstance(heads, bool)
     rows = [heads] if is_one else several("heads", "a list of heads, such as [0]", heads)
-    return frozenset(_index("head", head, count) for head in rows)
+    return frozenset(_check_index("head", head, count) for head in rows)

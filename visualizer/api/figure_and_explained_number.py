@@ -1,4 +1,4 @@
-"""What a notebook displays: figures and explained numbers."""
+"""Figures and explained numbers, as displayed by notebooks."""
 
 from __future__ import annotations
 
@@ -28,16 +28,18 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
 
 MAX_SVG_BYTES = 2_000_000
-"""Size limit of an SVG in a notebook, in bytes; larger figures are shown as PNG."""
+"""Maximum size of an SVG in a notebook, in bytes; larger figures are shown as PNG."""
 
 
-# No struct: `help` would evaluate the types of its fields, which are imported for checking only.
+# A dataclass, not a Struct: `help` would evaluate the types of a Struct's fields, which are
+# imported for type checking only.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Figure:
     """A figure of heatmaps, with its settings.
 
-    It is drawn when displayed, saved or read as pixels: by a running Qt application, from any
-    thread, or else by one without a screen that exists meanwhile, in the main thread only.
+    It is drawn when it is displayed, saved or converted to pixels. If a Qt application is running,
+    it can be drawn from any thread; otherwise a temporary application without a screen draws it, in
+    the main thread only.
     """
 
     shot: Snapshot
@@ -52,50 +54,50 @@ class Figure:
         Raises
         ------
         InputError
-            When there is no path, a format is unknown, text would be too small to be printed, a
-            file cannot be written or memory does not suffice.
+            If no path is given, a format is unknown, text would be too small to print, a file
+            cannot be written, or there is not enough memory.
         """
         files = [file_path("path", path) for path in several("paths", "a file's name", paths)]
-        with self._drawing():
+        with self._prepare_drawing():
             from visualizer.export.writers import export
 
-            said: list[str] = []
+            notices: list[str] = []
             for file in files:
-                export(file, self.shot, self.look, notice=said.append)
-        for sentence in dict.fromkeys(said):
+                export(file, self.shot, self.look, notice=notices.append)
+        for sentence in dict.fromkeys(notices):
             warnings.warn(sentence, stacklevel=2)
 
     def array(self) -> np.ndarray:
-        """Draw the figure as pixels.
+        """Render the figure to pixels.
 
         Returns
         -------
         numpy.ndarray
-            uint8 [row, column, 4]: red, green, blue and opacity.
+            uint8 [row, column, 4]: red, green, blue and alpha.
         """
-        with self._drawing():
+        with self._prepare_drawing():
             from visualizer.export.figures.rasterization import pixels
 
             return pixels(self.shot, self.look)
 
     @contextmanager
-    def _drawing(self) -> Iterator[None]:
+    def _prepare_drawing(self) -> Iterator[None]:
         with qt_for_drawing():
-            if lacking := missing_fonts(self.shot, self.look):
-                warnings.warn(lacking, stacklevel=4)
+            if notice := missing_fonts(self.shot, self.look):
+                warnings.warn(notice, stacklevel=4)
             yield
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        content = self._written(".png")
+        content = self._encode_figure(".png")
         width = int.from_bytes(content[16:20], "big")  # the width field of a PNG
         return content, {"width": round(width / self.look.dpi * PIXELS_AN_INCH)}
 
     def _repr_svg_(self) -> str | None:
-        content = self._written(".svg")
+        content = self._encode_figure(".svg")
         return content.decode() if len(content) <= MAX_SVG_BYTES else None
 
-    def _written(self, suffix: str) -> bytes:
-        with self._drawing():
+    def _encode_figure(self, suffix: str) -> bytes:
+        with self._prepare_drawing():
             from visualizer.export.writers import WRITERS
 
             file = io.BytesIO()
@@ -112,21 +114,21 @@ class Explained:
 
     @property
     def sentence(self) -> str:
-        """What the number means, in one sentence."""
+        """Meaning of the number, in one sentence."""
         return self.readout.plain
 
     @property
     def formula(self) -> str:
-        """The formula of the number."""
+        """Formula of the number."""
         return self.readout.formula
 
     @property
     def terms(self) -> tuple[tuple[str, str, str], ...]:
-        """The terms: source, product and value of each."""
+        """Terms of the computation: source, product and value of each."""
         return tuple((term.name, term.written, term.value) for term in self.readout.terms)
 
     def __str__(self) -> str:
-        return "\n".join([self.readout.heading, self.sentence, self.formula, *self._lines()])
+        return "\n".join([self.readout.heading, self.sentence, self.formula, *self._format_terms()])
 
     def __repr__(self) -> str:
         return shortened(
@@ -144,7 +146,7 @@ class Explained:
         formula = f"<code>{escape(self.formula)}</code>"
         return f"<p>{self.readout.sentence}</p><p>{formula}</p><table>{rows}</table><p>{ends}</p>"
 
-    def _lines(self) -> Iterator[str]:
+    def _format_terms(self) -> Iterator[str]:
         widths = [max(map(len, column)) for column in zip(*self.terms, strict=True)]
         for term in self.terms:
             padded = (part.ljust(width) for part, width in zip(term, widths, strict=True))

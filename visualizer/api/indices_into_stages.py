@@ -1,4 +1,4 @@
-"""Indices into a stage from notebooks, and how much of a stage is read at once."""
+"""Validation of notebook indices into a stage, and of the size of the indexed part."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
 
 MAX_READ_BYTES = 2**29
-"""Most bytes that are read at once of a matrix that is not held."""
+"""Maximum bytes read at once from a matrix that is not kept in memory."""
 
 
 def read_part(trace: Trace, stage: str, index: Sequence[object]) -> tuple[str, Index]:
-    """Check indices into a stage, and that what they name is not too much to be read.
+    """Validate the indices into a stage and the size of the indexed part.
 
     Returns
     -------
@@ -30,19 +30,19 @@ def read_part(trace: Trace, stage: str, index: Sequence[object]) -> tuple[str, I
     Raises
     ------
     InputError
-        When there is no such part, or the stage is not held and the part is too large.
+        If the part does not exist, or the stage is not kept in memory and the part is too large.
     """
     sizes = trace.shape(stage)
     if len(index) > len(sizes):
         dims = ", ".join((*trace.axes, *trace.stage(stage).dims))
         raise InputError("stage", f"“{stage}” has {len(sizes)} axes: {dims}.")
-    part = tuple(_index(at, size) for at, size in zip(index, sizes, strict=False))
+    part = tuple(_check_index(at, size) for at, size in zip(index, sizes, strict=False))
     if trace.holding(stage).is_blockwise:
         _check_size(trace, stage, part)
     return stage, part
 
 
-def _index(at: object, size: int) -> int | slice:
+def _check_index(at: object, size: int) -> int | slice:
     if isinstance(at, slice):
         try:
             start, stop, step = at.indices(size)
@@ -60,18 +60,18 @@ def _index(at: object, size: int) -> int | slice:
 
 
 def _check_size(trace: Trace, stage: str, part: Index) -> None:
-    """Raise `InputError` if a part of a stage that is not held would take too much memory."""
+    """Raise `InputError` if a part of a stage that is not kept would take too much memory."""
     sizes = trace.shape(stage)
-    wanted = [
+    counts = [
         1 if isinstance(at, int) else len(range(*at.indices(size)))
         for at, size in zip(part, sizes, strict=False)
     ]
-    wanted += sizes[len(part) :]
+    counts += sizes[len(part) :]
     cell = trace.read(stage, (0,) * len(sizes)).itemsize
-    count = math.prod(wanted) * cell
+    count = math.prod(counts) * cell
     if count <= MAX_READ_BYTES:
         return
-    whole = " × ".join(f"{each:,}" for each in wanted)
+    whole = " × ".join(f"{each:,}" for each in counts)
     index = "0, " * (len(sizes) - 2) + f":{max(1, MAX_READ_BYTES // (cell * sizes[-1]))}"
     sentence = (
         f"The text is long, and this part of “{stage}” has {whole} numbers, which take "

@@ -1,4 +1,4 @@
-"""The types of the keyword arguments that notebooks pass."""
+"""Types of the keyword arguments of the notebook API."""
 
 from __future__ import annotations
 
@@ -9,78 +9,80 @@ if TYPE_CHECKING:
 
 
 class Settings(TypedDict, total=False):
-    """What `attend` takes by name, besides the text: the settings of its module.
+    """Keyword arguments of `attend` other than the text: the settings of its module.
 
-    None is the same as leaving a setting out. One that has no effect on the numbers, such as a
-    window without a mask of that kind, is an `InputError`.
+    None is the same as omitting a setting. A setting that does not affect the numbers, such as a
+    window without a window mask, raises an `InputError`.
 
     Parameters
     ----------
     mechanism : str
-        The starting point, which the other settings given change: ``"simplified"``, ``"self"``,
+        The preset that the other settings modify: ``"simplified"``, ``"self"``,
         ``"causal"``, ``"stacked"``, ``"multi-head"`` (the default), ``"block"`` or ``"average"``.
     embedding_size : int
-        Numbers in a token's vector; 3 by default.
+        Dimension of the token vectors; 3 by default.
     output_size : int
-        Width of all heads together, or of each stacked head; 2 by default.
+        Total width of all heads, or of each stacked head; 2 by default.
     heads : int
-        How many times attention runs side by side; 2 by default where there are several.
+        Number of attention heads; 2 by default for multi-head mechanisms.
     causal : bool
-        Whether no token attends to a later one: short for ``mask="causal"`` or ``mask="none"``.
+        Whether to mask later tokens: short for ``mask="causal"`` or ``mask="none"``.
     dropout : float
-        Share of the weights dropped, at least 0 and below 1; 0 by default.
+        Dropout rate of the weights, at least 0 and below 1; 0 by default.
     seed : int
-        Determines token vectors and weights, from 0 to 2³¹ − 1; 123 by default.
+        Random seed of token vectors and weights, from 0 to 2³¹ − 1; 123 by default.
     dropout_seed : int
-        Determines which weights are dropped, from 0 to 2³¹ − 1; 0 by default.
+        Random seed of dropout, from 0 to 2³¹ − 1; 0 by default.
     mode : str
-        ``"train"``, where dropout acts, or ``"eval"``, where it does not.
+        ``"train"``, which applies dropout, or ``"eval"``, which does not.
     projection : str
-        How queries, keys and values come from the input: ``"linear"`` layers, matrices
-        ``"uniform"`` in [0, 1), or ``"none"``, where all three are the input.
+        How queries, keys and values are computed from the input: by ``"linear"`` layers, by
+        matrices with ``"uniform"`` random numbers in [0, 1), or ``"none"``, which uses the input
+        for all three.
     bias : bool
         Whether the linear layers of queries, keys and values have a bias; the output projection
-        always has one. False by default, and True where such biases are given.
+        always has one. False by default, and True if such biases are given.
     arrangement : str
-        ``"split"`` heads share the output size; ``"stacked"`` ones have it each.
+        ``"split"`` heads share the output size; each of the ``"stacked"`` heads has the full one.
     output_projection : bool
-        Whether a last linear layer mixes the heads.
+        Whether a final linear layer combines the heads.
     block : str
-        What is around the attention: ``"none"``, or ``"pre-norm"`` for a transformer block, x +
-        attention(norm(x)) and then x + feed-forward(norm(x)), of which the output size is the
+        ``"none"`` for attention only, or ``"pre-norm"`` for a transformer block:
+        x + attention(norm(x)), then x + feed-forward(norm(x)). The output size of a block is the
         embedding size.
     feed_forward_size : int
-        Hidden numbers of the block's feed-forward; four times the embedding size by default.
+        Hidden size of the block's feed-forward network; four times the embedding size by default.
     activation : str
-        The function of each hidden number: ``"relu"`` (the default) or ``"gelu"``.
+        Activation function of the feed-forward network: ``"relu"`` (the default) or ``"gelu"``.
     position : str
-        What is added to the embedding: ``"none"``, ``"learned"`` (though untrained) or
-        ``"sinusoidal"`` vectors.
+        Positional vectors added to the embedding: ``"none"``, ``"learned"`` (but untrained) or
+        ``"sinusoidal"``.
     scale : str
         The size whose square root divides the scores: ``"d_head"``, ``"d_model"`` (the embedding
         size) or ``"none"``.
     temperature : float
-        Divides the scores once more; more than 0, 1 by default.
+        Additional divisor of the scores; more than 0, 1 by default.
     normalisation : str
         How a row of scores becomes weights: ``"softmax"``, ``"naive"`` (softmax without
-        subtracting the largest), ``"sum"`` (division by the sum) or ``"uniform"`` (all alike).
+        subtracting the maximum), ``"sum"`` (division by the sum) or ``"uniform"`` (equal weights).
     mask : str
-        Which keys a query attends to: all (``"none"``), none that is later (``"causal"``), itself
-        and those just before (``"window"``), or those of own_mask (``"own"``).
+        Which keys a query attends to: all (``"none"``), none later than itself (``"causal"``),
+        itself and a number of tokens just before it (``"window"``), or those of own_mask
+        (``"own"``).
     window : int
-        Tokens that a query attends to where the mask is ``"window"``; 3 by default.
+        Number of tokens that a query attends to with the mask ``"window"``; 3 by default.
     own_mask : array_like of bool
-        [query, key]: the cells that may be attended to. It is the mask.
+        [query, key]: True for the cells that may be attended to. Implies the mask ``"own"``.
     own_kept : array_like of bool
-        [query, key]: the cells that dropout keeps, in place of drawn ones.
+        [query, key]: True for the cells that dropout keeps, instead of random ones.
     route : str
-        Where the mask acts: ``"before"`` normalising as −∞, or after it as zeros, with rows
-        renormalised (``"after-renormalised"``) or not (``"after"``).
+        Where the mask is applied: ``"before"`` normalisation as −∞, or after it as zeros, with
+        the rows renormalised (``"after-renormalised"``) or not (``"after"``).
     dtype : str, torch.dtype or numpy.dtype
         ``"float32"`` or ``"float64"``.
     device : str or torch.device
-        ``"auto"`` for the best there is, ``"cpu"``, ``"cuda"`` or ``"mps"``. One that is not
-        available is rejected.
+        ``"auto"`` for the best available device, ``"cpu"``, ``"cuda"`` or ``"mps"``. A device that
+        is not available is rejected.
     tokenizer : str
         ``"words"`` or ``"characters"``.
     """
@@ -116,33 +118,33 @@ class Settings(TypedDict, total=False):
 
 
 class Look(TypedDict, total=False):
-    """How a figure looks.
+    """Keyword arguments for the appearance of a figure.
 
-    None is the same as leaving an argument out.
+    None is the same as omitting an argument.
 
     Parameters
     ----------
     layout : str
-        ``"shown"`` for exactly the stages and heads given, which is the default; ``"panel"`` for
+        ``"shown"`` for exactly the given stages and heads, which is the default; ``"panel"`` for
         one stage of one head, ``"head"`` for one head, ``"heads"`` for all heads, ``"stages"`` for
-        all stages, ``"all"`` for both; ``"cells"`` for one panel as a PNG with a pixel for each
-        cell, at most 16,384 a side.
+        all stages, ``"all"`` for all stages of all heads; ``"cells"`` for one panel as a PNG with
+        one pixel per cell, at most 16,384 per side.
     theme : str
         ``"print"``, ``"light"`` or ``"dark"``.
     width : str
-        A width such as ``"85mm"``, ``"7in"``, ``"8.5cm"`` or ``"1000px"``; with a height, such as
-        ``"1920x1080px"``; or a preset: ``"as-in-the-window"``, ``"paper-column"``,
+        A width such as ``"85mm"``, ``"7in"``, ``"8.5cm"`` or ``"1000px"``; a width and height, such
+        as ``"1920x1080px"``; or a preset: ``"as-in-the-window"``, ``"paper-column"``,
         ``"paper-page"``, ``"slide"`` or ``"poster"``. The width of the panels by default.
     dpi : int
         Pixels per inch, from 36 to 2,400; 192 by default, or those of the preset.
     title : str
-        The text above it, on one line.
+        A title above the figure, on one line.
     caption : bool
-        Whether a line below says what was computed; True by default.
+        Whether to add a line below the figure that describes the computation; True by default.
     all_layers : bool
-        Whether the document inside has the numbers of all layers of captured attention, from which
-        all can be shown again; by default it has those that the figure shows. A document of more
-        than 4 MB is refused.
+        Whether the embedded document contains the numbers of all layers of captured attention, so
+        that all of them can be shown again. By default it contains only the layers in the figure. A
+        document of more than 4 MB is rejected.
     """
 
     layout: str

@@ -1,4 +1,4 @@
-"""Real models in a notebook: opened from a folder, or one that is in memory already."""
+"""Notebook API for transformers models, opened from a folder or already in memory."""
 
 from __future__ import annotations
 
@@ -66,29 +66,29 @@ def open_model(
     dtype: object = Dtype.FLOAT32,
     from_disk: bool = False,
 ) -> Model:
-    """Open a model of transformers from its folder: ``open_model("models/SmolLM2-135M")``.
+    """Open a transformers model from its folder: ``open_model("models/SmolLM2-135M")``.
 
-    Nothing is fetched, and no code of the folder is run. It takes
+    Nothing is downloaded, and no code in the folder is run. Requires
     ``pip install "attention-visualizer[models]"``.
 
     Parameters
     ----------
     path : str or path
-        A folder with ``config.json``, weights as ``.safetensors`` and a tokenizer;
-        ``organisation/name`` of a model in the local Hugging Face cache; or the folder of a run of
-        the language lab, one of its snapshots, or weights that the lab has saved.
+        A folder with ``config.json``, weights in ``.safetensors`` files and a tokenizer; the name
+        ``organisation/name`` of a model in the local Hugging Face cache; or the folder of a
+        language lab run, one of its snapshots, or weights saved by the lab.
     device : str or torch.device
-        ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``; one that is not available is rejected.
+        ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``. A device that is not available is rejected.
     dtype : str or torch.dtype
-        ``"float32"`` or ``"float64"``. Weights of 16 bits are converted without loss.
+        ``"float32"`` or ``"float64"``. 16-bit weights are converted without loss.
     from_disk : bool
-        Whether its layers stay on the disk and are read one at a time, on the CPU, each time that
-        they are needed: for a model larger than the memory.
+        Whether to leave the layers on disk and read them one at a time whenever they are needed,
+        on the CPU. Use it for models larger than memory.
 
     Raises
     ------
     InputError
-        A `ValueError` that says why it cannot be opened, and what to do about it.
+        A `ValueError` that states why the model cannot be opened, and what to do.
     """
     from visualizer.attention.device import check_available
     from visualizer.models.opened_model import open_model as opened
@@ -99,10 +99,11 @@ def open_model(
     return Model(opened(place, *where, is_from_disk=switch("from_disk", from_disk)))
 
 
-# No struct: `help` would evaluate the types of its fields, which are imported for checking only.
+# A dataclass, not a Struct: `help` would evaluate the types of a Struct's fields, which are
+# imported for type checking only.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Model:
-    """A model of transformers that was opened from its folder; see `open_model`."""
+    """A transformers model opened from its folder; see `open_model`."""
 
     opened: OpenedModel
 
@@ -144,33 +145,34 @@ class Model:
         layers: int | Iterable[int] | None = None,
         stages: str | Iterable[str] | None = None,
     ) -> ModelAttention | tuple[ModelAttention, ...]:
-        """Run the model on a text, or on an image, and return the attention of all its layers.
+        """Run the model on a text or an image and return the attention of all its layers.
 
         Parameters
         ----------
         text : str or list of str, optional
-            Several texts are read one by one, without padding, and give the attention of each.
+            The text. Several texts are processed one by one, without padding, and return one result
+            each.
         second : str, optional
-            The second text of a pair; of a model with an encoder and a decoder, what the decoder
-            reads after its first token.
+            The second text of a pair. For an encoder-decoder model, the decoder's input after its
+            first token.
         chat : bool
-            Whether the text is given as a user's message, by the tokenizer's chat template.
+            Whether to format the text as a user message with the tokenizer's chat template.
         image : str or path, optional
-            The file of an image, instead of a text. Its tokens are patches, named by their places
+            An image file, instead of a text. Its tokens are patches, labelled by their positions
             from the top left: ``row 3, column 5``.
         layers : int or iterable of int, optional
-            The numbers of the layers to keep, from 0; all by default.
+            Indices of the layers to keep, from 0; all by default.
         stages : str or iterable of str, optional
-            The stages to keep, besides the weights; all by default. A number that is computed from
-            a stage that is not kept is not explained.
+            The stages to keep in addition to the weights; all by default. A number cannot be
+            explained if it is computed from a stage that is not kept.
 
         Raises
         ------
         InputError
-            When there is nothing to read, or it is too long for the model or the memory; when there
-            is no such layer or stage.
+            If no input is given, the input is too long for the model or for memory, or a layer or
+            stage does not exist.
         """
-        kept = _kept(layers, stages)
+        kept = _parse_kept_parts(layers, stages)
         if image is not None:
             if text is not None or second is not None:
                 raise InputError("image", "A model reads an image or a text: give one of them.")
@@ -197,12 +199,12 @@ class Model:
         return tuple(map(ModelAttention, runs))
 
     def next_tokens(self, text: str, most: int = 10) -> list[tuple[str, float]]:
-        """Return the likeliest tokens that follow a text, each with its probability.
+        """Return the most likely next tokens after a text, each with its probability.
 
         Raises
         ------
         InputError
-            When the model does not continue texts.
+            If the model does not generate text.
         """
         count = whole_number("most", most)
         logs = self.opened.next_token_log_probabilities(string("text", text))
@@ -216,39 +218,41 @@ class Model:
         mean: bool = False,
         most: int = 10,
     ) -> list[tuple[str, float]]:
-        """Return the likeliest next tokens, as `next_tokens`, without some heads.
+        """Return the most likely next tokens, as `next_tokens`, with some heads ablated.
 
         Parameters
         ----------
         heads : iterable of (layer, head)
-            Their context vectors are 0 meanwhile.
+            Heads whose context vectors are replaced by zeros.
         mean : bool
-            Whether they are the mean of the head's context vectors over the text, and not 0.
+            Whether to replace them by the mean of the head's context vectors over the text instead.
 
         Raises
         ------
         InputError
-            As `next_tokens`; when there is no such head, or it cannot be switched off.
+            As `next_tokens`; also if a head does not exist or cannot be ablated.
         """
         kind = HeadEditKind.MEAN if mean else HeadEditKind.OFF
-        return self._with_edits(text, [HeadEdit(*place, kind) for place in _heads(heads)], most)
+        return self._predict_with_edits(
+            text, [HeadEdit(*place, kind) for place in _parse_heads(heads)], most
+        )
 
     def scale(
         self, text: str, heads: Iterable[tuple[int, int]], factor: float, *, most: int = 10
     ) -> list[tuple[str, float]]:
-        """Return the likeliest next tokens, as `next_tokens`, with heads multiplied by a factor.
+        """Return the most likely next tokens, as `next_tokens`, with heads scaled by a factor.
 
         Raises
         ------
         InputError
-            As `ablate`; when the factor is no number up to 100.
+            As `ablate`; also if the absolute value of the factor is more than 100.
         """
         by = number("factor", factor)
         if not abs(by) <= MAX_HEAD_SCALE:
             sentence = f"factor is from -{MAX_HEAD_SCALE:g} to {MAX_HEAD_SCALE:g}, and not {by:g}."
             raise InputError("factor", sentence)
-        edits = [HeadEdit(*place, HeadEditKind.SCALED, by) for place in _heads(heads)]
-        return self._with_edits(text, edits, most)
+        edits = [HeadEdit(*place, HeadEditKind.SCALED, by) for place in _parse_heads(heads)]
+        return self._predict_with_edits(text, edits, most)
 
     def cut(
         self,
@@ -257,23 +261,23 @@ class Model:
         *,
         most: int = 10,
     ) -> list[tuple[str, float]]:
-        """Return the likeliest next tokens, as `next_tokens`, with edges of attention cut.
+        """Return the most likely next tokens, as `next_tokens`, with attention edges cut.
 
         Parameters
         ----------
         edges : iterable of (layer, head, query, key)
-            Their scores are masked before the softmax, so that the weight is 0 and the other
-            weights of the query sum to 1.
+            Their scores are masked before the softmax, so that the weight is 0 and the query's
+            other weights sum to 1.
 
         Raises
         ------
         InputError
-            As `ablate`; when a query would be left without a key.
+            As `ablate`; also if a query would have no key left.
         """
         given, count = string("text", text), whole_number("most", most)
         cells: dict[LayerAndHead, list[tuple[int, int]]] = {}
         tokens = len(self.opened.inputs(given)[1])
-        for layer, head, query, key in _edges(edges):
+        for layer, head, query, key in _parse_edges(edges):
             if not (0 <= query < tokens and 0 <= key < tokens):
                 sentence = f"There is no query {query} or key {key} in this text."
                 raise InputError("edges", sentence)
@@ -281,7 +285,9 @@ class Model:
         logs = self.opened.next_token_log_probabilities(given, None, cells)
         return self.opened.likeliest(logs, count)
 
-    def _with_edits(self, text: str, edits: list[HeadEdit], most: int) -> list[tuple[str, float]]:
+    def _predict_with_edits(
+        self, text: str, edits: list[HeadEdit], most: int
+    ) -> list[tuple[str, float]]:
         from visualizer.models.activation_patching import log_probabilities_with
 
         given, count = string("text", text), whole_number("most", most)
@@ -290,50 +296,50 @@ class Model:
     def patch(
         self, text: str, source: str, heads: Iterable[tuple[int, int]], *, most: int = 10
     ) -> list[tuple[str, float]]:
-        """Return the likeliest next tokens of a text with heads as they read another one.
+        """Return the most likely next tokens, with heads patched from another text.
 
         Parameters
         ----------
         source : str
-            A text of as many tokens, from whose reading the heads' context vectors are taken.
+            A text with the same number of tokens, from which the heads' context vectors are taken.
         heads : iterable of (layer, head)
-            The heads.
+            The heads to patch.
 
         Raises
         ------
         InputError
-            As `ablate`; when the texts have different numbers of tokens.
+            As `ablate`; also if the texts differ in their number of tokens.
         """
         kind, other = HeadEditKind.PATCHED, string("source", source)
-        edits = [HeadEdit(*place, kind, text=other) for place in _heads(heads)]
-        return self._with_edits(text, edits, most)
+        edits = [HeadEdit(*place, kind, text=other) for place in _parse_heads(heads)]
+        return self._predict_with_edits(text, edits, most)
 
     def logit_parts(self, text: str, token: str | None = None) -> LogitParts:
-        """Split the logit of a next token into what each head and layer adds to it directly.
+        """Split the logit of a next token into the direct contributions of heads and layers.
 
-        ``heads`` [layer, head], ``rest`` [layer], ``embedding`` and ``bias`` sum to ``logit``. What
-        a head adds directly and what is lost without it, `ablations`, are two questions.
+        ``heads`` [layer, head], ``rest`` [layer], ``embedding`` and ``bias`` sum to ``logit``. The
+        direct contribution of a head differs from the effect of ablating it; see `ablations`.
 
         Parameters
         ----------
         token : str, optional
-            A single token, with its leading blank if it has one; the likeliest without it.
+            A single token, with its leading space if it has one; the most likely one by default.
 
         Raises
         ------
         InputError
-            When the model continues no text, what heads write is changed before it is added, or
-            ``token`` is not one token.
+            If the model does not generate text, the outputs of the heads are transformed before
+            they are added, or ``token`` is not a single token.
         """
         from visualizer.models.logit_attribution import logit_parts
 
-        wanted = None if token is None else self.opened.number_of(string("token", token))
-        return logit_parts(self.opened, string("text", text), wanted)
+        number = None if token is None else self.opened.number_of(string("token", token))
+        return logit_parts(self.opened, string("text", text), number)
 
     def logit_lens(self, text: str, most: int = 1) -> list[list[list[tuple[str, float]]]]:
-        """Return what each layer would say next if it were the last: [layer][query][rank].
+        """Return the next-token predictions after each layer (logit lens): [layer][query][rank].
 
-        Each is a token with its probability. The last layer's are the model's own.
+        Each entry is a token with its probability. Those of the last layer are the model's output.
 
         Raises
         ------
@@ -364,21 +370,21 @@ class Model:
         seed: int = 0,
         chat: bool = False,
     ) -> GeneratedText:
-        """Continue a text, token by token, with the cache of keys and values.
+        """Generate text token by token, with a key/value cache.
 
         Parameters
         ----------
         tokens : int
-            At most so many; the model may end its text before.
+            Maximum number of tokens to generate; the model may stop earlier.
         temperature, top_k, top_p, seed
-            As in the lab; at temperature 0 the likeliest token is taken.
+            As for `TrainedModel.generate`; at temperature 0 the most likely token is chosen.
         chat : bool
-            Whether the text is a user's message, which the model answers.
+            Whether to format the text as a user message, which the model answers.
 
         Raises
         ------
         InputError
-            When the model does not continue texts, or a setting is invalid.
+            If the model does not generate text, or a setting is invalid.
         """
         from visualizer.language.sampling import Sampling
         from visualizer.models.generation_with_cache import generate
@@ -393,24 +399,26 @@ class Model:
         )
 
     def ablations(self, text: str) -> np.ndarray:
-        """Return what each head does for the likeliest next token, [layer, head], read-only.
+        """Return the effect of ablating each head on the most likely next token, [layer, head].
 
-        Each number is the change of that token's log-probability, in nats, where that head alone
-        is switched off: below 0 the head speaks for the token, above 0 against it. The model runs
-        once for each head. This is what is lost without the head; what the head itself adds to the
-        logit is another question.
+        Each number is the change of that token's log-probability, in nats, if only that head is
+        ablated: negative if the head supports the token, positive if it suppresses it. The model
+        runs once per head. The effect of ablating a head differs from its direct contribution to
+        the logit; see `logit_parts`. The array is read-only.
 
         Raises
         ------
         InputError
-            When the model does not continue texts, or its layers differ in their heads.
+            If the model does not generate text, or its layers differ in their number of heads.
         """
         from visualizer.models.head_ablations import ablation_changes
 
         return ablation_changes(self.opened, string("text", text)).changes
 
 
-def _kept(layers: int | Iterable[int] | None, stages: str | Iterable[str] | None) -> KeptParts:
+def _parse_kept_parts(
+    layers: int | Iterable[int] | None, stages: str | Iterable[str] | None
+) -> KeptParts:
     from visualizer.models.kept_parts import KeptParts
 
     if layers is None:
@@ -422,18 +430,23 @@ def _kept(layers: int | Iterable[int] | None, stages: str | Iterable[str] | None
     return KeptParts(numbers, None if stages is None else stages_of(stages))
 
 
-def _heads(heads: Iterable[tuple[int, int]]) -> list[LayerAndHead]:
+def _parse_heads(heads: Iterable[tuple[int, int]]) -> list[LayerAndHead]:
     takes = "a list of (layer, head), such as [(5, 1)]"
-    return [(layer, head) for layer, head in _numbers("heads", takes, ("layer", "head"), heads)]
+    return [
+        (layer, head)
+        for layer, head in _parse_integer_rows("heads", takes, ("layer", "head"), heads)
+    ]
 
 
-def _edges(edges: Iterable[tuple[int, int, int, int]]) -> list[list[int]]:
+def _parse_edges(edges: Iterable[tuple[int, int, int, int]]) -> list[list[int]]:
     takes = "a list of (layer, head, query, key), such as [(5, 1, 8, 3)]"
-    return _numbers("edges", takes, ("layer", "head", "query", "key"), edges)
+    return _parse_integer_rows("edges", takes, ("layer", "head", "query", "key"), edges)
 
 
-def _numbers(name: str, takes: str, parts: tuple[str, ...], given: object) -> list[list[int]]:
-    """Read a list of rows of whole numbers, which may be empty."""
+def _parse_integer_rows(
+    name: str, takes: str, parts: tuple[str, ...], given: object
+) -> list[list[int]]:
+    """Validate a list of rows of integers, which may be empty."""
     is_empty = isinstance(given, tuple | list) and not given
     rows = [] if is_empty else several(name, takes, given)
     for row in rows:
@@ -446,7 +459,7 @@ def _numbers(name: str, takes: str, parts: tuple[str, ...], given: object) -> li
 def capture(
     model: Any, tokens: Iterable[str] | Iterable[Iterable[str]] | None = None
 ) -> Iterator[ModelAttention]:
-    """Record the attention of a transformers model that is in memory, while it runs.
+    """Record the attention of a transformers model in memory while it runs.
 
     ::
 
@@ -455,33 +468,35 @@ def capture(
         seen["weights"]  # [layer, head, query, key]
 
     If the model runs several times within the context, the last text is kept. Runs that continue
-    the same text with a cache of keys and values belong together, so that ``model.generate()``
-    gives the rows of the prompt and of all generated tokens. If a cache was filled before, there
-    are only the rows of the new tokens, which are the last of the keys, and a notice says so.
+    the same text with a key/value cache are joined, so that ``model.generate()`` yields the rows of
+    the prompt and of all generated tokens. If the cache was filled before the context, only the
+    rows of the new tokens are recorded, which are the last of the keys, and a notice says so.
 
-    Of a batch, the first text is read, and ``seen.texts`` has all of them. Padding is left out, as
-    ``attention_mask`` marks it. The model computes with its eager attention meanwhile.
+    For a batch, the attention is that of the first text, and ``seen.texts`` holds all of them.
+    Padding is removed according to ``attention_mask``. The model uses its eager attention
+    implementation within the context.
 
     Parameters
     ----------
     model : transformers.PreTrainedModel
-        Or any object that contains one: a model of PEFT, a ``SentenceTransformer``, a pipeline, a
-        module of your own, or a compiled model, which runs uncompiled meanwhile.
+        Or any object that contains one: a PEFT model, a ``SentenceTransformer``, a pipeline, your
+        own module, or a compiled model, which runs uncompiled within the context.
     tokens : iterable of str, or iterable of those, optional
-        The labels of the tokens of the whole text, instead of their numbers; of a batch, a list
-        for each text. Also as a vocabulary writes them:
+        Labels for the tokens of the whole text, instead of their numbers; for a batch, one list
+        per text. Tokens in the form of the vocabulary are also accepted:
         ``tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])``.
 
     Raises
     ------
     InputError
-        When there is no model of transformers, or several, or none of its attention was computed.
+        If the object contains no transformers model or several, or none of the model's attention
+        was computed.
     """
     from visualizer.models.recorded_texts import record_texts
     from visualizer.models.runs_of_recorded_texts import RecordedBatch
     from visualizer.models.transformers_model_within import transformers_model_within
 
-    words = () if tokens is None else _token_lists(tokens)
+    words = () if tokens is None else _parse_token_lists(tokens)
     own = transformers_model_within(model)
     seen = ModelAttention(())
     with record_texts(own) as recorded:
@@ -494,7 +509,7 @@ def capture(
     object.__setattr__(seen, "batch", batch if len(batch) > 1 else None)
 
 
-def _token_lists(tokens: object) -> tuple[tuple[str, ...], ...]:
+def _parse_token_lists(tokens: object) -> tuple[tuple[str, ...], ...]:
     given = several("tokens", "a list of texts", tokens)
     if given and not any(isinstance(each, str) for each in given):
         lists = [several("tokens", "a list of texts", each) for each in given]
@@ -503,19 +518,20 @@ def _token_lists(tokens: object) -> tuple[tuple[str, ...], ...]:
     return tuple(readable_tokens([string("tokens", word) for word in words]) for words in lists)
 
 
-def _attention_of(layers: LayerRun) -> Attention:
+def _to_attention(layers: LayerRun) -> Attention:
     return Attention(Document().set("captured", captured_header(layers.run)), ROOMY, layers.run)
 
 
-# No struct: see above.
+# A dataclass, not a Struct: see `Model`.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ModelAttention:
     """The attention of a model on a text, layer by layer.
 
-    ``seen["weights"]`` is [layer, head, query, key], read-only, and so are the other stages that
-    the model's layers have: ``seen.stages``. A model with an encoder and a decoder has several
-    kinds of attention, which are read one by one: ``seen.part("encoder")``, of ``seen.parts``.
-    Of a recorded batch it is the first text; ``seen.texts`` has one of these for each.
+    ``seen["weights"]`` is a read-only array [layer, head, query, key]. ``seen.stages`` lists the
+    other stages that all layers have. An encoder-decoder model has several kinds of attention,
+    which are selected by name: ``seen.part("encoder")``; ``seen.parts`` lists the names.
+    For a recorded batch, this is the attention of the first text; ``seen.texts`` has one
+    `ModelAttention` per text.
     """
 
     runs: tuple[LayerRun, ...]
@@ -525,7 +541,7 @@ class ModelAttention:
         if not self.runs:
             return "<ModelAttention: not run yet>"
         name = self.runs[0].run.source_file.rpartition(" of ")[2]
-        parts = [*((name,) if name else ()), *map(_described, self.runs)]
+        parts = [*((name,) if name else ()), *map(_describe_layers, self.runs)]
         count = (f"{len(self.batch):,} texts",) if self.batch else ()
         return shortened(f"<ModelAttention: {' · '.join((*parts, *count))}>")
 
@@ -533,72 +549,72 @@ class ModelAttention:
         import numpy as np
 
         places = {
-            layer: (_attention_of(each), at if each.run.trace.axes else None)
-            for each in self._of_one_part()
+            layer: (_to_attention(each), at if each.run.trace.axes else None)
+            for each in self._runs_of_only_part()
             for at, layer in enumerate(each.group.layers)
         }
-        made = np.empty(0)
+        stacked = np.empty(0)
         for row, layer in enumerate(sorted(places)):
             attention, at = places[layer]
-            own = attention[stage] if at is None else attention[stage, at]
+            layer_values = attention[stage] if at is None else attention[stage, at]
             if not row:
-                made = np.empty((len(places), *own.shape), own.dtype)
-            elif own.shape != made.shape[1:]:
+                stacked = np.empty((len(places), *layer_values.shape), layer_values.dtype)
+            elif layer_values.shape != stacked.shape[1:]:
                 sentence = "The layers differ in their sizes: use attention(layer)."
                 raise InputError("stage", sentence)
-            made[row] = own
-        made.flags.writeable = False
-        return made
+            stacked[row] = layer_values
+        stacked.flags.writeable = False
+        return stacked
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Where in the model attention is computed: one name for all layers of a kind."""
+        """Names of the model's kinds of attention, one for all layers of a kind."""
         return part_names(self.runs)
 
     def part(self, name: str) -> ModelAttention:
-        """Return the attention of one part, by its name, or a step or letters that it alone has."""
-        return ModelAttention(runs_of_part(self._some(), string("name", name)))
+        """Return the attention of one part, by its name, a component of it or an abbreviation."""
+        return ModelAttention(runs_of_part(self._require_runs(), string("name", name)))
 
     @property
     def texts(self) -> tuple[ModelAttention, ...]:
-        """The attention of each text of a recorded batch; only itself if there is one text."""
+        """The attention of each text of a recorded batch; a tuple of itself for a single text."""
         if self.batch is None:
             return (self,)
         return tuple(ModelAttention(self.batch.runs(at)) for at in range(len(self.batch)))
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The names of the stages that all its layers have, in order of computation."""
-        first, *others = (each.run.trace.names for each in self._some())
+        """Names of the stages that all layers have, in order of computation."""
+        first, *others = (each.run.trace.names for each in self._require_runs())
         return tuple(name for name in first if all(name in each for each in others))
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """The numbers of its layers, ascending."""
-        return layer_numbers(self._some())
+        """Indices of the recorded layers, ascending."""
+        return layer_numbers(self._require_runs())
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The tokens of the queries, as the model's tokenizer has them."""
-        return self._of_one_part()[0].run.texts[0]
+        """The tokens of the queries, as split by the model's tokenizer."""
+        return self._runs_of_only_part()[0].run.texts[0]
 
     @property
     def key_tokens(self) -> tuple[str, ...]:
-        """The tokens of the keys, which in cross-attention are others."""
-        return self._of_one_part()[0].run.key_tokens or self.tokens
+        """The tokens of the keys, which differ from those of the queries in cross-attention."""
+        return self._runs_of_only_part()[0].run.key_tokens or self.tokens
 
     @property
     def notices(self) -> tuple[str, ...]:
         """Notices about the numbers, as sentences."""
-        said = (notice for each in self.runs for notice in each.notices)
-        return tuple(dict.fromkeys(said))
+        sentences = (notice for each in self.runs for notice in each.notices)
+        return tuple(dict.fromkeys(sentences))
 
     def attention(self, layer: int) -> Attention:
-        """Return the attention of the layers that are alike to one, it included.
+        """Return the attention of a layer, together with all layers of the same structure.
 
-        Its axis ``layer`` counts those layers from 0.
+        The axis ``layer`` of the result indexes these layers from 0.
         """
-        return _attention_of(self._at(layer)[0])
+        return _to_attention(self._find_layer(layer)[0])
 
     def explain(self, stage: str, *, layer: int, **place: int) -> Explained:
         """Explain how one number is computed.
@@ -606,17 +622,17 @@ class ModelAttention:
         Parameters
         ----------
         layer : int
-            The number of the layer in the model.
+            Index of the layer in the model.
         **place : int
-            Its indices, by the names of the stage's dims: ``head=1, query=3, key=2``.
+            Indices by the names of the stage's dimensions: ``head=1, query=3, key=2``.
 
         Raises
         ------
         InputError
-            When there is no such stage or place.
+            If the stage or position does not exist.
         """
-        found, at = self._at(layer)
-        return _attention_of(found).explain(stage, layer=at, **place)
+        found, at = self._find_layer(layer)
+        return _to_attention(found).explain(stage, layer=at, **place)
 
     def figure(
         self,
@@ -626,9 +642,9 @@ class ModelAttention:
         layer: int,
         **look: Unpack[Look],
     ) -> Figure:
-        """Make a figure of one layer's heatmaps; see `Attention.figure`."""
-        found, at = self._at(layer)
-        return _attention_of(found).figure(stages, heads, layer=at, **look)
+        """Create a figure of one layer's heatmaps; see `Attention.figure`."""
+        found, at = self._find_layer(layer)
+        return _to_attention(found).figure(stages, heads, layer=at, **look)
 
     def overview(self, order: str = HeadOrder.LAYER) -> Overview:
         """Draw all heads of all layers as small heatmaps.
@@ -636,45 +652,46 @@ class ModelAttention:
         Parameters
         ----------
         order : str
-            ``"layer"``; those first that read most of the ``"induction"``, ``"duplicate"``,
-            ``"previous"``, ``"first"`` or ``"own"`` token, or are ``"sharpest"`` or
-            ``"farthest"``; or ``"alike"``.
+            ``"layer"``; ``"induction"``, ``"duplicate"``, ``"previous"``, ``"first"`` or ``"own"``
+            for the heads with the highest mean weight on these tokens first; ``"sharpest"`` or
+            ``"farthest"``; or ``"alike"``, which groups similar heads.
 
         Raises
         ------
         InputError
-            When the layers differ in their heads.
+            If the layers differ in their number of heads.
         """
         chosen = choice("order", HeadOrder, order)
-        runs = [(each.run, each.group.layers) for each in self._of_one_part()]
+        runs = [(each.run, each.group.layers) for each in self._runs_of_only_part()]
         with qt_for_drawing():
             from visualizer.export.figures.overview_writer import overview_png
 
             return Overview(overview_png(runs, chosen), repr(self)[1:-1])
 
     def heads(self) -> list[dict[str, float]]:
-        """Return a table of all heads: a row each, with its measures.
+        """Return a table of measures with one row per head.
 
-        ``layer``, ``head`` and the mean weights on the ``previous`` token, the ``first``, its
-        ``own``, earlier occurrences of the query's token (``duplicate``) and, for ``induction``,
-        those that followed them; the mean ``largest`` weight; the ``entropy`` in bits and the mean
-        ``distance`` in tokens. ``value_weighting`` is how far the weights move when each is
-        times the length of its value (Kobayashi et al. 2020), as shares of a row: half the sum of
-        the differences of a row. NaN where there is nothing to take a mean of.
+        Each row has ``layer``, ``head`` and the mean weights on the ``previous`` token, the
+        ``first`` token, the query's ``own`` token, earlier occurrences of the query's token
+        (``duplicate``) and the tokens after those occurrences (``induction``); the mean ``largest``
+        weight; the ``entropy`` in bits; and the mean ``distance`` in tokens. ``value_weighting`` is
+        the distance between a row of weights and the same row weighted by the norms of the values
+        and normalized (Kobayashi et al. 2020): half the sum of the absolute differences. A measure
+        is NaN if there is nothing to average.
         """
-        return head_rows(self._of_one_part())
+        return head_rows(self._runs_of_only_part())
 
-    def _some(self) -> tuple[LayerRun, ...]:
+    def _require_runs(self) -> tuple[LayerRun, ...]:
         if not self.runs:
             raise InputError("model", "The model has not been run yet.")
         return self.runs
 
-    def _of_one_part(self) -> tuple[LayerRun, ...]:
-        return runs_of_only_part(self._some())
+    def _runs_of_only_part(self) -> tuple[LayerRun, ...]:
+        return runs_of_only_part(self._require_runs())
 
-    def _at(self, layer: object) -> tuple[LayerRun, int]:
+    def _find_layer(self, layer: object) -> tuple[LayerRun, int]:
         number = whole_number("layer", layer)
-        found = run_of_layer(self._of_one_part(), number)
+        found = run_of_layer(self._runs_of_only_part(), number)
         if found is None:
             raise InputError("layer", f"There is no layer {shown(number)} among {self.layers}.")
         return found
@@ -682,7 +699,7 @@ class ModelAttention:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Overview:
-    """A picture of all heads; a notebook shows it."""
+    """A picture of all heads, displayed by notebooks."""
 
     png: bytes
     about: str = ""
@@ -691,12 +708,12 @@ class Overview:
         return shortened(f"<Overview: PNG of {len(self.png):,} bytes · {self.about}>")
 
     def save(self, path: str | Path) -> None:
-        """Write it as PNG, replacing an existing file.
+        """Write the picture as a PNG file, replacing an existing file.
 
         Raises
         ------
         InputError
-            When the file cannot be written, or its name does not end in ``.png``.
+            If the file cannot be written, or its name does not end in ``.png``.
         """
         place = file_path("path", path)
         if place.suffix.lower() != ".png":
@@ -707,8 +724,8 @@ class Overview:
         return self.png
 
 
-def _described(layers: LayerRun) -> str:
-    """Describe the layers of a run: where they are, and the sizes of their attention."""
+def _describe_layers(layers: LayerRun) -> str:
+    """Describe the layers of a run: their kind and the sizes of their attention."""
     trace, count = layers.run.trace, len(layers.group.layers)
     queries, keys = trace.sides
     tokens = f"{queries:,}" if queries == keys else f"{queries:,} × {keys:,}"

@@ -1,4 +1,4 @@
-"""A language model that the lab trained, in a notebook."""
+"""Notebook API for a language model trained in the lab."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 MAX_GENERATED_TOKENS = 1_000_000
 
 
-# No struct: `help` would evaluate the types of its fields, which are imported for checking only.
+# A dataclass, not a Struct: `help` would evaluate the types of a Struct's fields, which are
+# imported for type checking only.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TrainedModel:
-    """A language model of a training run, as `load` reads it from the run's folder.
+    """A language model from a training run, as returned by `load` for the run's folder.
 
-    The model is that of the last checkpoint. Plain torch reads it, too, with safetensors::
+    It is the model of the last checkpoint. You can also load it with plain torch and safetensors::
 
         from safetensors.torch import load_file
 
@@ -41,12 +42,12 @@ class TrainedModel:
             if name.startswith(start)
         }
 
-    ``state`` has ``W_query.weight``, ``W_key.weight``, ``W_value.weight``, ``out_proj.weight`` and
-    ``out_proj.bias`` of the first layer's attention, as ``attention_states[0]`` has: the
-    ``state_dict`` of the book's ``MultiHeadAttention``, apart from its mask. The transformer of the
-    notes has no ``out_proj``. All other parameters
-    stand under ``model/`` in the same way, the optimiser's state under ``optimiser/``. The files in
-    ``snapshots/``, one for each step that was kept, hold the parameters alone, without ``model/``.
+    ``state`` contains ``W_query.weight``, ``W_key.weight``, ``W_value.weight``, ``out_proj.weight``
+    and ``out_proj.bias`` of the first layer's attention, the same as ``attention_states[0]``: the
+    ``state_dict`` of the book's ``MultiHeadAttention`` without its mask. The transformer of the
+    notes has no ``out_proj``. All other parameters are stored under ``model/`` in the same way, and
+    the optimiser's state under ``optimiser/``. The files in ``snapshots/``, one per saved step,
+    contain only the parameters, without the prefix ``model/``.
     """
 
     saved: SavedModel
@@ -57,17 +58,17 @@ class TrainedModel:
 
     @property
     def settings(self) -> TrainingSettings:
-        """The settings of the run: text, model and training."""
+        """Settings of the run: text, model and training."""
         return self.saved.about.settings
 
     @property
     def step(self) -> int:
-        """Number of training steps done."""
+        """Number of completed training steps."""
         return self.saved.step
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """The tokens, by their numbers in the model."""
+        """The tokens, indexed by their ids in the model."""
         return self.saved.about.tokens
 
     @property
@@ -81,7 +82,7 @@ class TrainedModel:
 
     @property
     def attention_states(self) -> tuple[AttentionState, ...]:
-        """The parameters of each layer's attention, as torch tensors by their names."""
+        """The parameters of each layer's attention, as torch tensors by name."""
         return self.saved.attention_states
 
     def generate(
@@ -94,33 +95,35 @@ class TrainedModel:
         top_k: int | None = None,
         top_p: float | None = None,
     ) -> str:
-        """Continue a prompt by sampled tokens; equal arguments give equal text.
+        """Continue a prompt with sampled tokens; the same arguments return the same text.
 
         Parameters
         ----------
         prompt : str
-            The beginning; if it is empty, the text begins as the one that was learned does.
+            The beginning of the text; if it is empty, the first token of the training text is used.
         tokens : int
-            Number of tokens that follow the prompt, at least 1.
+            Number of tokens to generate after the prompt, at least 1.
         seed : int, optional
-            Determines what is sampled, from 0 to 2³¹ − 1; 0 by default.
+            Random seed of the sampling, from 0 to 2³¹ − 1; 0 by default.
         temperature : float, optional
-            Divides the logits, from 0 to 100; at 0 only the likeliest token remains. 1 by default.
+            Divisor of the logits, from 0 to 100; at 0 the most likely token is always chosen. 1 by
+            default.
         top_k : int, optional
-            Number of the likeliest tokens kept; all by default.
+            Number of most likely tokens to sample from; all by default.
         top_p : float, optional
-            Share of the probability that the likeliest tokens kept must reach, more than 0 and at
-            most 1, which is the default.
+            Sample from the most likely tokens whose probabilities sum to this, more than 0 and at
+            most 1; 1 by default.
 
         Returns
         -------
         str
-            The prompt and what follows it. Where the tokens are words, spaces stand between them.
+            The prompt and the generated text. If the tokens are words, they are separated by
+            spaces.
 
         Raises
         ------
         InputError
-            When an argument is invalid or would have no effect, or training diverged.
+            If an argument is invalid or would have no effect, or training diverged.
         """
         from visualizer.language.saved_model import generate
 
@@ -149,7 +152,7 @@ class TrainedModel:
 
 
 def trained_model(folder: Path) -> TrainedModel:
-    """Read the model of a run's folder."""
+    """Load the model from a run's folder."""
     from visualizer.language.saved_model import read_saved_model
 
     return TrainedModel(read_saved_model(RunFolder(folder)))

@@ -1,4 +1,4 @@
-"""The document and the figure settings that command-line options ask for."""
+"""Builds the document and the figure settings from command-line options."""
 
 from __future__ import annotations
 
@@ -25,25 +25,27 @@ if TYPE_CHECKING:
 
 
 def document_of(options: argparse.Namespace, base: Document | None = None) -> Document:
-    """Make the document that the options describe; the base supplies the rest.
+    """Build the document that the options describe; the base supplies all other settings.
 
-    Weights in a file are those of `with_weights`.
+    Weights from a file are added by `with_weights`.
     """
-    return document_from_texts_and_settings.document_of(options.text or (), _given(options), base)
+    return document_from_texts_and_settings.document_of(
+        options.text or (), _given_settings(options), base
+    )
 
 
 def with_weights(options: argparse.Namespace, document: Document) -> tuple[Document, str]:
-    """Return the document with the weights of the file that the options name, and a notice.
+    """Return the document with the weights from the file of the options, and a notice.
 
     Raises
     ------
     InputError
-        Of ``own_weights``, when they cannot be used.
+        With the field ``own_weights``, if they cannot be used.
     """
     try:
         own = own_weights_in(options.weights)
         if own:
-            settings = _given(options) | {"own_weights": own}
+            settings = _given_settings(options) | {"own_weights": own}
             changed = document_from_texts_and_settings.document_of((), settings, document)
             return replace(changed, weights_source=FROM_FILE), ""
         document, notice = with_module_in(options.weights, document)
@@ -52,17 +54,17 @@ def with_weights(options: argparse.Namespace, document: Document) -> tuple[Docum
     return document_of(options, document), notice
 
 
-def _given(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings of the document that the options give, in their types."""
+def _given_settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the document settings given as options, converted to their types."""
     names = ["tokenizer", "lines", *(name for names in SETTING_GROUPS.values() for name in names)]
     given = {name: value_of(options, name) for name in names if name != "own_weights"}
-    usual = Document()
+    defaults = Document()
     typed = {
-        name: type(usual.get(name))(value) if isinstance(value, str) else value
+        name: type(defaults.get(name))(value) if isinstance(value, str) else value
         for name, value in given.items()
         if value is not None
     }
-    # An own mask is also what the mask is, unless another is asked for.
+    # --own-mask also sets the mask to "own", unless --mask chooses another.
     painted = {"painted": typed.pop("own_mask")} if "own_mask" in typed else {}
     return painted | typed
 
@@ -73,7 +75,7 @@ def figure_settings_of(options: argparse.Namespace) -> FigureSettings:
     Raises
     ------
     InputError
-        When such a figure is impossible.
+        If the figure is impossible.
     """
     return figure_settings(
         options.size,
@@ -83,24 +85,24 @@ def figure_settings_of(options: argparse.Namespace) -> FigureSettings:
         title=options.title or "",
         has_caption=not options.no_caption,
         has_all_layers=options.all_layers,
-        film=_film(options),
+        film=_film_settings(options),
     )
 
 
-def _film(options: argparse.Namespace) -> FilmSettings:
-    usual = FilmSettings()
-    grain = Grain(options.grain) if options.grain else usual.grain
+def _film_settings(options: argparse.Namespace) -> FilmSettings:
+    defaults = FilmSettings()
+    grain = Grain(options.grain) if options.grain else defaults.grain
     return replace(
-        usual,
+        defaults,
         span=options.span,
         grain=grain,
-        speed=options.speed or usual.speed,
+        speed=options.speed or defaults.speed,
         has_motion=not options.no_motion,
     )
 
 
 def colours_of(options: argparse.Namespace, colouring: ColourOptions) -> ColourOptions:
-    """Return colour options with the colour maps that the options name."""
+    """Return colour options with the colour maps chosen by the options."""
     for name in options.colour_map or ():
         kind = next(each.kind for each in COLOUR_MAPS if each.id == name)
         colouring = replace(colouring, **{kind.value: name})

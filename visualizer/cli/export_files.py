@@ -1,4 +1,4 @@
-"""Exports files from the command line, with progress, until done or interrupted."""
+"""Exports files from the command line, with progress and interruption."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
 
 ALL = "all"
-"""What shows every layer or text, each in a file of its own."""
+"""Option value that exports every layer or text, each to a separate file."""
 STANDARD_OUTPUT = Path("-")
 SEVERAL = "all is several files, and - takes one."
-"""Why `ALL` does not go to standard output."""
+"""Error message for `ALL` with standard output."""
 SHORT_FILM = 24
-"""Frames up to which the time of a film is not estimated, which would take as long."""
+"""Films up to this number of frames get no time estimate, which would take as long."""
 SHORT_TIME = "less than a minute"
 
 
 class ExportJob(Struct, frozen=True, eq=False):
-    """A file to be written; the path is `STANDARD_OUTPUT` where there is none."""
+    """A file to write, or standard output if the path is `STANDARD_OUTPUT`."""
 
     path: Path
     format: ExportFormat
@@ -48,24 +48,24 @@ class ExportJob(Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """Name in messages."""
         return "standard output" if self.path == STANDARD_OUTPUT else self.path.name
 
 
 def format_of_export(path: Path, options: argparse.Namespace) -> ExportFormat | None:
-    """Return the format of a file to be exported: that of its suffix, or the one asked for."""
+    """Return the format of a file: that of its suffix, or of --format for standard output."""
     return format_of(f".{options.format}" if path == STANDARD_OUTPUT else path.name)
 
 
 def jobs_of(options: argparse.Namespace, snapshot: Snapshot) -> tuple[ExportJob, ...]:
-    """Return the files to be written, several where all layers or texts are asked for.
+    """Return the files to write; there are several if all layers or texts are requested.
 
     Raises
     ------
     InputError
-        When the run lacks the layer or the text.
+        If the run lacks the layer or the text.
     """
-    shown = [*_shown(options, snapshot)]
+    shown = [*_shown_snapshots(options, snapshot)]
     jobs = []
     for path in options.export:
         found = format_of_export(path, options)
@@ -75,10 +75,12 @@ def jobs_of(options: argparse.Namespace, snapshot: Snapshot) -> tuple[ExportJob,
     return tuple(jobs)
 
 
-def _shown(options: argparse.Namespace, snapshot: Snapshot) -> Iterator[tuple[str, Snapshot]]:
-    """Yield what names a file is to have besides its own, with what is shown in it."""
-    for in_layer, layer in _positions(options, "layer", snapshot):
-        for in_text, text in _positions(options, "text_shown", snapshot):
+def _shown_snapshots(
+    options: argparse.Namespace, snapshot: Snapshot
+) -> Iterator[tuple[str, Snapshot]]:
+    """Yield the suffix of each file name and the snapshot that the file shows."""
+    for in_layer, layer in _requested_positions(options, "layer", snapshot):
+        for in_text, text in _requested_positions(options, "text_shown", snapshot):
             view = snapshot.view
             if layer is not None:
                 view = replace(view, layer=layer, spread=False)
@@ -87,24 +89,24 @@ def _shown(options: argparse.Namespace, snapshot: Snapshot) -> Iterator[tuple[st
             yield in_layer + in_text, replace(snapshot, view=view)
 
 
-def _positions(
+def _requested_positions(
     options: argparse.Namespace, field: str, snapshot: Snapshot
 ) -> list[tuple[str, int | None]]:
-    """Return the positions asked for on a leading axis, from 0; None where none is."""
-    wanted, axis = value_of(options, field), field.removesuffix("_shown")
+    """Return the requested positions on a leading axis, from 0; None if none is requested."""
+    requested, axis = value_of(options, field), field.removesuffix("_shown")
     count = snapshot.run.trace.count(axis)
-    if wanted is None:
+    if requested is None:
         return [("", None)]
-    if wanted == ALL:
+    if requested == ALL:
         return [(f"-{axis}{position + 1}", position) for position in range(count)]
-    if wanted > count:
+    if requested > count:
         have = f"There is 1 {axis}" if count == 1 else f"There are {count:,} {axis}s"
-        raise InputError(field, f"There is no {axis} {wanted:,}. {have}.")
-    return [("", wanted - 1)]
+        raise InputError(field, f"There is no {axis} {requested:,}. {have}.")
+    return [("", requested - 1)]
 
 
 def named_path(path: Path, words: str) -> Path:
-    """Add words to a file's name, before its suffix."""
+    """Insert words into a file name, before its suffix."""
     return path.with_name(f"{path.stem}{words}{path.suffix}") if words else path
 
 
@@ -114,23 +116,22 @@ def write_all(
     progress: ConsoleProgress,
     options: argparse.Namespace,
 ) -> int:
-    """Write files of one run; a failed one does not stop the others.
+    """Write the files of one run; a failure does not stop the others.
 
     Returns
     -------
     int
-        The worst exit status: 1 where a file could not be written, 2 where its content was
-        invalid.
+        The worst exit status: 1 if a file could not be written, 2 if its content was invalid.
     """
     status = 0
     with qt_for_drawing():
         drawn = [job for job in jobs if job.format.kind.is_drawn]
-        lacking = missing_fonts(drawn[0].snapshot, figure_settings) if drawn else ""
-        if lacking:
-            say(lacking)
+        notice = missing_fonts(drawn[0].snapshot, figure_settings) if drawn else ""
+        if notice:
+            say(notice)
         for job in jobs:
             try:
-                _write(job, figure_settings, progress)
+                _write_job(job, figure_settings, progress)
                 progress.written(job.name)
             except InputError as refused:
                 progress.clear()
@@ -140,19 +141,19 @@ def write_all(
 
 
 def named_refusal(refused: InputError, options: argparse.Namespace) -> str:
-    """Return the sentence of an error, with the option that it is about where one was given."""
+    """Return the message of an error, prefixed with its option if that was given."""
     is_given = refused.field != "export" and value_of(options, refused.field) is not None
     return (
         f"argument {option_of(refused.field)}: {refused.sentence}" if is_given else refused.sentence
     )
 
 
-def _write(job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress) -> None:
+def _write_job(job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress) -> None:
     from visualizer.export.writers import export
 
     tell = progress.progress(job.name)
     if job.format.kind is FormatKind.FILM and not progress.is_quiet:
-        _announce(job, figure_settings, progress, tell)
+        _announce_film(job, figure_settings, progress, tell)
 
     def notice(sentence: str) -> None:
         progress.clear()
@@ -170,7 +171,7 @@ def _write_to_standard_output(
     progress: Progress,
     notice: Callable[[str], object],
 ) -> None:
-    """Write a whole file to standard output, or nothing where it cannot be made."""
+    """Write a complete file to standard output, or nothing if it cannot be created."""
     from visualizer.export.writers import export_into
 
     with tempfile.TemporaryFile() as whole:
@@ -185,10 +186,10 @@ def _write_to_standard_output(
             raise InputError("export", sentence) from error
 
 
-def _announce(
+def _announce_film(
     job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress, tell: Progress
 ) -> None:
-    """Say how long a film is and how long it takes, before it is made."""
+    """Print the length of a film and the estimated time before writing it."""
     from visualizer.export.film_plan import film_plan_of, rounding_in_words
     from visualizer.export.films.film_layout import check_pixels
     from visualizer.export.films.film_writer import estimate
@@ -197,8 +198,8 @@ def _announce(
     frames = len(film_plan_of(job.snapshot.run.trace, figure_settings.film))
     takes = SHORT_TIME
     if frames > SHORT_FILM:
-        made = estimate(job.snapshot, figure_settings, job.format.suffix, tell)
-        takes = made.minutes_in_words
+        film_estimate = estimate(job.snapshot, figure_settings, job.format.suffix, tell)
+        takes = film_estimate.minutes_in_words
     progress.clear()
     say(f"{job.name}: a film of {format_count(frames, 'frame')}, which takes {takes}.")
     if rounded := rounding_in_words(figure_settings):

@@ -38,22 +38,22 @@ at fault or a package is missing; 130 after Ctrl+C and 143 after SIGTERM.
 """
 
 
-class _ReadEnoughError(Exception):
-    """Whoever reads the text, ``head`` say, has ended."""
+class _ReaderClosedError(Exception):
+    """The program that reads the output, such as ``head``, has closed the pipe."""
 
 
 def generate_parser() -> option_types.OptionParser:
-    """Make the parser of the arguments after ``generate``."""
-    made = option_types.OptionParser(
+    """Create the argument parser of ``generate``."""
+    parser = option_types.OptionParser(
         prog=f"attention-visualizer {GENERATE}",
         usage="%(prog)s FOLDER [options]",
         description="Let a trained model continue a text: one of the lab's, or a real one.",
         epilog=EXAMPLES,
     )
-    usual = Sampling()
-    text = made.add_argument_group("Text")
+    defaults = Sampling()
+    text = parser.add_argument_group("Text")
     text.add_argument(
-        "folder", type=_folder, metavar="FOLDER", nargs="?",
+        "folder", type=_parse_folder, metavar="FOLDER", nargs="?",
         help="the folder of a run that train or the lab made, or that of a real model",
     )  # fmt: skip
     text.add_argument(
@@ -74,30 +74,30 @@ def generate_parser() -> option_types.OptionParser:
         "--step", type=option_types.whole_number(0), metavar="N",
         help="use the model as it was after N steps, if that was kept (default: the last)",
     )  # fmt: skip
-    drawn = made.add_argument_group("Sampling")
-    drawn.add_argument(
+    sampling = parser.add_argument_group("Sampling")
+    sampling.add_argument(
         "--seed", type=option_types.whole_number(0), metavar="N", default=0,
         help="the seed that decides which tokens are drawn (default: 0)",
     )  # fmt: skip
-    drawn.add_argument(
-        "--temperature", type=option_types.number, metavar="X", default=usual.temperature,
+    sampling.add_argument(
+        "--temperature", type=option_types.number, metavar="X", default=defaults.temperature,
         help="below 1 prefers likely tokens, above 1 gives unlikely ones more chance, and 0 "
-        f"always takes the likeliest (default: {usual.temperature:g})",
+        f"always takes the likeliest (default: {defaults.temperature:g})",
     )  # fmt: skip
-    drawn.add_argument(
+    sampling.add_argument(
         "--top-k", type=option_types.whole_number(1), metavar="N",
         help="draw only from the N likeliest tokens (default: all)",
     )  # fmt: skip
-    drawn.add_argument(
-        "--top-p", type=option_types.number, metavar="P", default=usual.top_p,
+    sampling.add_argument(
+        "--top-p", type=option_types.number, metavar="P", default=defaults.top_p,
         help="draw only from the likeliest tokens that together reach the probability P "
-        f"(default: {usual.top_p:g}, which is all)",
+        f"(default: {defaults.top_p:g}, which is all)",
     )  # fmt: skip
-    return made
+    return parser
 
 
 def generate(arguments: Sequence[str]) -> int:
-    """Write the text that the arguments describe; return the exit status."""
+    """Generate the text that the arguments describe; return the exit status."""
     options = generate_parser().parse_args(arguments)
     if options.folder is None:
         say("argument FOLDER: is missing. Name the folder of a run or of a model.")
@@ -118,13 +118,13 @@ def generate(arguments: Sequence[str]) -> int:
         return 2 if option or refused.field == MISSING_PACKAGE else 1
     except InterruptedRunError as stopped:
         return stopped.status
-    except _ReadEnoughError:
+    except _ReaderClosedError:
         pass
     return 0
 
 
-def _folder(text: str) -> Path:
-    """Convert an option to the folder of a real model, or else to that of a run."""
+def _parse_folder(text: str) -> Path:
+    """Convert an argument to the folder of a model or a run."""
     found = option_types.path(text)
     return found if is_model_folder(found) else option_types.run_folder(text)
 
@@ -140,9 +140,9 @@ def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> Non
     from visualizer.models.generation_with_cache import generate as generate_with_cache
     from visualizer.models.opened_model import open_model
 
-    shown = _shown if sys.stdout and sys.stdout.isatty() else str
+    shown = _escape_text if sys.stdout and sys.stdout.isatty() else str
     opened = open_model(options.folder)
-    _put(shown(options.prompt) + "\n" * options.chat)
+    _write_or_stop(shown(options.prompt) + "\n" * options.chat)
     try:
         generate_with_cache(
             opened,
@@ -150,7 +150,7 @@ def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> Non
             options.tokens,
             sampling,
             options.seed,
-            lambda token: _put(shown(token)),
+            lambda token: _write_or_stop(shown(token)),
             is_chat=options.chat,
         )
     finally:
@@ -172,25 +172,25 @@ def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
             prompt = first_probe_of(about.sample, about.settings)
         drawn = generated_tokens(model, vocabulary, prompt, sampling, options.seed)
         between = " " if vocabulary.tokenizer is Tokenizer.WORDS else ""
-        _write(islice(drawn, options.tokens), prompt, between)
+        _write_tokens(islice(drawn, options.tokens), prompt, between)
     finally:
         opened.close()
 
 
-def _write(tokens: Iterable[str], prompt: str, between: str) -> None:
-    """Write a text as it is made; on a terminal without the orders that tokens may give it."""
-    shown = _shown if sys.stdout and sys.stdout.isatty() else str
+def _write_tokens(tokens: Iterable[str], prompt: str, between: str) -> None:
+    """Write the tokens as they are generated; on a terminal, control characters are escaped."""
+    shown = _escape_text if sys.stdout and sys.stdout.isatty() else str
     is_begun = False
     for token in tokens:
-        _put(shown(between + token if is_begun else prompt + between + token))
+        _write_or_stop(shown(between + token if is_begun else prompt + between + token))
         is_begun = True
     write_out("\n")
 
 
-def _put(text: str) -> None:
+def _write_or_stop(text: str) -> None:
     if not write_out(text):
-        raise _ReadEnoughError
+        raise _ReaderClosedError
 
 
-def _shown(text: str) -> str:
+def _escape_text(text: str) -> str:
     return "".join(letter if letter in "\n\t" else printable(letter) for letter in text)

@@ -1,4 +1,4 @@
-"""What is wrong with command-line options, or without effect."""
+"""Detects invalid command-line options and options without effect."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ FOR_FILES = (
     *("dpi", "title", "no_caption", "all_layers", "span", "grain", "speed", "no_motion"),
     *("format", "quiet"),
 )
-"""Options that affect how files are written, and so need one to write."""
-_LEFT_OUT = (None, False)
-_ACTS = {
+"""Options that only affect exported files."""
+_NOT_GIVEN = (None, False)
+_CONDITIONS = {
     "d_out": "with a projection",
     "mode": "with --dropout above 0",
     "dropout_seed": "with --dropout above 0",
@@ -51,8 +51,8 @@ _ACTS = {
     "own_mask": "with --mask own",
     "route": "with a mask",
 }
-"""Where the settings act that do not always."""
-_FIELDS = {
+"""Conditions under which settings that do not always have an effect have one."""
+_FIGURE_FIELDS = {
     "layout": "extent",
     "theme": "paper",
     "dpi": "dpi",
@@ -64,18 +64,18 @@ _FIELDS = {
     "speed": "film",
     "no_motion": "film",
 }
-"""The field of `FigureSettings` that an option sets."""
-_ALL_OF = {
+"""Field of `FigureSettings` set by each option."""
+_LAYOUTS_SHOWING_ALL = {
     "stages": (FigureExtent.STAGES, FigureExtent.ALL),
     "heads_shown": (FigureExtent.HEADS, FigureExtent.ALL),
 }
-"""The layouts that show all stages or heads, whichever are chosen."""
+"""Layouts that show all stages or heads, regardless of the selection."""
 
 
 def idle_beside_what_ends(options: argparse.Namespace) -> str | None:
-    """Return which option has no effect beside one that does something else and ends."""
-    usual = parser().parse_args([])
-    given = [name for name, value in vars(options).items() if value != getattr(usual, name)]
+    """Return an error for an option given with another one that ends the program."""
+    defaults = parser().parse_args([])
+    given = [name for name, value in vars(options).items() if value != getattr(defaults, name)]
     for name in ("reset_settings", "print_completion"):
         if name in given and len(given) > 1:
             return f"argument {option_of(name)}: does this alone. Leave the other options out."
@@ -83,78 +83,78 @@ def idle_beside_what_ends(options: argparse.Namespace) -> str | None:
 
 
 def complaint(options: argparse.Namespace, document: Document) -> str | None:
-    """Return what is wrong with the options: an invalid spec, or an option without effect.
+    """Return the first error of the options: an invalid spec, or an option without effect.
 
-    Names the option given that takes part in the problem, or else what the file holds.
+    The message names the option that causes the problem, or else the file.
     """
     for problem in document.problems():
-        return _said(problem, options, document)
+        return _describe_problem(problem, options, document)
     return (
-        _contradiction(options)
-        or _idle_on_captured(options, document)
-        or _idle_in_document(options, document)
+        _find_contradiction(options)
+        or _find_option_without_module(options, document)
+        or _find_idle_setting(options, document)
         or complaint_about_files(options)
     )
 
 
 def complaint_about_files(options: argparse.Namespace) -> str | None:
-    """Return what is wrong with the options of files to be written, or which has no effect."""
+    """Return the first error of the options for exported files, invalid or without effect."""
     return (
-        _two_colour_maps(options)
-        or _overruled_by_layout(options)
-        or _idle(options)
-        or _not_for_standard_output(options)
-        or _not_writable_here(options)
+        _find_colour_map_conflict(options)
+        or _find_overruled_selection(options)
+        or _find_idle_option(options)
+        or _find_standard_output_error(options)
+        or _find_missing_package(options)
     )
 
 
-def _said(problem: Problem, options: argparse.Namespace, document: Document) -> str:
+def _describe_problem(problem: Problem, options: argparse.Namespace, document: Document) -> str:
     field = problem.field
-    if field == "own_mask" and _given(options, "mask"):
+    if field == "own_mask" and _is_given(options, "mask"):
         return "argument --mask: got 'own', and there is no matrix yet. Add --own-mask FILE."
     remedied = problem.remedy[0] if problem.remedy else field
     sizes = SIZED if field.startswith("own_") else ()
     parts = (field, remedied, "projection", "block", *sizes)
-    field = next((part for part in parts if _given(options, part)), field)
+    field = next((part for part in parts if _is_given(options, part)), field)
     if field.startswith("own_"):
-        return f"argument {_name(options, field)}: {problem.sentence}"
+        return f"argument {_source_name(options, field)}: {problem.sentence}"
     return f"argument {option_of(field)}: got '{document.get(field)}'. {problem.sentence}"
 
 
-def _name(options: argparse.Namespace, field: str) -> str:
-    """Return the option that supplied a matrix, or the file that was opened."""
-    return option_of(field) if _given(options, field) else "FILE"
+def _source_name(options: argparse.Namespace, field: str) -> str:
+    """Return the option that supplied a matrix, or the opened file."""
+    return option_of(field) if _is_given(options, field) else "FILE"
 
 
-def _contradiction(options: argparse.Namespace) -> str | None:
+def _find_contradiction(options: argparse.Namespace) -> str | None:
     if options.text and options.file and options.file.suffix.lower() == ".txt":
         return "argument --text: FILE is a text already. Leave one of them out."
-    if _given(options, "mask") and _given(options, "causal"):
+    if _is_given(options, "mask") and _is_given(options, "causal"):
         given = "--causal" if options.causal else "--no-causal"
         return f"argument {given}: --mask says which mask there is. Leave one of them out."
     return None
 
 
-def _two_colour_maps(options: argparse.Namespace) -> str | None:
+def _find_colour_map_conflict(options: argparse.Namespace) -> str | None:
     for kind in MapKind:
         of_kind = [each.id for each in maps_of(kind) if each.id in (options.colour_map or ())]
         if len(of_kind) > 1:
-            said = f"'{of_kind[0]}' and '{of_kind[1]}' are both {kind.value}"
-            return f"argument --colour-map: {said}. Leave one of them out."
+            conflict = f"'{of_kind[0]}' and '{of_kind[1]}' are both {kind.value}"
+            return f"argument --colour-map: {conflict}. Leave one of them out."
     return None
 
 
-def _overruled_by_layout(options: argparse.Namespace) -> str | None:
-    """Return which choice of stages or heads the layout replaces by all of them."""
-    for name, layouts in _ALL_OF.items():
-        if _given(options, name) and options.layout in layouts:
+def _find_overruled_selection(options: argparse.Namespace) -> str | None:
+    """Return an error if stages or heads are selected that the layout shows in any case."""
+    for name, layouts in _LAYOUTS_SHOWING_ALL.items():
+        if _is_given(options, name) and options.layout in layouts:
             all_of = f"--layout {options.layout} shows all of them"
             return f"argument {option_of(name)}: {all_of}. Leave one of them out."
     return None
 
 
-def _not_for_standard_output(options: argparse.Namespace) -> str | None:
-    """Return why files cannot go to standard output, if one is to and cannot."""
+def _find_standard_output_error(options: argparse.Namespace) -> str | None:
+    """Return an error if a file cannot be written to standard output as requested."""
     if STANDARD_OUTPUT not in (options.export or ()):
         return None
     if sys.stdout is None:  # a program without a console on Windows
@@ -173,41 +173,41 @@ def _not_for_standard_output(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _not_writable_here(options: argparse.Namespace) -> str | None:
-    """Return which package is missing for one of the formats, before anything is computed."""
+def _find_missing_package(options: argparse.Namespace) -> str | None:
+    """Return an error if a format needs a package that is not installed, before computing."""
     for path in options.export or ():
         found = format_of_export(path, options)
-        if found and (lacking := why_not_writable(found.suffix)):
-            return f"argument --export: {lacking}"
+        if found and (missing := why_not_writable(found.suffix)):
+            return f"argument --export: {missing}"
     return None
 
 
-def _idle_on_captured(options: argparse.Namespace, document: Document) -> str | None:
-    """Return which option needs a module where attention is captured."""
+def _find_option_without_module(options: argparse.Namespace, document: Document) -> str | None:
+    """Return an error for an option that needs a module if the attention was captured."""
     fields = ("lines", *(name for names in SETTING_GROUPS.values() for name in names))
-    names = [option_of(field) for field in fields if _given(options, field)]
+    names = [option_of(field) for field in fields if _is_given(options, field)]
     if document.captured is None or not names:
         return None
     return f"argument {names[0]}: is for a module, and {document.captured.called} is attention."
 
 
-def _idle_in_document(options: argparse.Namespace, document: Document) -> str | None:
-    """Return which setting has no effect beside the others."""
-    if _given(options, "own_kept"):
+def _find_idle_setting(options: argparse.Namespace, document: Document) -> str | None:
+    """Return an error for a setting that has no effect in combination with the others."""
+    if _is_given(options, "own_kept"):
         if document.spec.mode is Mode.EVAL:
             return "argument --kept: acts only with --mode train."
-        if _given(options, "dropout_seed"):
+        if _is_given(options, "dropout_seed"):
             return "argument --dropout-seed: --kept says what is kept. Leave one of them out."
     for setting in SETTINGS:
-        if _given(options, setting.name) and not setting.counts(document.spec):
-            acts = _ACTS[setting.name]
+        if _is_given(options, setting.name) and not setting.counts(document.spec):
+            acts = _CONDITIONS[setting.name]
             return f"argument {option_of(setting.name)}: acts only {acts}."
     return None
 
 
-def _idle(options: argparse.Namespace) -> str | None:
-    """Return which option has no effect on what is done, if any has none."""
-    given = [name for name in FOR_FILES if getattr(options, name, None) not in _LEFT_OUT]
+def _find_idle_option(options: argparse.Namespace) -> str | None:
+    """Return an error for the first option without effect on the exported files."""
+    given = [name for name in FOR_FILES if getattr(options, name, None) not in _NOT_GIVEN]
     if given and not options.export:
         return f"argument {option_of(given[0])}: is for files. Add --export with a file's name."
     if options.format and STANDARD_OUTPUT not in options.export:
@@ -216,19 +216,18 @@ def _idle(options: argparse.Namespace) -> str | None:
         return "argument --export: - takes a format. Add --format, such as --format csv."
     exported = {format_of_export(path, options) for path in options.export or ()}
     for name in given:
-        heeding = tuple(each for each in FORMATS if _heeds(each, name, options))
+        heeding = tuple(each for each in FORMATS if _affects_format(each, name, options))
         if not exported.intersection(heeding):
             return f"argument {option_of(name)}: is for {suffixes(heeding)}. Export one of them."
     return None
 
 
-def _heeds(format_: ExportFormat, name: str, options: argparse.Namespace) -> bool:
-    """Whether an option decides how files of a format are."""
+def _affects_format(format_: ExportFormat, name: str, options: argparse.Namespace) -> bool:
     deciding = ExportSettings(format_.suffix).deciding
     is_film, is_document = format_.kind is FormatKind.FILM, format_.kind is FormatKind.DOCUMENT
     if name in {"quiet", "format"}:
         return True
-    if name == "stages":  # those of a film are those of its steps
+    if name == "stages":  # a film shows the stages of its steps
         return decides_by_view(format_) and not is_film
     if name in {"heads_shown", "layer", "text_shown"}:
         return decides_by_view(format_)
@@ -236,12 +235,12 @@ def _heeds(format_: ExportFormat, name: str, options: argparse.Namespace) -> boo
         return is_document or format_.kind.is_drawn
     if name == "size":
         return is_film or "width_mm" in deciding
-    if name == "layout" and is_film:  # its stages are those of its steps
+    if name == "layout" and is_film:  # a film shows the stages of its steps
         return str(options.layout) != FigureExtent.STAGES
-    if name == "dpi" and is_film:  # makes lengths of its size pixels
+    if name == "dpi" and is_film:  # it converts lengths in --size to pixels
         return bool(options.size)
-    return _FIELDS[name] in deciding
+    return _FIGURE_FIELDS[name] in deciding
 
 
-def _given(options: argparse.Namespace, field: str) -> bool:
+def _is_given(options: argparse.Namespace, field: str) -> bool:
     return value_of(options, field) is not None

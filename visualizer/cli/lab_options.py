@@ -1,4 +1,4 @@
-"""The command line of the language lab: ``attention-visualizer lab``. No Qt, no torch."""
+"""Command line of the language lab: ``attention-visualizer lab``. No Qt, no torch."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ LAB = "lab"
 
 
 def lab_parser() -> OptionParser:
-    """Make the parser of the arguments after ``lab``."""
-    made = OptionParser(
+    """Create the argument parser of ``lab``."""
+    parser = OptionParser(
         prog=f"attention-visualizer {LAB}",
         usage="%(prog)s [RUN]",
         description="Open the lab, to train small language models and watch attention form.",
     )
-    made.add_argument_group("What to open").add_argument(
+    parser.add_argument_group("What to open").add_argument(
         "folder", type=run_folder, metavar="RUN", nargs="?", help="the folder of a run"
     )
-    return made
+    return parser

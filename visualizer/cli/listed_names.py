@@ -1,4 +1,4 @@
-"""The names that options take, listed one a line with what each is."""
+"""Lists of the names that options accept, one per line with a description."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from visualizer.export.formats import ExportFormat
 
 Names = list[tuple[str, str]]
-"""Names, each with what it is."""
+"""Names with their descriptions."""
 
 
 def stages() -> Names:
@@ -29,47 +29,47 @@ def stages() -> Names:
 
 
 def formats() -> Names:
-    """List the formats, with what those need that cannot be written here."""
-    return [(each.suffix[1:], _format_in_words(each)) for each in FORMATS]
+    """List the formats, with the requirements of those that cannot be written here."""
+    return [(each.suffix[1:], _describe_format(each)) for each in FORMATS]
 
 
-def _format_in_words(each: ExportFormat) -> str:
-    said = filter(None, (each.words, why_not_writable(each.suffix), each.note.rstrip(".")))
-    return ". ".join(said)
+def _describe_format(each: ExportFormat) -> str:
+    parts = filter(None, (each.words, why_not_writable(each.suffix), each.note.rstrip(".")))
+    return ". ".join(parts)
 
 
 def presets() -> Names:
-    """List the presets of sizes."""
+    """List the size presets."""
     return [
-        (name, f"{_size_in_words(one.width_mm, one.height_mm)}, {one.dpi} pixels an inch, "
+        (name, f"{_describe_size(one.width_mm, one.height_mm)}, {one.dpi} pixels an inch, "
                f"{PAPERS[one.paper].lower()}")
         for name, one in SIZES.items()
     ]  # fmt: skip
 
 
-def _size_in_words(width: float, height: float | None) -> str:
+def _describe_size(width: float, height: float | None) -> str:
     return f"{width:.0f} mm wide" if height is None else f"{width:.0f} × {height:.0f} mm"
 
 
 def colour_maps() -> Names:
-    """List the colour maps, with the numbers that each is for."""
+    """List the colour maps, with the kind of numbers that each is for."""
     of_kind = {MapKind.SEQUENTIAL: "for weights", MapKind.DIVERGING: "for signed numbers"}
     return [(each.id, f"{each.title}, {of_kind[each.kind]}") for each in COLOUR_MAPS]
 
 
 def training_presets() -> Names:
-    """List the presets of training."""
+    """List the training presets."""
     return [(preset.name, f"{preset.title}. {preset.says}") for preset in PRESETS]
 
 
 def text_of_names(names: Names) -> str:
-    """Write names in a column, and what they are beside it, a line each."""
+    """Format the names and their descriptions in two columns, one name per line."""
     width = max(len(name) for name, _ in names)
     return "".join(f"{name.ljust(width)}  {words}\n" for name, words in names)
 
 
 def list_option(lists: dict[str, Callable[[], Names]]) -> dict[str, Any]:
-    """Return the settings of an option that lists names and ends the program."""
+    """Return the settings of an option that prints names and exits."""
 
     class ListNames(argparse.Action):
         def __call__(

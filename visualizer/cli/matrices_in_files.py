@@ -1,4 +1,4 @@
-"""Own vectors, weights and masks, read from the files that options name."""
+"""Reads own vectors, weights and masks from the files given as options."""
 
 from __future__ import annotations
 
@@ -19,92 +19,92 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
 
 TEXTS = (".txt", ".csv", ".tsv")
-"""Suffixes of the files in which a mask is written as rows of 0 and 1."""
+"""Suffixes of files in which a mask is written as rows of 0 and 1."""
 _OWN = (*OWN_LAYERS, *OWN_BIASES)
 
 
 def vectors_in_file(name: str) -> NumberMatrix:
-    """Read the vectors of tokens [token, d_in].
+    """Read the token vectors [token, d_in].
 
     Raises
     ------
     InputError
-        When the file holds no single matrix of numbers.
+        If the file does not contain exactly one matrix of numbers.
     """
-    return _numbers(_only_matrix(name))
+    return _read_matrix(_single_matrix_entry(name))
 
 
 FROM_FILE = "weights from a file"
-"""The source of weights that a file given as an option holds."""
+"""Source of weights read from a file given as an option."""
 
 
 def mask_in_file(name: str) -> BooleanMatrix:
-    """Read a matrix [query, key] of 0 and 1, written as text or held as an array.
+    """Read a matrix [query, key] of 0 and 1 from a text file or an array file.
 
     Raises
     ------
     InputError
-        When the file holds no such matrix.
+        If the file does not contain such a matrix.
     """
     path = Path(name)
     if path.suffix.lower() in TEXTS:
         return parse_mask(text_in(path))
-    array = _only_matrix(name).read()
+    array = _single_matrix_entry(name).read()
     if not np.isin(array, (0, 1)).all():
-        raise _refused(f"“{path.name}” has other numbers than 0 and 1.")
+        raise _open_error(f"“{path.name}” has other numbers than 0 and 1.")
     return BooleanMatrix.of(array != 0)
 
 
 def weights_in_file(name: str) -> FileContents:
-    """List the arrays of a file of weights; they are read with the document they are for.
+    """List the arrays of a weights file; their numbers are read later, with the document.
 
     Raises
     ------
     InputError
-        When it has neither own weights nor the weights of a module.
+        If it contains neither own weights nor the weights of a module.
     """
-    contents = _listed(name)
-    if not (_has_own_alone(contents) or is_module(contents)):
+    contents = _list_arrays(name)
+    if not (_has_only_own_weights(contents) or is_module(contents)):
         takes = f"Name the arrays {', '.join(OWN_LAYERS)}, or save a module's state_dict."
-        raise _refused(f"“{Path(name).name}” holds no weights. {contents.said} {takes}")
+        raise _open_error(f"“{Path(name).name}” holds no weights. {contents.said} {takes}")
     return contents
 
 
 def own_weights_in(contents: FileContents) -> tuple[tuple[str, NumberMatrix], ...]:
-    """Read own weights, in their order; none where the file holds a module's state."""
-    if not _has_own_alone(contents):
+    """Read own weights, in their order; return none if the file contains a module's state."""
+    if not _has_only_own_weights(contents):
         return ()
     entries = {entry.name: entry for entry in contents.entries}
     found = [(name, entries[name]) for name in _OWN if name in entries]
-    return tuple((name, _numbers(_as_matrix(name, entry))) for name, entry in found)
+    return tuple((name, _read_matrix(_as_matrix(name, entry))) for name, entry in found)
 
 
 def with_module_in(contents: FileContents, document: Document) -> tuple[Document, str]:
-    """Return a document with the module whose state a file holds, and a notice about it.
+    """Return a document with the module from a ``state_dict`` file, and a notice.
 
     Raises
     ------
     InputError
-        When the shapes do not fit together, or a number is not finite.
+        If the shapes do not match, or a number is not finite.
     """
     spec, notice = spec_in(contents, document.spec, document.most_tokens)
     return replace(document, spec=spec, weights_source=FROM_FILE), notice
 
 
-def _has_own_alone(contents: FileContents) -> bool:
+def _has_only_own_weights(contents: FileContents) -> bool:
     return bool(contents.entries) and all(entry.name in _OWN for entry in contents.entries)
 
 
-def _listed(name: str) -> FileContents:
+def _list_arrays(name: str) -> FileContents:
     from visualizer.attention.importers.readers_by_suffix import list_arrays  # loads torch
 
     return list_arrays(Path(name))
 
 
-def _only_matrix(name: str) -> ArrayEntry:
-    contents = _listed(name)
+def _single_matrix_entry(name: str) -> ArrayEntry:
+    contents = _list_arrays(name)
     if len(contents.entries) != 1:
-        raise _refused(f"“{Path(name).name}” does not hold one matrix alone. {contents.said}")
+        raise _open_error(f"“{Path(name).name}” does not hold one matrix alone. {contents.said}")
     return _as_matrix(Path(name).name, contents.entries[0])
 
 
@@ -112,16 +112,16 @@ def _as_matrix(name: str, entry: ArrayEntry) -> ArrayEntry:
     if len(entry.shape) != 2 or not 0 < np.prod(entry.shape, dtype=float) <= MAX_ELEMENTS:
         shape = " × ".join(f"{size:,}" for size in entry.shape) or "a single number"
         takes = f"takes a matrix of rows and columns, up to {MAX_ELEMENTS:,} numbers"
-        raise _refused(f"“{name}” is {shape}, and {takes}.")
+        raise _open_error(f"“{name}” is {shape}, and {takes}.")
     return entry
 
 
-def _numbers(entry: ArrayEntry) -> NumberMatrix:
+def _read_matrix(entry: ArrayEntry) -> NumberMatrix:
     array = entry.read()
     if not np.isfinite(array).all():
-        raise _refused(f"{entry.said} has numbers that are not finite.")
+        raise _open_error(f"{entry.said} has numbers that are not finite.")
     return NumberMatrix.of(array)
 
 
-def _refused(sentence: str) -> InputError:
+def _open_error(sentence: str) -> InputError:
     return InputError("open", sentence)

@@ -1,4 +1,4 @@
-"""Reads a real model from the command line: ``attention-visualizer model``. No torch here."""
+"""Runs a model from the command line: ``attention-visualizer model``. No torch here."""
 
 from __future__ import annotations
 
@@ -67,21 +67,21 @@ go to standard error. The exit status is 0 if all was written; 1 if the model ca
 file not be written; 2 if an option, the text or too little memory is at fault or a
 package is missing; 130 after Ctrl+C and 143 after SIGTERM.
 """
-_SHOWN = ("Files to write", "What files show", "Films")
+_EXPORT_GROUPS = ("Files to write", "What files show", "Films")
 READING = "Tokens read"
 LAYERS = "Layers read from the disk"
 _LEFT_OUT = frozenset({"--text-shown"})
 
 
 def model_parser() -> option_types.OptionParser:
-    """Make the parser of the arguments after ``model``."""
-    made = option_types.OptionParser(
+    """Create the argument parser of ``model``."""
+    parser = option_types.OptionParser(
         prog=f"attention-visualizer {MODEL}",
         usage="%(prog)s FOLDER (--text TEXT | --texts FILE | --image FILE) [options]",
         description="Read the attention of every layer and head of a real model.",
         epilog=EXAMPLES,
     )
-    opened = made.add_argument_group("What to open")
+    opened = parser.add_argument_group("What to open")
     opened.add_argument(
         "folder",
         type=option_types.path,
@@ -125,8 +125,8 @@ def model_parser() -> option_types.OptionParser:
         help="leave the weights of the layers on the disk and read one layer at a time, for a "
         "model larger than the memory; what that takes is said before",
     )  # fmt: skip
-    for title in _SHOWN:
-        group = made.add_argument_group(title)
+    for title in _EXPORT_GROUPS:
+        group = parser.add_argument_group(title)
         for option, settings in OPTION_GROUPS[title].items():
             if option not in _LEFT_OUT:
                 group.add_argument(option, **settings)
@@ -140,13 +140,13 @@ def model_parser() -> option_types.OptionParser:
                 "--overview", type=Path, metavar="FILE",
                 help="write the weights of all heads of all layers as small heatmaps, as PNG",
             )  # fmt: skip
-    return made
+    return parser
 
 
 def model(arguments: Sequence[str]) -> int:
-    """Read the model that the arguments name; return the exit status."""
+    """Run the model that the arguments describe; return the exit status."""
     options = model_parser().parse_args(arguments)
-    if wrong := _complaint(options):
+    if wrong := _find_error(options):
         say(wrong)
         return 2
     progress = ConsoleProgress(is_quiet=options.quiet)
@@ -175,14 +175,14 @@ def model(arguments: Sequence[str]) -> int:
         return stopped.status
 
 
-def _texts(options: argparse.Namespace) -> list[str]:
+def _all_texts(options: argparse.Namespace) -> list[str]:
     return [*(options.text or ()), *(options.texts or ())]
 
 
-def _complaint(options: argparse.Namespace) -> str:
+def _find_error(options: argparse.Namespace) -> str:
     if options.folder is None:
         return "argument FOLDER: is missing. Name the folder of a model."
-    texts = _texts(options)
+    texts = _all_texts(options)
     if options.image and (texts or options.second is not None):
         return "argument --image: a model reads an image or a text. Give one of them."
     if options.image and options.chat:
@@ -196,7 +196,7 @@ def _complaint(options: argparse.Namespace) -> str:
         return "argument --heads: standard output takes one file. Give - once."
     if options.overview and options.overview.suffix.lower() != ".png":
         return "argument --overview: is a PNG. Use a name that ends in .png."
-    # Reading reports its progress, too, so that --quiet acts without files.
+    # Running the model also reports progress, so --quiet has an effect even without files.
     others = argparse.Namespace(**vars(options) | {"quiet": False})
     return complaint_about_files(others) or ""
 
@@ -206,11 +206,11 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     from visualizer.models.layer_selection_and_head_measures import layer_numbers
     from visualizer.models.opened_model import open_model
 
-    texts = _texts(options)
+    texts = _all_texts(options)
     device = Device(options.device or Device.AUTO)
     check_available(device)
     if options.from_disk:
-        say(_estimate_in_words(options.folder))
+        say(_describe_estimate(options.folder))
     opened = open_model(options.folder, device, is_from_disk=options.from_disk)
     if len(texts) > 1:
         _read_each(options, opened, texts, progress)
@@ -223,8 +223,8 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
         with progress_told_to(progress.progress(LAYERS if options.from_disk else READING)):
             runs = opened.attend(texts[0], options.second, is_chat=options.chat)
         progress.clear()
-    runs = _of_part(runs, options.part)
-    for notice in _notices(runs):
+    runs = _select_part(runs, options.part)
+    for notice in _unique_notices(runs):
         say(notice)
     if options.overview:
         _write_overview(runs, options.overview)
@@ -234,11 +234,13 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
         return 0
     figure_settings = figure_settings_of(options)
     numbers = layer_numbers(runs)
-    wanted = numbers if options.layer == ALL else [(options.layer or 1) - 1]
+    layers = numbers if options.layer == ALL else [(options.layer or 1) - 1]
     jobs = [
         job
-        for number in wanted
-        for job in _jobs(options, runs, number, f"-layer{number + 1}" * (options.layer == ALL))
+        for number in layers
+        for job in _export_jobs(
+            options, runs, number, f"-layer{number + 1}" * (options.layer == ALL)
+        )
     ]
     if figure_settings.has_all_layers and jobs:
         size = max(size_of_all_layers(job.snapshot.run) for job in jobs)
@@ -246,8 +248,8 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     return write_all(jobs, figure_settings, progress, options)
 
 
-def _estimate_in_words(folder: Path) -> str:
-    """Say what reading a model from the disk takes."""
+def _describe_estimate(folder: Path) -> str:
+    """Describe the memory and time needed to stream a model from disk."""
     from visualizer.models.disk_reading_estimate import (
         LAB_MODEL_REASON,
         disk_reading_estimate,
@@ -268,7 +270,7 @@ def _read_each(
     texts: Sequence[str],
     progress: ConsoleProgress,
 ) -> None:
-    """Read several texts, and write one table of all heads, with the number of each text."""
+    """Process several texts and write one table of all heads, with the number of each text."""
     from visualizer.models.several_texts import attend_each
 
     rows: list[tuple[int | str, ...]] = []
@@ -276,27 +278,27 @@ def _read_each(
     tell = progress.progress("Texts")
     for number, runs in enumerate(attend_each(opened, texts, is_chat=options.chat), 1):
         tell(number, len(texts))
-        found = _of_part(runs, options.part)
+        found = _select_part(runs, options.part)
         rows += [(number, *row) for row in _head_rows(found)]
-        notices |= _notices(found)
+        notices |= _unique_notices(found)
     progress.clear()
     for notice in notices:
         say(notice)
     _write_table(("text", "layer", "head"), rows, options.heads or STANDARD_OUTPUT)
 
 
-def _of_part(runs: tuple[LayerRun, ...], name: str | None) -> tuple[LayerRun, ...]:
+def _select_part(runs: tuple[LayerRun, ...], name: str | None) -> tuple[LayerRun, ...]:
     from visualizer.models.layer_selection_and_head_measures import runs_of_only_part, runs_of_part
 
     return runs_of_part(runs, name) if name else runs_of_only_part(runs)
 
 
-def _notices(runs: Sequence[LayerRun]) -> dict[str, None]:
-    """Return what is to be said of runs, each sentence once and in order."""
+def _unique_notices(runs: Sequence[LayerRun]) -> dict[str, None]:
+    """Return the notices of runs in order, without duplicates."""
     return dict.fromkeys(notice for each in runs for notice in each.notices)
 
 
-def _jobs(
+def _export_jobs(
     options: argparse.Namespace, runs: Sequence[LayerRun], layer: int, words: str
 ) -> list[ExportJob]:
     """Return the files that show a layer."""
@@ -330,7 +332,7 @@ def _write_overview(runs: Sequence[LayerRun], path: Path) -> None:
 
 
 def _head_rows(runs: Sequence[LayerRun]) -> list[tuple[int | str, ...]]:
-    """Return the table of all heads, counted from 1 as everywhere outside of Python."""
+    """Return the table of all heads, counted from 1 as everywhere except in Python."""
     from visualizer.models.layer_selection_and_head_measures import MEASURES, head_rows
 
     return [
@@ -340,7 +342,7 @@ def _head_rows(runs: Sequence[LayerRun]) -> list[tuple[int | str, ...]]:
 
 
 def _write_table(names: Sequence[str], rows: Sequence[tuple[int | str, ...]], path: Path) -> None:
-    """Write a table of heads: what counts them, and their measures."""
+    """Write a table of heads: their indices and their measures."""
     from visualizer.models.layer_selection_and_head_measures import MEASURES
 
     text = io.StringIO()

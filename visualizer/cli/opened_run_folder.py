@@ -1,4 +1,4 @@
-"""A layer of the model in a run's folder, as a document. Torch is loaded when one is opened."""
+"""Opens a layer of a training run's model as a document. Torch is imported on demand."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 def is_run_folder(path: Path) -> bool:
-    """Whether a folder holds a run."""
+    """Whether a folder contains a run."""
     return RunFolder(path).about.exists()
 
 
 def each_layer_of_run(options: argparse.Namespace) -> list[argparse.Namespace]:
-    """Return the options for each layer of a run where all are asked for, else these alone.
+    """Return the options for each layer of a run if all are requested, else only these options.
 
     Raises
     ------
     InputError
-        Of ``layer``, when the layers would have no files of their own; else when the run cannot
-        be read.
+        With the field ``layer``, if the layers would not be written to separate files; with other
+        fields, if the run cannot be read.
     """
     if options.layer != ALL or not options.file or not is_run_folder(options.file):
         return [options]
@@ -54,15 +54,16 @@ def each_layer_of_run(options: argparse.Namespace) -> list[argparse.Namespace]:
 
 
 def layer_of_run(options: argparse.Namespace) -> SavedDocument:
-    """Return what a layer computes from a text, as its model was last saved.
+    """Return a layer applied to a text as a document, with the last saved weights.
 
-    The options say which layer and which text, by default the one that the lab would show first.
-    They have done their part then, and are left out of the options.
+    The options select the layer and the text; the default text is the first one shown by the lab.
+    Both are then removed from the options.
 
     Raises
     ------
     InputError
-        Of ``text`` or ``layer``, when the model cannot read it; else when the run cannot be read.
+        With the field ``text`` or ``layer``, if the model does not accept it; with other fields, if
+        the run cannot be read.
     """
     from visualizer.language import probe as language_probe
     from visualizer.language.opened_training_run import OpenRun
@@ -76,8 +77,8 @@ def layer_of_run(options: argparse.Namespace) -> SavedDocument:
     try:
         about = opened.about
         model, step = opened.model(None)
-        read = texts[0] if texts else opening_probe(path, about.sample, about.settings)
-        probe = language_probe.Probe.of(read, about.vocabulary, model)
+        text = texts[0] if texts else opening_probe(path, about.sample, about.settings)
+        probe = language_probe.Probe.of(text, about.vocabulary, model)
         if probe.cut:
             block = about.settings.block
             sentence = f"The text has {probe.cut + block:,} tokens and this model reads {block:,}."
@@ -89,6 +90,6 @@ def layer_of_run(options: argparse.Namespace) -> SavedDocument:
         raise
     finally:
         opened.close()
-    said = {"tokens": probe.tokens, "spec": spec, "layer": layer - 1, "step": step}
-    message, tokenizer = Message("layer", said, arrays), about.settings.source.effective_tokenizer
+    fields = {"tokens": probe.tokens, "spec": spec, "layer": layer - 1, "step": step}
+    message, tokenizer = Message("layer", fields, arrays), about.settings.source.effective_tokenizer
     return replace(saved_of(message, tokenizer, run=path.name), view=ROOMY)

@@ -1,4 +1,4 @@
-"""Types of command-line options: converters whose errors are sentences."""
+"""Argument parser and converters for command-line options, with errors in full sentences."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 MAX_TEXT_FILE_BYTES = 2**24
-"""Size limit of a text file, in bytes."""
+"""Maximum size of a text file, in bytes."""
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Shows help with names whole, as they have to be typed."""
+    """Help formatter that does not break option names at hyphens."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
 
 
 class OptionParser(argparse.ArgumentParser):
-    """An argument parser of grouped options, whose errors are one sentence each.
+    """An argument parser with option groups, whose errors are one sentence each.
 
     Parameters
     ----------
     epilog : str
-        Examples and what else is to be known, shown as it is written.
+        Examples and further notes, shown verbatim.
     """
 
     def __init__(self, prog: str, usage: str, description: str, epilog: str = "") -> None:
@@ -67,14 +67,14 @@ class OptionParser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: None = None
     ) -> argparse.Namespace:
         given = sys.argv[1:] if args is None else args
-        self._refuse_repetitions(given)
+        self._reject_repetitions(given)
         options, unknown = self.parse_known_args(given, namespace)
         if unknown:
-            self.error(f"argument {unknown[0]}: {self._unknown(unknown[0])} See --help.")
+            self.error(f"argument {unknown[0]}: {self._describe_unknown(unknown[0])} See --help.")
         return options
 
-    def _refuse_repetitions(self, given: Sequence[str]) -> None:
-        """Refuse an option that is given twice and takes one value, of which the last would act."""
+    def _reject_repetitions(self, given: Sequence[str]) -> None:
+        """Reject a repeated single-value option; argparse would silently use the last value."""
         before: dict[argparse.Action, str] = {}
         for argument in itertools.takewhile(lambda one: one != "--", given):
             name = argument.partition("=")[0]
@@ -87,7 +87,7 @@ class OptionParser(argparse.ArgumentParser):
                 self.error(f"argument {name}: {other} is given, too. Leave one of them out.")
             before[action] = name
 
-    def _unknown(self, argument: str) -> str:
+    def _describe_unknown(self, argument: str) -> str:
         if not argument.startswith("-"):
             return "is one too many."
         name = argument.partition("=")[0]
@@ -106,7 +106,7 @@ def _takes_one_value(action: argparse.Action) -> bool:
 
 
 def as_argument_error(read: Callable[[str], Value]) -> Callable[[str], Value]:
-    """Turn a converter's `InputError` into an argparse error."""
+    """Convert the `InputError` of a converter to an argparse error."""
 
     def reads(text: str) -> Value:
         try:
@@ -118,7 +118,7 @@ def as_argument_error(read: Callable[[str], Value]) -> Callable[[str], Value]:
 
 
 def whole_number(low: int, high: float = float("inf")) -> Callable[[str], int]:
-    """Make a converter for whole numbers of a range."""
+    """Create a converter for integers in a range."""
 
     def read(text: str) -> int:
         try:
@@ -137,7 +137,7 @@ dots = whole_number(MIN_DPI, MAX_DPI)
 
 
 def rate(text: str) -> float:
-    """Convert a share below 1."""
+    """Convert a rate of at least 0 and less than 1."""
     try:
         value = float(text)
     except ValueError:
@@ -159,7 +159,7 @@ def number(text: str) -> float:
 
 
 def positive_number(text: str) -> float:
-    """Convert a finite number above 0."""
+    """Convert a finite number greater than 0."""
     try:
         value = float(text)
     except ValueError:
@@ -170,7 +170,7 @@ def positive_number(text: str) -> float:
 
 
 def one_of(values: Sequence[str]) -> Callable[[str], str]:
-    """Make a converter for one of some words."""
+    """Create a converter that accepts the given words."""
 
     def read(text: str) -> str:
         if text not in list(values):
@@ -182,15 +182,15 @@ def one_of(values: Sequence[str]) -> Callable[[str], str]:
 
 
 def name_option(values: Sequence[str], said: str) -> dict[str, Any]:
-    """Return the settings of an option that takes one of some names.
+    """Return the settings of an option that accepts the given names.
 
-    The choices are those of a shell's completion; the type refuses others in a sentence.
+    The choices are used for shell completion; the type reports invalid names in a sentence.
     """
     return {"type": one_of(values), "choices": values, "metavar": "NAME", "help": said}
 
 
 def size(text: str) -> str:
-    """Check the name of a size preset, or lengths."""
+    """Validate the name of a size preset, or lengths."""
     if text not in SIZES:
         size_of(text)
     return text
@@ -201,7 +201,9 @@ def text_in_file(name: str) -> str:
     if name == "-" and sys.stdin is None:
         raise argparse.ArgumentTypeError("there is no standard input here. Name a file.")
     try:
-        content = sys.stdin.buffer.read(MAX_TEXT_FILE_BYTES + 1) if name == "-" else _begin_of(name)
+        content = (
+            sys.stdin.buffer.read(MAX_TEXT_FILE_BYTES + 1) if name == "-" else _read_limited(name)
+        )
         text = content.decode("utf-8-sig") if len(content) <= MAX_TEXT_FILE_BYTES else ""
     except OSError as error:
         reason = reason_of(error)
@@ -218,29 +220,29 @@ def text_in_file(name: str) -> str:
 
 
 def texts_in_file(name: str) -> list[str]:
-    """Read the texts of a file or standard input, as `text_in_file`: one a line."""
+    """Read one text per line from a file or standard input; see `text_in_file`."""
     return [line for line in text_in_file(name).split("\n") if line and not line.isspace()]
 
 
-def _begin_of(name: str) -> bytes:
+def _read_limited(name: str) -> bytes:
     with open_regular_file(Path(name)) as file:
         return file.read(MAX_TEXT_FILE_BYTES + 1)
 
 
 def path(name: str) -> Path:
-    """Check for a path that the system looks up, whether anything is there or not."""
+    """Validate a path, whether or not it exists."""
     found = Path(name)
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
             (found / CONFIG).stat()
-    except OSError as error:  # such as a name that is too long, or a folder that is closed to us
+    except OSError as error:  # such as a name that is too long, or a folder without access
         reason = reason_of(error)
         raise argparse.ArgumentTypeError(f"'{name}' cannot be opened: {reason}") from error
     return found
 
 
 def run_folder(name: str) -> Path:
-    """Check for the folder of a run."""
+    """Validate the folder of a run."""
     folder = path(name).absolute()
     if not RunFolder(folder).about.exists():
         raise argparse.ArgumentTypeError(f"there is no run in '{name}'")
@@ -248,7 +250,7 @@ def run_folder(name: str) -> Path:
 
 
 def position_or_all(text: str) -> int | str:
-    """Convert a position counted from 1; ``all`` stays."""
+    """Convert a position counted from 1, or ``all``, which is returned unchanged."""
     if text == "all":
         return text
     if not (text.isascii() and text.isdigit() and int(text) > 0):
@@ -257,7 +259,7 @@ def position_or_all(text: str) -> int | str:
 
 
 def file(text: str) -> Path:
-    """Check for a file of a format that can be written, or ``-`` for standard output."""
+    """Validate a file with a supported export format, or ``-`` for standard output."""
     if text != "-" and format_of(text) is None:
         raise argparse.ArgumentTypeError(f"got '{text}', takes a file that ends in {suffixes()}")
     return Path(text)

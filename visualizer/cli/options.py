@@ -66,7 +66,7 @@ LISTS = {
     "presets": listed_names.presets,
     "colour-maps": listed_names.colour_maps,
 }
-"""What can be listed."""
+"""Names that --list prints, by topic."""
 
 SHELLS = ("bash", "zsh")
 
@@ -77,45 +77,47 @@ def option_of(field: str) -> str:
 
 
 def value_of(options: argparse.Namespace, field: str) -> Any:
-    """Return what a field's option was given; None where it was not."""
+    """Return the value given for a field's option; None if it was not given."""
     return getattr(options, option_of(field)[2:].replace("-", "_"), None)
 
 
 def parser(*, has_file: bool = True) -> argparse.ArgumentParser:
-    """Make the parser of the command line, with or without the FILE to be opened."""
-    made = option_types.OptionParser(
+    """Create the main parser, with or without the FILE argument."""
+    main_parser = option_types.OptionParser(
         prog="attention-visualizer",
         usage=USAGE,
         description="See a real attention module compute. Without --export, opens the window.",
         epilog=EXAMPLES,
     )
-    made.general.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    made.general.add_argument("--list", **listed_names.list_option(LISTS))
-    made.general.add_argument(
+    main_parser.general.add_argument(
+        "--version", action="version", version=f"%(prog)s {__version__}"
+    )
+    main_parser.general.add_argument("--list", **listed_names.list_option(LISTS))
+    main_parser.general.add_argument(
         "--print-completion",
         **option_types.name_option(
             SHELLS, "print a script that completes this command in a shell: bash, zsh"
         ),
     )
-    made.general.add_argument(
+    main_parser.general.add_argument(
         "--reset-settings",
         action="store_true",
         help="forget the window's position, panes and colours, and exit",
     )
     for title, options in OPTION_GROUPS.items():
-        group = made.add_argument_group(title)
+        group = main_parser.add_argument_group(title)
         for option, settings in options.items():
             if has_file or option != "file":
                 group.add_argument(option, **settings)
-    return made
+    return main_parser
 
 
-def _named(values_: type[StrEnum], said: str, usual: str) -> dict[str, Any]:
-    said = f"{said}: {', '.join(values_)} (default: {usual})"
-    return option_types.name_option([*values_], said)
+def _enum_option(choices: type[StrEnum], help_text: str, default: str) -> dict[str, Any]:
+    help_text = f"{help_text}: {', '.join(choices)} (default: {default})"
+    return option_types.name_option([*choices], help_text)
 
 
-_USUAL, _LOOK = Document(), FigureSettings()
+_DEFAULTS, _FIGURE = Document(), FigureSettings()
 _MATRIX_FILES = ".npy, .npz, .safetensors or .pt"
 _FILES: dict[str, tuple[Callable[[str], object], str]] = {
     "own_input": (
@@ -139,8 +141,8 @@ _FILES: dict[str, tuple[Callable[[str], object], str]] = {
         "take the weights that dropout keeps from a file, written as for --own-mask",
     ),
 }
-"""How the settings that are matrices are read, and what their options say of themselves."""
-_SAID = {
+"""Readers and help texts of the options for settings that are matrices."""
+_HELP_TEXTS = {
     "mechanism": "the module to start from, which the options below change",
     "d_in": "how many numbers the vector of a token has",
     "d_out": "the width of all heads together, or of each of stacked heads",
@@ -170,30 +172,32 @@ _SAID = {
     "dtype": "the precision of all numbers",
     "device": "where to compute; auto uses a GPU if there is one",
 }
-"""What options say of settings: the table's words are labels beside controls."""
+"""Help texts of settings: the words in the settings table are labels next to controls."""
 
 
-def _of_setting(name: str) -> dict[str, Any]:
-    """Return the settings of the option that sets a setting of the document."""
+def _setting_option(name: str) -> dict[str, Any]:
+    """Return the arguments of the option for a document setting."""
     if name in _FILES:
-        read, said = _FILES[name]
-        return {"type": option_types.as_argument_error(read), "metavar": "FILE", "help": said}
+        read, help_text = _FILES[name]
+        return {"type": option_types.as_argument_error(read), "metavar": "FILE", "help": help_text}
     setting = next(setting for setting in SETTINGS if setting.name == name)
-    usual, said = _USUAL.get(name), _SAID[name]
+    preset, help_text = _DEFAULTS.get(name), _HELP_TEXTS[name]
     if setting.kind is SettingKind.SWITCH:
-        on = f"--{'' if usual else 'no-'}{option_of(name)[2:]}"
-        return {"action": argparse.BooleanOptionalAction, "help": f"{said} (default: {on})"}
+        on = f"--{'' if preset else 'no-'}{option_of(name)[2:]}"
+        return {"action": argparse.BooleanOptionalAction, "help": f"{help_text} (default: {on})"}
     if setting.kind is SettingKind.CHOICE:
         values = [value for value, _ in setting.choices]
-        return option_types.name_option(values, f"{said}: {', '.join(values)} (default: {usual})")
+        return option_types.name_option(
+            values, f"{help_text}: {', '.join(values)} (default: {preset})"
+        )
     read, metavar = {
         SettingKind.COUNT: (option_types.whole_number(1), "N"),
         SettingKind.SEED: (option_types.whole_number(0, MAX_SEED), "N"),
         SettingKind.RATE: (option_types.rate, "RATE"),
         SettingKind.NUMBER: (option_types.positive_number, "X"),
     }[setting.kind]
-    default = "" if setting.zero else f" (default: {usual:g})"
-    return {"type": read, "metavar": metavar, "help": said + default}
+    default = "" if setting.zero else f" (default: {preset:g})"
+    return {"type": read, "metavar": metavar, "help": help_text + default}
 
 
 SETTING_GROUPS: dict[str, tuple[str, ...]] = {
@@ -204,7 +208,7 @@ SETTING_GROUPS: dict[str, tuple[str, ...]] = {
     "Dropout": ("dropout", "mode", "dropout_seed", "own_kept"),
     "Numbers": ("seed", "own_input", "own_weights", "dtype", "device"),
 }  # fmt: skip
-"""The settings of the module that have an option, by the group of their options."""
+"""Module settings that have an option, by option group."""
 
 # fmt: off
 OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
@@ -221,11 +225,11 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
                         "metavar": "FILE",
                         "help": "read the text from a UTF-8 file of up to 16 MiB; - is standard "
                                 "input"},
-        "--tokenizer": _named(Tokenizer, "what to split the text into", _USUAL.tokenizer),
-        "--lines": _named(LineSplit, "whether the lines of a text belong together, or each is a "
-                                     "text of a batch", _USUAL.lines),
+        "--tokenizer": _enum_option(Tokenizer, "what to split the text into", _DEFAULTS.tokenizer),
+        "--lines": _enum_option(LineSplit, "whether the lines of a text belong together, or each "
+                                "is a text of a batch", _DEFAULTS.lines),
     },
-    **{title: {option_of(name): _of_setting(name) for name in names}
+    **{title: {option_of(name): _setting_option(name) for name in names}
        for title, names in SETTING_GROUPS.items()},
     "Files to write": {
         "--export": {"type": option_types.file, "action": "append", "metavar": "FILE",
@@ -249,21 +253,22 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "--text-shown": {"type": option_types.position_or_all, "metavar": "N",
                          "help": "the text of a batch to show, counted from 1; all writes one "
                                  "file for each (default: 1)"},
-        "--layout": _named(FigureExtent, "how much to show: the stages and heads given, one "
-                           "panel, one head, all heads, all stages, everything, or "
-                           "one panel with a pixel for each cell",
-                           _LOOK.extent),
+        "--layout": _enum_option(FigureExtent, "how much to show: the stages and heads given, one "
+                                 "panel, one head, all heads, all stages, everything, or "
+                                 "one panel with a pixel for each cell",
+                                 _FIGURE.extent),
         "--colour-map": {"action": "append", **option_types.name_option(
                              [each.id for each in COLOUR_MAPS],
                              "the colours of weights or of signed numbers; give it twice for "
                              "both; see --list colour-maps (default: viridis, automatic)")},
-        "--theme": _named(FigurePaper, "colours for print, or those of the window", _LOOK.paper),
+        "--theme": _enum_option(FigurePaper, "colours for print, or those of the window",
+                                _FIGURE.paper),
         "--size": {"type": option_types.as_argument_error(option_types.size), "metavar": "SIZE",
                    "help": "width, or width and height, such as 180mm, 180x120mm, 1920x1080px or "
                            f"7in, or one of {', '.join(SIZES)}; see --list presets. Pictures are "
                            "as wide as their panels and films 1280 pixels wide without it"},
         "--dpi": {"type": option_types.dots, "metavar": "N",
-                  "help": f"pixels per inch (default: {_LOOK.dpi}, or the preset's)"},
+                  "help": f"pixels per inch (default: {_FIGURE.dpi}, or the preset's)"},
         "--title": {"metavar": "TEXT", "help": "a title to write above the panels"},
         "--no-caption": {"action": "store_true",
                          "help": "leave out the caption that says what was computed"},
@@ -275,7 +280,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "--span": {"type": option_types.as_argument_error(span_of), "metavar": "FROM..TO",
                    "help": "the stages to play, such as scores..context, or from a row on: "
                            "scores:2..weights (default: all)"},
-        "--grain": _named(Grain, "how much each frame computes", _LOOK.film.grain),
+        "--grain": _enum_option(Grain, "how much each frame computes", _FIGURE.film.grain),
         "--speed": {"type": option_types.as_argument_error(speed_of), "metavar": "X",
                     "help": "play this many times faster (default: 1)"},
         "--no-motion": {"action": "store_true",

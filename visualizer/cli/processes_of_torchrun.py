@@ -1,6 +1,7 @@
-"""Processes that torchrun starts for one training, without a window. No torch until there are some.
+"""Processes started by torchrun for one training run, without a window.
 
-The first one reads the arguments, writes and speaks; the others follow it and end as it ends.
+The first process parses the arguments, writes files and prints messages; the others follow it and
+exit when it does. Torch is imported only if there are several processes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from visualizer.language.distributed_process_group import DistributedProcessGroup
 
 VARIABLES = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
-"""Variables by which torchrun tells a process that it is one of several."""
+"""Environment variables that torchrun sets in its processes."""
 
 
 def is_started_by_torchrun() -> bool:
@@ -31,7 +32,7 @@ def is_started_by_torchrun() -> bool:
 
 
 def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
-    """Join the other processes and train; ends this process, unless the others are not found.
+    """Join the other processes and train; exits this process unless joining fails.
 
     Parameters
     ----------
@@ -41,17 +42,17 @@ def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
     Returns
     -------
     int
-        The exit status where the others are not found.
+        The exit status if the other processes cannot be joined.
     """
     try:
-        group = _joined()
+        group = _join_group()
     except InputError as refused:
         say(refused.sentence)
         return 2
     status = 1
     try:
-        status = train(group) if group.is_first else _follow(group)
-    except SystemExit as ended:  # after --help, --list, or an option that is at fault
+        status = train(group) if group.is_first else _follow_first_process(group)
+    except SystemExit as ended:  # after --help, --list or an invalid option
         status = ended.code if isinstance(ended.code, int) else 0
     except KeyboardInterrupt:  # between joining and training
         status = STOPPED["SIGINT"]
@@ -63,8 +64,8 @@ def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
         _end_process(status)
 
 
-def _joined() -> DistributedProcessGroup:
-    """Wait for the others; Ctrl+C ends the wait at once, which Python's own handler cannot."""
+def _join_group() -> DistributedProcessGroup:
+    """Wait for the other processes; Ctrl+C exits at once, which Python's handler does not."""
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -76,8 +77,8 @@ def _joined() -> DistributedProcessGroup:
         signal.signal(signal.SIGINT, before)
 
 
-def _follow(group: DistributedProcessGroup) -> int:
-    """Do as the first process says; signals are passed on to it."""
+def _follow_first_process(group: DistributedProcessGroup) -> int:
+    """Follow the first process; signals are passed on to it."""
     from visualizer.language.distributed_process_group import LostProcessError
     from visualizer.language.distributed_training import follow
 
@@ -89,7 +90,7 @@ def _follow(group: DistributedProcessGroup) -> int:
         with stoppable(stop):
             return follow(group)
     except LostProcessError:
-        if group.rank == 1:  # the first process says more, unless it is the one that is lost
+        if group.rank == 1:  # the first process prints more, unless it is the one that was lost
             say(f"{name}: another process of this training ended, so this one ends, too.")
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
@@ -99,8 +100,8 @@ def _follow(group: DistributedProcessGroup) -> int:
 
 
 def _end_process(status: int) -> NoReturn:
-    """End without Python's own clean-up, in which torch's threads of connections can crash."""
+    """Exit without Python's clean-up, in which torch's connection threads can crash."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, OSError, ValueError):  # there is none, or it is closed
+        with suppress(AttributeError, OSError, ValueError):  # the stream is missing or closed
             stream.flush()
     os._exit(status)

@@ -1,4 +1,4 @@
-"""Serves a model to windows on other machines: ``attention-visualizer serve``. No torch here."""
+"""Serves a model to other machines: ``attention-visualizer serve``. No torch here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SERVE = "serve"
 TOKEN = "ATTENTION_VISUALIZER_TOKEN"
-"""The variable of the environment that gives the token, in place of a new one."""
+"""Environment variable with the access token, used instead of a generated one."""
 PORT = 8763
 MAX_PROCESSES = 1024
 HOW_TO_CHOOSE = (
@@ -32,7 +32,7 @@ HOW_TO_CHOOSE = (
     'python -c "import secrets; print(secrets.token_urlsafe(32))"'
 )
 SAID_S = 2.0
-"""So long it is still said to who asks that a process has ended."""
+"""Time for which clients are still told that a process has ended, in seconds."""
 EXAMPLES = """examples:
   attention-visualizer serve models/SmolLM2-135M
   attention-visualizer serve models/Llama-3.1-70B --tensor-parallel 4
@@ -48,14 +48,14 @@ The exit status is 0 after Ctrl+C, 1 if the model cannot be served or a process 
 
 
 def serve_parser() -> option_types.OptionParser:
-    """Make the parser of the arguments after ``serve``."""
-    made = option_types.OptionParser(
+    """Create the argument parser of ``serve``."""
+    parser = option_types.OptionParser(
         prog=f"attention-visualizer {SERVE}",
         usage="%(prog)s FOLDER [options]",
         description="Serve a model to windows of this program on other machines.",
         epilog=EXAMPLES,
     )
-    what = made.add_argument_group("What to serve")
+    what = parser.add_argument_group("What to serve")
     what.add_argument(
         "folder", type=option_types.path, metavar="FOLDER", nargs="?", help="a model's folder"
     )
@@ -74,7 +74,7 @@ def serve_parser() -> option_types.OptionParser:
             [*Device], f"where to compute: {', '.join(Device)} (default: {Device.AUTO})"
         ),
     )
-    where = made.add_argument_group("Where to listen")
+    where = parser.add_argument_group("Where to listen")
     where.add_argument(
         "--host", default="127.0.0.1", help="the address to listen on (default: this machine alone)"
     )
@@ -83,11 +83,11 @@ def serve_parser() -> option_types.OptionParser:
         help=f"the port; 0 for any that is free (default: {PORT})",
     )  # fmt: skip
     where.add_argument("--quiet", action="store_true", help="show no progress on the console")
-    return made
+    return parser
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Serve the model that the arguments name; return the exit status."""
+    """Serve the model that the arguments describe; return the exit status."""
     options = serve_parser().parse_args(arguments)
     token = os.environ.get(TOKEN) or new_token()
     if options.folder is None:
@@ -102,31 +102,31 @@ def serve(arguments: Sequence[str]) -> int:
             require_package(package, "Serving a model")
         if options.tensor_parallel or options.pipeline_parallel:
             require_package("accelerate", "Spreading a model over processes")
-        return asyncio.run(_serve(options, token))
+        return asyncio.run(_serve_until_stopped(options, token))
     except InputError as refused:
         say(refused.sentence)
         return 2 if refused.field == MISSING_PACKAGE else 1
 
 
-def _signals() -> list[signal.Signals]:
-    """Return what ends the server: the end of its terminal, too, unless that is ignored."""
+def _stop_signals() -> list[signal.Signals]:
+    """Return the signals that stop the server, including SIGHUP unless it is ignored."""
     ends = [signal.SIGINT, signal.SIGTERM]
-    hang_up = getattr(signal, "SIGHUP", None)  # Windows has none
+    hang_up = getattr(signal, "SIGHUP", None)  # missing on Windows
     if hang_up and signal.getsignal(hang_up) is not signal.SIG_IGN:
         ends.append(hang_up)
     return ends
 
 
 @contextmanager
-def _refused(sentence: str) -> Iterator[None]:
-    """Say what the system refuses within the context, and why."""
+def _input_error_on_os_error(sentence: str) -> Iterator[None]:
+    """Convert an `OSError` within the context to an `InputError` with the system's reason."""
     try:
         yield
     except OSError as error:
         raise InputError("model", sentence.format(why=reason_of(error))) from error
 
 
-async def _serve(options: argparse.Namespace, token: str) -> int:
+async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
     from visualizer.models.model_server.http_server import ModelServer, ServerAddress
     from visualizer.models.model_server.rank_processes import RankProcesses, StartError
     from visualizer.models.model_server.served_jobs import ServedJobs
@@ -139,20 +139,22 @@ async def _serve(options: argparse.Namespace, token: str) -> int:
     )
     server = ModelServer(ServedJobs(processes), token)
     stopped = asyncio.Event()
-    for sent in _signals():
-        with suppress(NotImplementedError):  # Windows has no handlers here; Ctrl+C raises there
+    for sent in _stop_signals():
+        with suppress(NotImplementedError):  # not supported on Windows; Ctrl+C raises there
             asyncio.get_running_loop().add_signal_handler(sent, stopped.set)
     stopping = asyncio.create_task(stopped.wait())
     try:
-        # Before a large model is loaded in vain.
-        with _refused(f"Port {options.port} cannot be used: {{why}}. Choose another --port."):
+        # Check the port before loading a large model.
+        with _input_error_on_os_error(
+            f"Port {options.port} cannot be used: {{why}}. Choose another --port."
+        ):
             listener = await server.listen(ServerAddress(options.host, options.port))
         with closing(listener):
             starting = asyncio.create_task(processes.start(progress.progress("Bytes read")))
             await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
             if stopped.is_set():
                 starting.cancel()
-                await asyncio.gather(starting, return_exceptions=True)  # no process starts any more
+                await asyncio.gather(starting, return_exceptions=True)  # no further process starts
                 return 0
             facts = await starting
             progress.clear()
@@ -162,7 +164,7 @@ async def _serve(options: argparse.Namespace, token: str) -> int:
             ending = asyncio.create_task(processes.ended.wait())
             await asyncio.wait([stopping, ending], return_when=asyncio.FIRST_COMPLETED)
         if processes.ended.is_set():
-            await asyncio.sleep(SAID_S)  # who asks now is told
+            await asyncio.sleep(SAID_S)  # clients that ask now get the reason
             raise InputError("model", processes.lost)
     except StartError as error:
         raise InputError("model", str(error)) from error

@@ -1,4 +1,4 @@
-"""Completion of the command line in a shell, as a script for it."""
+"""Shell completion scripts for the command line."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ COMMANDS = {
     MODEL: model_parser,
     SERVE: serve_parser,
 }
-"""The parsers of the commands by their names."""
+"""Parsers of the commands by name."""
 
 
 def print_completion(shell: str) -> int:
-    """Write the script of a shell to standard output; return the exit status."""
+    """Print the completion script of a shell; return the exit status."""
     try:
         require_package("shtab", "A completion script")
     except InputError as refused:
@@ -37,10 +37,10 @@ def print_completion(shell: str) -> int:
 
 
 def completion_script(shell: str) -> str:
-    """Return the script of a shell; needs the package shtab."""
+    """Return the completion script of a shell; requires the package shtab."""
     import shtab
 
-    root, *commands = _parsers()
+    root, *commands = _all_parsers()
     for one in (root, *commands):
         for action in one._actions:
             if action.metavar in {"FILE", "SOURCE"}:
@@ -50,17 +50,17 @@ def completion_script(shell: str) -> str:
     return f"{shtab.complete(root, shell)}\n"
 
 
-def _parsers() -> list[Any]:
-    """Return a parser of all commands, and those of the commands.
+def _all_parsers() -> list[Any]:
+    """Return the main parser with all commands, followed by the parsers of the commands.
 
-    It takes no FILE: shells complete names of files where no command is meant.
+    The main parser has no FILE argument: shells complete file names if no command matches.
     """
     root = parser(has_file=False)
     commands = root.add_subparsers(parser_class=argparse.ArgumentParser)
-    made = []
+    parsers = []
     for name, make in COMMANDS.items():
         parent = make()
-        made.append(
+        parsers.append(
             commands.add_parser(name, parents=[parent], add_help=False, help=parent.description)
         )
-    return [root, *made]
+    return [root, *parsers]

@@ -75,7 +75,7 @@ _GROUPS = {
         "threads": "how many threads of the CPU to use; 0 uses all cores but one, at most 8",
     },
 }
-"""The options that are settings of a training, with what they say of themselves."""
+"""Training settings that have an option, with their help texts, by option group."""
 _CHOICES: dict[str, type[StrEnum]] = {
     "model": ModelKind,
     "decay": LearningRateDecay,
@@ -83,35 +83,35 @@ _CHOICES: dict[str, type[StrEnum]] = {
 }
 
 
-_MADE = [kind for kind in CorpusKind if kind is not CorpusKind.FILE]
+_GENERATED = [kind for kind in CorpusKind if kind is not CorpusKind.FILE]
 _PRESETS = {preset.name: preset.settings for preset in PRESETS}
 
 
 def train_parser() -> option_types.OptionParser:
-    """Make the parser of the arguments after ``train``."""
-    made = option_types.OptionParser(
+    """Create the argument parser of ``train``."""
+    parser = option_types.OptionParser(
         prog=f"attention-visualizer {TRAIN}",
         usage="%(prog)s SOURCE --out FOLDER [options]\n       %(prog)s --resume FOLDER [--steps N]",
         description="Train a small language model without a window.",
         epilog=EXAMPLES,
     )
     lists = {"presets": listed_names.training_presets}
-    made.general.add_argument("--list", **listed_names.list_option(lists))
-    made.general.add_argument("--quiet", action="store_true", help="do not report progress")
-    _add_run_options(made)
+    parser.general.add_argument("--list", **listed_names.list_option(lists))
+    parser.general.add_argument("--quiet", action="store_true", help="do not report progress")
+    _add_run_options(parser)
     for title, names in _GROUPS.items():
-        group = made.add_argument_group(title)
-        for name, said in names.items():
-            group.add_argument(f"--{name}", **_of_setting(name, said))
-    return made
+        group = parser.add_argument_group(title)
+        for name, help_text in names.items():
+            group.add_argument(f"--{name}", **_setting_option(name, help_text))
+    return parser
 
 
-def _add_run_options(made: argparse.ArgumentParser) -> None:
-    run = made.add_argument_group("Run")
+def _add_run_options(parser: argparse.ArgumentParser) -> None:
+    run = parser.add_argument_group("Run")
     run.add_argument(
         "source", metavar="SOURCE", nargs="?",
         help="the text to learn: a UTF-8 file, or a text that is made here: world (simple "
-        f"sentences), {', '.join(kind for kind in _MADE if kind is not CorpusKind.WORLD)}",
+        f"sentences), {', '.join(kind for kind in _GENERATED if kind is not CorpusKind.WORLD)}",
     )  # fmt: skip
     run.add_argument(
         "--out", type=option_types.path, metavar="FOLDER", help="a folder for the new run"
@@ -143,40 +143,42 @@ def _add_run_options(made: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _of_setting(name: str, said: str) -> dict[str, Any]:
-    """Return the settings of the option that sets a setting of the training."""
-    usual = getattr(TrainingSettings(), name)
+def _setting_option(name: str, help_text: str) -> dict[str, Any]:
+    """Return the arguments of the option for a training setting."""
+    default = getattr(TrainingSettings(), name)
     if name in _CHOICES:
         values = [*_CHOICES[name]]
-        return option_types.name_option(values, f"{said}: {', '.join(values)} (default: {usual})")
+        return option_types.name_option(
+            values, f"{help_text}: {', '.join(values)} (default: {default})"
+        )
     if name in LIMITS:
         read = option_types.whole_number(*LIMITS[name])
-        return {"type": read, "metavar": "N", "help": f"{said} (default: {usual:,})"}
+        return {"type": read, "metavar": "N", "help": f"{help_text} (default: {default:,})"}
     reads = option_types.rate if name == "dropout" else option_types.number
-    return {"type": reads, "metavar": "RATE", "help": f"{said} (default: {usual:g})"}
+    return {"type": reads, "metavar": "RATE", "help": f"{help_text} (default: {default:g})"}
 
 
 def complaint(options: argparse.Namespace) -> str:
-    """Return what is wrong with the combination of options; empty where they are valid."""
-    given = [name for name in _given(options) if name != "steps"]
+    """Return the first error in the combination of options; empty if they are valid."""
+    given = [name for name in _given_options(options) if name != "steps"]
     if options.resume:
         if options.source or options.out:
             return "argument --resume: goes on with a run as it is. Leave SOURCE and --out out."
         is_for_new = f"argument --{next(iter(given), '')}: is for a new run. Leave --resume out."
         return is_for_new if given else ""
     if not options.source:
-        made = ", ".join(_MADE)
-        return f"argument SOURCE: is missing. Name a text file, or one of {made}."
+        generated = ", ".join(_GENERATED)
+        return f"argument SOURCE: is missing. Name a text file, or one of {generated}."
     if not options.out:
         return "argument --out: is missing. Name the folder of the new run."
     settings = settings_of(options)
     for problem in problems(settings):
         return f"argument --{problem.field}: {problem.sentence}"
-    return _idle(given, settings)
+    return _find_idle_option(given, settings)
 
 
-def _idle(given: list[str], settings: TrainingSettings) -> str:
-    """Return which option has no effect on a training."""
+def _find_idle_option(given: list[str], settings: TrainingSettings) -> str:
+    """Return an error for an option without effect on the training; empty if there is none."""
     for setting in LAB_SETTINGS:
         if setting.name in given and not setting.counts(settings):
             if setting.name in {"size", "tokenizer"}:
@@ -189,29 +191,29 @@ def _idle(given: list[str], settings: TrainingSettings) -> str:
 
 
 def settings_of(options: argparse.Namespace) -> TrainingSettings:
-    """Make the settings that the options describe, with defaults for the rest."""
-    given = _given(options)
-    usual = _PRESETS[given.pop("preset")] if "preset" in given else TrainingSettings()
-    source = _source(options.source)
+    """Build the settings that the options describe, with defaults for the rest."""
+    given = _given_options(options)
+    base = _PRESETS[given.pop("preset")] if "preset" in given else TrainingSettings()
+    source = _parse_source(options.source)
     if size := given.pop("size", None):
         source = replace(source, size=size)
     if tokenizer := given.pop("tokenizer", None):
         source = replace(source, tokenizer=Tokenizer(tokenizer))
     kinds = {name: _CHOICES[name](given[name]) for name in _CHOICES if name in given}
-    return replace(usual, source=source, **(given | kinds))
+    return replace(base, source=source, **(given | kinds))
 
 
-def _given(options: argparse.Namespace) -> dict[str, Any]:
+def _given_options(options: argparse.Namespace) -> dict[str, Any]:
     settings = (name for names in _GROUPS.values() for name in names)
     names = ("preset", *settings, "size", "tokenizer")
     found = {name: getattr(options, name) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _source(said: str) -> CorpusSource:
-    if said not in _MADE:
-        return CorpusSource(CorpusKind.FILE, str(Path(said).absolute()))
-    kind = CorpusKind(said)
+def _parse_source(source: str) -> CorpusSource:
+    if source not in _GENERATED:
+        return CorpusSource(CorpusKind.FILE, str(Path(source).absolute()))
+    kind = CorpusKind(source)
     return CorpusSource(
         kind, tokenizer=Tokenizer.WORDS if kind is CorpusKind.WORLD else Tokenizer.CHARACTERS
     )
@@ -221,7 +223,7 @@ TOLD_EVERY_S = 0.25
 
 
 class TrainingConsoleProgress(ConsoleProgress):
-    """Shows the progress of a training; a signal takes effect at the end of a step."""
+    """Progress of a training run; a signal takes effect at the end of a step."""
 
     asked: InterruptedRunError | None = None
 
@@ -232,11 +234,11 @@ class TrainingConsoleProgress(ConsoleProgress):
 def train(arguments: Sequence[str]) -> int:
     """Run the training that the arguments describe; return the exit status."""
     if is_started_by_torchrun():
-        return train_together(lambda group: _train_as_told(arguments, group))
-    return _train_as_told(arguments, None)
+        return train_together(lambda group: _parse_and_train(arguments, group))
+    return _parse_and_train(arguments, None)
 
 
-def _train_as_told(arguments: Sequence[str], group: DistributedProcessGroup | None) -> int:
+def _parse_and_train(arguments: Sequence[str], group: DistributedProcessGroup | None) -> int:
     options = train_parser().parse_args(arguments)
     if wrong := complaint(options):
         say(wrong)
@@ -244,9 +246,9 @@ def _train_as_told(arguments: Sequence[str], group: DistributedProcessGroup | No
     progress = TrainingConsoleProgress(is_quiet=options.quiet)
     try:
         with stoppable(progress.stop):
-            opened = _opened(options, group)
+            opened = _open_run(options, group)
             try:
-                return _train(opened, options, progress, group)
+                return _train_run(opened, options, progress, group)
             finally:
                 opened.close()
     except InputError as refused:
@@ -258,13 +260,13 @@ def _train_as_told(arguments: Sequence[str], group: DistributedProcessGroup | No
         return 1 if refused.field in {"folder", "held", "export"} else 2
 
 
-def _opened(options: argparse.Namespace, group: DistributedProcessGroup | None) -> OpenRun:
-    """Open the run of the options.
+def _open_run(options: argparse.Namespace, group: DistributedProcessGroup | None) -> OpenRun:
+    """Open the run that the options describe.
 
     Raises
     ------
     InputError
-        When it cannot be opened, or cannot be shared by the processes of the group.
+        If it cannot be opened, or cannot be shared by the processes of the group.
     """
     from visualizer.language.memory_estimate import ALONE
     from visualizer.language.opened_training_run import OpenRun
@@ -283,7 +285,7 @@ def _opened(options: argparse.Namespace, group: DistributedProcessGroup | None) 
     return opened
 
 
-def _train(
+def _train_run(
     opened: OpenRun,
     options: argparse.Namespace,
     progress: TrainingConsoleProgress,
@@ -298,12 +300,16 @@ def _train(
         say(f"{opened.folder.path} diverged: begin again with a smaller learning rate")
         return 1
     if options.resume and options.steps:
-        _lengthen(running, options.steps)
-    notices = (*opened.about.notices, running.training.device_notice, *_share(running, group))
+        _extend_run(running, options.steps)
+    notices = (
+        *opened.about.notices,
+        running.training.device_notice,
+        *_start_other_processes(running, group),
+    )
     for notice in filter(None, notices):
         say(notice)
     try:
-        _advance(running, progress, group)
+        _train_until_stopped(running, progress, group)
     except DivergedError as diverged:
         progress.clear()
         say(diverged.sentence)
@@ -314,28 +320,30 @@ def _train(
         say(refused.sentence)
         return 1
     except LostProcessError:
-        return _stop_alone(running, progress)
+        return _stop_after_lost_process(running, progress)
     progress.clear()
     if running.notice and not progress.asked:
-        running.save()  # there may be room by now
+        running.save()  # there may be enough space by now
     if running.notice:
         say(running.notice)
     if progress.asked and not running.is_done:
         say(f"stopped at step {running.step:,}; --resume {opened.folder.path} goes on")
         return progress.asked.status
-    _summarize(opened, running)
+    _write_summary(opened, running)
     return 1 if running.notice else 0
 
 
-def _lengthen(running: TrainingRun, steps: int) -> None:
+def _extend_run(running: TrainingRun, steps: int) -> None:
     if steps < running.step:
         sentence = f"argument --steps: {running.step:,} steps are done already. Ask for more."
         raise InputError("steps", sentence)
     running.lengthen(steps)
 
 
-def _share(running: TrainingRun, group: DistributedProcessGroup | None) -> tuple[str, ...]:
-    """Have the other processes take part; return what the user should know of it."""
+def _start_other_processes(
+    running: TrainingRun, group: DistributedProcessGroup | None
+) -> tuple[str, ...]:
+    """Start the other processes; return notices for the user."""
     if not group or running.is_done:
         return ()
     from visualizer.language.distributed_process_group import LostProcessError
@@ -345,26 +353,26 @@ def _share(running: TrainingRun, group: DistributedProcessGroup | None) -> tuple
         return lead(running, group)
     except LostProcessError as error:
         sentence = "another process of this training ended before it began"
-        raise InputError("folder", f"{sentence}; {_goes_on(running)}") from error
+        raise InputError("folder", f"{sentence}; {_resume_hint(running)}") from error
 
 
-def _goes_on(running: TrainingRun) -> str:
+def _resume_hint(running: TrainingRun) -> str:
     step = running.folder.checkpoint_step() or 0
     return f"stopped at step {step:,}; --resume {running.folder.path} goes on"
 
 
-def _stop_alone(running: TrainingRun, progress: TrainingConsoleProgress) -> int:
-    """End after another process was lost; the state is that before the step it was lost in."""
-    if not running.is_done:  # else the final losses are missing, and the last steps are repeated
+def _stop_after_lost_process(running: TrainingRun, progress: TrainingConsoleProgress) -> int:
+    """Stop after another process was lost, in the state before the interrupted step."""
+    if not running.is_done:  # otherwise the final losses are missing and the last steps repeat
         running.save()
     progress.clear()
     if running.notice:
         say(running.notice)
-    say(f"another process of this training ended; {_goes_on(running)}")
+    say(f"another process of this training ended; {_resume_hint(running)}")
     return progress.asked.status if progress.asked else 1
 
 
-def _advance(
+def _train_until_stopped(
     running: TrainingRun,
     progress: TrainingConsoleProgress,
     group: DistributedProcessGroup | None,
@@ -372,15 +380,15 @@ def _advance(
     """Train until complete, or until a signal or a window requests a stop."""
     from visualizer.language.training_speed_and_time_left import TrainingSpeed
 
-    pace, told_at, quarters = TrainingSpeed(), 0.0, set(range(5))
+    speed, reported_at, quarters = TrainingSpeed(), 0.0, set(range(5))
     while not running.is_done and not progress.asked:
         running.advance()
         now = time.monotonic()
-        pace.add(running.settings.batch * running.settings.block, now)
-        if now - told_at > TOLD_EVERY_S:
-            told_at = now
+        speed.add(running.settings.batch * running.settings.block, now)
+        if now - reported_at > TOLD_EVERY_S:
+            reported_at = now
             done, of = running.step, running.settings.steps
-            progress.count(_said(running, pace), done, of, quarters)
+            progress.count(_describe_progress(running, speed), done, of, quarters)
             if running.folder.stop.exists():
                 progress.stop(signal.SIGTERM, None)
         if group and group.signal_status and not progress.asked:
@@ -389,7 +397,7 @@ def _advance(
         running.save()
 
 
-def _said(running: TrainingRun, pace: TrainingSpeed) -> str:
+def _describe_progress(running: TrainingRun, pace: TrainingSpeed) -> str:
     from visualizer.language.training_speed_and_time_left import TrainingProgress
 
     last, settings = running.take_rows()[-1], running.settings
@@ -399,8 +407,8 @@ def _said(running: TrainingRun, pace: TrainingSpeed) -> str:
     return ", ".join((step, f"loss {last.training:.3f}", *others))
 
 
-def _summarize(opened: OpenRun, running: TrainingRun) -> None:
-    """Write the results to standard output, one figure a line."""
+def _write_summary(opened: OpenRun, running: TrainingRun) -> None:
+    """Write the results to standard output, one per line."""
     about, final = opened.about, running.final
     rows = [("by bigram counts", about.bigram), ("by frequency", about.frequency)]
     if final:

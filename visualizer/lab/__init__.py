@@ -1,1 +1,1 @@
-"""The window in which small language models are trained."""
+"""The language lab: a window for training small language models."""

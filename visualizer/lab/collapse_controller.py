@@ -1,4 +1,4 @@
-"""Controls which parts of the lab are collapsed, and remembers it."""
+"""Collapses and expands parts of the lab, and stores their state."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 LEFT, LOSSES = "left", "losses"
 NARROW = 800
-"""On a screen with fewer pixels, the settings start collapsed: not all would fit."""
+"""Screen width in pixels below which the settings start collapsed, because not all would fit."""
 
 
 class CollapseController(QObject):
-    """Collapses and expands parts of the lab, and stores which."""
+    """Collapses and expands parts of the lab, and stores which are collapsed."""
 
     changed = Signal()
 
@@ -38,10 +38,10 @@ class CollapseController(QObject):
             is_narrow = self._window.screen().availableGeometry().width() < NARROW
             folded = frozenset({LEFT} if is_narrow else ())
         for name in self._parts:
-            self._show(name, name not in folded)
+            self._set_part_visible(name, name not in folded)
 
     def toggle(self, name: str) -> None:
-        self._show(name, name in self.folded)
+        self._set_part_visible(name, name in self.folded)
         app_settings.save_collapsed(self.folded)
 
     def show_left(self) -> None:
@@ -49,6 +49,6 @@ class CollapseController(QObject):
         if LEFT in self.folded:
             self.toggle(LEFT)
 
-    def _show(self, name: str, is_shown: bool) -> None:
+    def _set_part_visible(self, name: str, is_shown: bool) -> None:
         self._parts[name].setVisible(is_shown)
         self.changed.emit()

@@ -171,7 +171,7 @@ WITHIN = (
     ("Go through training time", "arrow keys, Page Up and Down, Home, End in the slider"),
     ("Lay the losses of a run over the plot or not, open it", "Space, Enter in the runs"),
 )
-"""Keys that widgets handle themselves, without a command."""
+"""Keys handled by widgets themselves, without a command."""
 
 
 def shortcut_list() -> list[ShortcutGroup]:

@@ -1,4 +1,4 @@
-"""The lab's state: settings, run and view; one method an intent."""
+"""The lab's state: settings, run and view, with one method per intent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class LabStateController(QObject):
-    """Holds the state of the lab; one method an intent, one signal for any change.
+    """Holds the state of the lab, with one method per intent and one signal for any change.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ class LabStateController(QObject):
     opened = Signal()
     """A run has been opened; its model can be queried."""
     answered = Signal(object)
-    """The answer of a training to a request, a `Message`."""
+    """A training process has answered a request; carries the `Message`."""
     said = Signal(str)
-    """The outcome of leaving a run."""
+    """Message about the outcome of closing a run."""
 
     def __init__(self, command: Sequence[str], parent: QObject) -> None:
         super().__init__(parent)
@@ -60,21 +60,21 @@ class LabStateController(QObject):
         self.run: RunState | None = None
         self.view = LabView()
         self.offered_probe = ""
-        """The probe offered when the run was opened."""
+        """Probe offered when the run was opened."""
         self.typed_probes: dict[Path, str] = {}
-        """The last probes of runs of others, whose folders stay as they are."""
+        """Last probes of runs outside the user's own folder, which are not modified."""
         self.sample = ""
         self.refused: InputError | None = None
         self.broken: Failure | None = None
         """Why a run could not be opened."""
-        self._begun: set[Path] = set()
-        """The folders of runs that were begun here: their processes make them, after a while."""
+        self._started_folders: set[Path] = set()
+        """Folders of runs started here, which their processes create after a delay."""
         self._training: TrainingProcess | None = None
-        self._then: list[tuple[str, dict[str, Any]]] = []
+        self._pending_messages: list[tuple[str, dict[str, Any]]] = []
         self._is_starting = False
-        """Whether the training was told to run and has not answered yet."""
-        self._waiting = detached_training_controller.BackgroundTrainingWatcher(self)
-        self._waiting.free.connect(self._open_when_free)
+        """Whether the training process was told to run and has not answered yet."""
+        self._background_watcher = detached_training_controller.BackgroundTrainingWatcher(self)
+        self._background_watcher.free.connect(self._open_when_free)
 
     @property
     def screen(self) -> LabScreen:
@@ -82,20 +82,20 @@ class LabStateController(QObject):
 
     @property
     def settings(self) -> TrainingSettings:
-        """The settings of the run, or those for a new one."""
+        """Settings of the run, or those for a new one."""
         return self.run.settings if self.run else self.draft
 
     @property
     def is_training(self) -> bool:
-        """Whether closing would interrupt a training."""
+        """Whether closing would interrupt training."""
         if self.run is None:
             return False
-        is_to_start = self._is_starting or any(says == "run" for says, _ in self._then)
+        is_to_start = self._is_starting or any(says == "run" for says, _ in self._pending_messages)
         return is_to_start or self.run.phase in {Phase.RUNNING, Phase.WAITING}
 
     @property
     def is_unsaved(self) -> bool:
-        """Whether closing would lose steps unless there is room for a checkpoint by then."""
+        """Whether closing would lose steps, unless a checkpoint can be written by then."""
         return self._training is not None and self.run is not None and not self.run.is_saved
 
     @property
@@ -106,22 +106,22 @@ class LabStateController(QObject):
     # ------------------------------------------------------------------ the settings
 
     def set(self, name: str, value: object) -> None:
-        """Change a setting; in an open run, only the number of steps."""
+        """Change a setting; in an open run, only the number of steps can change."""
         if self.run and name in STAYING:
-            self._lengthen(int(str(value)))
+            self._extend_training(int(str(value)))
         elif self.run is None:
             self.draft, self.refused, self.broken = put(self.draft, name, value), None, None
         self.changed.emit()
 
     def remedy(self, name: str) -> None:
-        """Apply the remedy offered for a problem at a setting."""
+        """Apply the remedy offered for a problem with a setting."""
         rows = self.screen.setup.settings
         problem = next(row.problem for row in rows if row.setting.name == name)
         if problem and problem.remedy:
             self.set(*problem.remedy)
 
     def show_sample(self, sample: str) -> None:
-        """Set the sample of the text that the settings name."""
+        """Set the sample of the text selected by the settings."""
         self.sample = sample
         self.changed.emit()
 
@@ -136,7 +136,7 @@ class LabStateController(QObject):
         self.look(probe=text)
 
     def scrub(self, step: int | None) -> None:
-        """Select a snapshot by its step; None for the present."""
+        """Select a snapshot by its step, or the current model with None."""
         self.look(step=step)
 
     def look(self, **values: Any) -> None:
@@ -149,54 +149,56 @@ class LabStateController(QObject):
     def toggle(self) -> None:
         """Start, pause or resume, whichever applies."""
         if self.run is None:
-            self._begin()
+            self._begin_run()
         elif self.run.phase is Phase.RUNNING:
-            self._tell("pause")
+            self._send("pause")
         elif self.screen.progress.can_toggle:
             self.refused = None  # retried
-            self._tell("run")
+            self._send("run")
 
     def step(self, count: int = 1) -> None:
-        """Do a number of steps, then pause."""
+        """Train for a number of steps, then pause."""
         if self.screen.progress.can_step:
-            self._tell("step", count=count)
+            self._send("step", count=count)
 
     def stop(self) -> None:
         """Write a checkpoint and end the training process; the run stays open."""
         if self._training and self.run and self.screen.progress.can_stop:
-            # While it opens: it is not to begin after all.
-            self._then = [one for one in self._then if one[0] not in {"run", "step"}]
-            self._change(phase=Phase.ENDING)
+            # While it opens, also cancel the pending start.
+            self._pending_messages = [
+                one for one in self._pending_messages if one[0] not in {"run", "step"}
+            ]
+            self._change_run(phase=Phase.ENDING)
             self._training.stop()
 
     def train_more(self, steps: int) -> None:
         """Extend the training by a number of steps."""
         if self.run and self.screen.progress.can_train_more:
-            self._lengthen(self.run.step + steps)
-            self._tell("run")
+            self._extend_training(self.run.step + steps)
+            self._send("run")
 
-    def _lengthen(self, steps: int) -> None:
+    def _extend_training(self, steps: int) -> None:
         assert self.run
         least, most = LIMITS["steps"]
         steps = min(max(steps, self.run.step, least), most)
         if steps != self.run.settings.steps:
-            self._change(settings=replace(self.run.settings, steps=steps))
-            self._tell("lengthen", steps=steps)
+            self._change_run(settings=replace(self.run.settings, steps=steps))
+            self._send("lengthen", steps=steps)
 
-    def _begin(self) -> None:
+    def _begin_run(self) -> None:
         screen = self.screen
         if screen.progress.can_toggle:
-            folder = unused_folder(self.home, self.draft, self._begun)
-            with suppress(OSError):  # which the process that begins the run says
+            folder = unused_folder(self.home, self.draft, self._started_folders)
+            with suppress(OSError):  # reported by the process that creates the run
                 make_private_folder(self.home)
-            self._begun.add(folder)
-            self._open(RunState(folder, self.draft), self.draft)
-            self._tell("run")
+            self._started_folders.add(folder)
+            self._open_run(RunState(folder, self.draft), self.draft)
+            self._send("run")
 
     # ------------------------------------------------------------------ the run
 
     def open(self, folder: Path) -> None:
-        """Open a stored run; one that trains in the background is taken over."""
+        """Open a stored run; a background training is taken over."""
         try:
             about = RunFolder(folder).read_about()
         except InputError as refused:
@@ -206,148 +208,148 @@ class LabStateController(QObject):
         run = RunState(folder, about.settings, sample=about.sample)
         if detached_training_controller.is_at_work(folder):
             self.run = replace(run, phase=Phase.WAITING)
-            self._waiting.wait(folder)
+            self._background_watcher.wait(folder)
             self.changed.emit()
         else:
-            self._open(run)
+            self._open_run(run)
 
     def _open_when_free(self, was_trained: bool) -> None:
         assert self.run
         if was_trained:
-            self._then.append(("run", {}))
-        self._open(replace(self.run, phase=Phase.OPENING))
+            self._pending_messages.append(("run", {}))
+        self._open_run(replace(self.run, phase=Phase.OPENING))
 
     def leave(self, goes_on: bool = False) -> None:
-        """Close the run: it ends with a checkpoint, or continues in the background.
+        """Close the run: it stops with a checkpoint, or continues in the background.
 
         Raises
         ------
         InputError
-            Of ``folder``, when it cannot go on; it is still open then.
+            With the field ``folder``, if it cannot continue; the run then stays open.
         """
         training, run = self._training, self.run
         if run and run.phase is Phase.WAITING:
-            self._waiting.leave(goes_on, self._command)
+            self._background_watcher.leave(goes_on, self._command)
         if run and goes_on:
-            self._let_go_on(run, training)
-        for says, values in self._then:
+            self._continue_in_background(run, training)
+        for says, values in self._pending_messages:
             if training and says == "lengthen":
                 training.tell(says, **values)
         if run:
             self.draft = run.settings
-        self._waiting.stop()
+        self._background_watcher.stop()
         self._training = self.run = None
-        self._then, self.refused, self.view = [], None, LabView()
+        self._pending_messages, self.refused, self.view = [], None, LabView()
         self._is_starting = False
         if training:
             training.stopped_run = run.folder if run and not goes_on else None
             training.end()
         self.changed.emit()
 
-    def _let_go_on(self, run: RunState, training: TrainingProcess | None) -> None:
-        """Have a run go on in the background once its process has ended."""
+    def _continue_in_background(self, run: RunState, training: TrainingProcess | None) -> None:
+        """Continue a run in the background once its process has ended."""
         if training is None:
-            if run.phase is not Phase.WAITING:  # its process has ended by itself
+            if run.phase is not Phase.WAITING:  # its process has already ended
                 detached_training_controller.go_on(run.folder, self._command)
             return
         if training.has_opened and not self._is_starting:
             detached_training_controller.order(run.folder)
-        else:  # it makes the folder, and removes older orders there, when it begins
+        else:  # the process creates the folder on start, and removes older orders there
             detached_training_controller.order_later(run.folder)
         over = partial(detached_training_controller.take_over, run.folder, self._command, self.said)
         training.ended.connect(over)
 
-    def _open(self, run: RunState, settings: TrainingSettings | None = None) -> None:
+    def _open_run(self, run: RunState, settings: TrainingSettings | None = None) -> None:
         self.run, self.refused, self.broken = run, None, None
         training = self._training = TrainingProcess(self._command, self)
-        training.said.connect(self._hear)
-        training.ended.connect(self._take_ended)
+        training.said.connect(self._on_message)
+        training.ended.connect(self._on_ended)
         training.start()
-        made = plain_settings(settings) if settings else None
-        training.tell("open", folder=str(run.folder), settings=made)
+        plain = plain_settings(settings) if settings else None
+        training.tell("open", folder=str(run.folder), settings=plain)
         self.changed.emit()
 
     # ------------------------------------------------------------------ messages of the training
 
     def ask(self, says: str, **values: Any) -> None:
-        """Send a request to the run's model; an ended process is restarted for it."""
-        self._tell(says, **values)
+        """Send a request to the run's model; a process that has ended is restarted."""
+        self._send(says, **values)
 
-    def _tell(self, says: str, **values: Any) -> None:
-        """Send a message to the training, now or once it is open."""
+    def _send(self, says: str, **values: Any) -> None:
+        """Send a message to the training process, now or once it is open."""
         if self.run and self._training is None and self.run.phase not in run_state.BUSY:
-            self._open(replace(self.run, phase=Phase.OPENING, failure=None))
+            self._open_run(replace(self.run, phase=Phase.OPENING, failure=None))
         if self._training and self.run and self.run.is_open:
             self._training.tell(says, **values)
             self._is_starting |= says == "run"
         elif self.run:
-            self._then.append((says, values))
+            self._pending_messages.append((says, values))
 
-    def _tell_waiting(self) -> None:
-        then, self._then = self._then, []
+    def _send_pending(self) -> None:
+        then, self._pending_messages = self._pending_messages, []
         for says, values in then:
-            if says == "lengthen":  # its settings may be those of its folder again
-                self._lengthen(**values)
+            if says == "lengthen":  # the process may have read the old settings from the folder
+                self._extend_training(**values)
             else:
-                self._tell(says, **values)
+                self._send(says, **values)
 
-    def _hear(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         if self.sender() is not self._training:
             return  # from a run that was closed
         take = {
-            "opened": self._take_opened,
-            "progress": self._take_progress,
-            "not_ended": self._take_not_ended,
-            "refused": self._take_refused,
-            "failed": self._take_failed,
+            "opened": self._on_opened,
+            "progress": self._on_progress,
+            "not_ended": self._on_not_ended,
+            "refused": self._on_refused,
+            "failed": self._on_failed,
         }
         take.get(message.says, self.answered.emit)(message)
 
-    def _take_opened(self, message: Message) -> None:
+    def _on_opened(self, message: Message) -> None:
         if self.run:
             self.run = run = run_state.with_opened_run(self.run, message)
             if not self.view.probe:
                 typed = self.typed_probes.get(run.folder)
                 self.offered_probe = typed or opening_probe(run.folder, run.sample, run.settings)
                 self.view = replace(self.view, probe=self.offered_probe)
-        self._tell_waiting()
+        self._send_pending()
         self.opened.emit()
         self.changed.emit()
 
-    def _take_progress(self, message: Message) -> None:
+    def _on_progress(self, message: Message) -> None:
         if self.run:
             self.run = run_state.with_progress(self.run, message)
-            self._is_starting &= self.run.phase is Phase.PAUSED  # as it was told to be longer
+            self._is_starting &= self.run.phase is Phase.PAUSED  # it may only be lengthened
         self.changed.emit()
 
-    def _take_not_ended(self, message: Message) -> None:
-        self._change(phase=Phase.PAUSED)  # its progress, which follows, says why
-        then, self._then = self._then, []
+    def _on_not_ended(self, message: Message) -> None:
+        self._change_run(phase=Phase.PAUSED)  # the progress message that follows gives the reason
+        then, self._pending_messages = self._pending_messages, []
         for says, values in then:
-            self._tell(says, **values)
+            self._send(says, **values)
 
-    def _take_refused(self, message: Message) -> None:
+    def _on_refused(self, message: Message) -> None:
         if message.values.get("id") is not None:
             self.answered.emit(message)
             return
         self._is_starting = False
         if self._training and not self._training.has_opened:  # there is no run to open
             self.leave()
-        said = message.values
-        remedy = tuple(said["remedy"]) if said.get("remedy") else None
-        self.refuse(InputError(said["field"], said["sentence"], remedy))
+        fields = message.values
+        remedy = tuple(fields["remedy"]) if fields.get("remedy") else None
+        self.refuse(InputError(fields["field"], fields["sentence"], remedy))
 
-    def _take_failed(self, message: Message) -> None:
-        said = message.values
-        self._change(failure=Failure(said["sentence"], said.get("details", "")))
+    def _on_failed(self, message: Message) -> None:
+        fields = message.values
+        self._change_run(failure=Failure(fields["sentence"], fields.get("details", "")))
 
-    def _take_ended(self, ended: ProcessEnd) -> None:
+    def _on_ended(self, ended: ProcessEnd) -> None:
         if self._training is None or self.sender() is not self._training:
             return
-        if ended.failure:  # otherwise the process does so itself
+        if ended.failure:  # otherwise the process deletes itself
             self._training.deleteLater()
         self._training, self._is_starting = None, False
-        then, self._then = self._then, []
+        then, self._pending_messages = self._pending_messages, []
         failure = (self.run and self.run.failure) or ended.failure
         if self.run and not self.run.tokens and ended.failure:
             self.leave()
@@ -357,14 +359,14 @@ class LabStateController(QObject):
             if failure:
                 step = RunFolder(self.run.folder).checkpoint_step()
                 failure = with_step_to_go_on_from(failure, step)
-            self._change(phase=Phase.FAILED if failure else Phase.STOPPED, failure=failure)
-            for says, values in then:  # asked while it ended
+            self._change_run(phase=Phase.FAILED if failure else Phase.STOPPED, failure=failure)
+            for says, values in then:  # requested while it was ending
                 if failure:
                     self.answered.emit(refused_as(failure, values))
                 else:
-                    self._tell(says, **values)
+                    self._send(says, **values)
 
-    def _change(self, **values: Any) -> None:
+    def _change_run(self, **values: Any) -> None:
         if self.run:
             self.run = replace(self.run, **values)
         self.changed.emit()

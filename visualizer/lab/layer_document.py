@@ -1,4 +1,4 @@
-"""A layer of a trained model as a document of the attention module that it computes; no torch."""
+"""Converts a layer of a trained model to a document of its attention module; no torch."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _CHOICES = {
     "dtype": Dtype,
     "device": Device,
 }
-"""The enum types of spec fields that are transferred by name."""
+"""Enum types of spec fields that are transferred by name."""
 
 
 def saved_of(
@@ -56,16 +56,16 @@ def saved_of(
     cell: tuple[int, int] | None = None,
     run: str = "",
 ) -> SavedDocument:
-    """Make a document from a training's answer to "layer", showing one of its heads.
+    """Create a document from a training process's answer to "layer", showing one head.
 
-    Its text is the tokens that were read; its vectors and weights are the model's.
+    Its text consists of the tokens of the probe; its vectors and weights are the model's.
 
     Parameters
     ----------
     cell : tuple of (query, key), optional
         The pinned cell.
     run : str
-        The run's name; the document is named by it, the layer and the step.
+        The run's name; the document's title consists of it, the layer and the step.
     """
     values: dict[str, Any] = {
         name: _CHOICES[name](value) if name in _CHOICES else value
@@ -73,28 +73,28 @@ def saved_of(
     }
     arrays = message.arrays
     weights = tuple(
-        (name, NumberMatrix.of(_matrix(arrays[name])))
+        (name, NumberMatrix.of(_as_matrix(arrays[name])))
         for name in (*OWN_LAYERS, *OWN_BIASES)
         if name in arrays
     )
     given = NumberMatrix.of(arrays["input"])
     spec = replace(AttentionSpec(**values), own_input=given, own_weights=weights)
-    text, tokenizer = _text(tuple(message.values["tokens"]), tokenizer)
-    said = message.values
-    shown = f"layer {said['layer'] + 1}"
-    source = lab_provenance(said["step"], run, shown)
+    text, tokenizer = _join_tokens(tuple(message.values["tokens"]), tokenizer)
+    fields = message.values
+    shown = f"layer {fields['layer'] + 1}"
+    source = lab_provenance(fields["step"], run, shown)
     document = Document(text, tokenizer, spec=spec, weights_source=source)
-    alone = frozenset({head}) if spec.heads > 1 else None
+    shown_heads = frozenset({head}) if spec.heads > 1 else None
     pinned = Cell("weights", (head, *cell)) if cell else None
-    title = f"{run}, {shown}, step {said['step']:,}" if run else ""
-    return SavedDocument(document, View(pinned=pinned, heads=alone), title=title)
+    title = f"{run}, {shown}, step {fields['step']:,}" if run else ""
+    return SavedDocument(document, View(pinned=pinned, heads=shown_heads), title=title)
 
 
-def _matrix(array: np.ndarray) -> Any:
+def _as_matrix(array: np.ndarray) -> Any:
     return array.reshape(1, -1) if array.ndim == 1 else array
 
 
-def _text(tokens: tuple[str, ...], tokenizer: Tokenizer) -> tuple[str, Tokenizer]:
+def _join_tokens(tokens: tuple[str, ...], tokenizer: Tokenizer) -> tuple[str, Tokenizer]:
     """Join tokens so that the tokenizer splits the text into the same tokens."""
     text = (" " if tokenizer is Tokenizer.WORDS else "").join(tokens)
     assert tokenize(text, tokenizer) == tokens

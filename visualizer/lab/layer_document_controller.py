@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class LayerDocumentController(QObject):
-    """Requests a layer's input and weights, and makes a document of them."""
+    """Requests a layer's input and weights, and creates a document from them."""
 
     opened = Signal(object)
-    """A `SavedDocument`: a document and its view."""
+    """Carries a `SavedDocument`: a document and its view."""
     refused = Signal(str, int)
-    """Why it cannot be opened, and for how many milliseconds the message stays."""
+    """Carries an error message and the time in milliseconds for which it is shown."""
 
     def __init__(self, lab: LabStateController) -> None:
         super().__init__(lab)
         self._lab = lab
-        self._count = 0
-        self._place: tuple[int, tuple[int, int] | None] = (0, None)
-        lab.answered.connect(self._take)
+        self._request_count = 0
+        self._head_and_cell: tuple[int, tuple[int, int] | None] = (0, None)
+        lab.answered.connect(self._on_answer)
 
     def want(self, layer: int, head: int, cell: tuple[int, int] | None) -> None:
         """Open a layer as it is at the selected step.
@@ -38,16 +38,16 @@ class LayerDocumentController(QObject):
             The cell to pin.
         """
         view = self._lab.view
-        self._count, self._place = self._count + 1, (head, cell)
-        asked = {"id": f"layer {self._count}", "text": view.probe, "step": view.step}
-        self._lab.ask("layer", **asked, layer=layer)
+        self._request_count, self._head_and_cell = self._request_count + 1, (head, cell)
+        request = {"id": f"layer {self._request_count}", "text": view.probe, "step": view.step}
+        self._lab.ask("layer", **request, layer=layer)
 
-    def _take(self, message: Message) -> None:
-        if message.values.get("id") != f"layer {self._count}":
+    def _on_answer(self, message: Message) -> None:
+        if message.values.get("id") != f"layer {self._request_count}":
             return
         if message.says == "refused":
             self.refused.emit(str(message.values["sentence"]), NOTICE_MS)
         else:
             run, tokenizer = self._lab.run, self._lab.settings.source.effective_tokenizer
             name = run.name if run else ""
-            self.opened.emit(saved_of(message, tokenizer, *self._place, name))
+            self.opened.emit(saved_of(message, tokenizer, *self._head_and_cell, name))

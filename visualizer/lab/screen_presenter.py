@@ -1,4 +1,4 @@
-"""The lab's screen as one value, made of the run, the settings and the view."""
+"""The lab's screen as a single value, built from the run, the settings and the view."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STARTING = {
     Phase.STOPPED: "Resume",
     Phase.FAILED: "Open again",
 }
-"""The main button's text by phase; otherwise it starts."""
+"""Text of the main button by phase; in all other phases it is `START`."""
 START = "Start"
 BUTTONS = (START, *dict.fromkeys(STARTING.values()))
 """All texts of the main button."""
@@ -45,9 +45,9 @@ class TrainingBarState(Struct, frozen=True):
     Parameters
     ----------
     button : str
-        The main button's text.
+        Text of the main button.
     share : float
-        The share of steps done, from 0 to 1.
+        Fraction of steps done, from 0 to 1.
     line : str
         Step, speed, time left, learning rate and losses, in one line.
     """
@@ -70,7 +70,7 @@ class LabScreen(Struct, frozen=True):
     title : str
         The run's name; empty without a run.
     facts : str
-        The model in one line.
+        Description of the model in one line.
     """
 
     title: str
@@ -90,46 +90,48 @@ def present_lab(
     sample: str,
     broken: Failure | None = None,
 ) -> LabScreen:
-    """Present the lab: an open run, or the settings for a new one, and a failure to start it."""
+    """Present an open run, or the settings for a new one and a failure to start it."""
     if run is None:
         setup = present_setup(draft, refused, sample)
         line = "Start: losses and attention show as it learns."
-        # Repeated at its setting, which may be collapsed.
+        # Repeat the problem here, because its setting may be collapsed.
         line = next((one.problem.sentence for one in setup.settings if one.problem), line)
-        # What was refused may have gone away since: that is known once it is tried again.
+        # The cause of a rejection may have disappeared; starting again will show that.
         progress = TrainingBarState(START, line, can_toggle=not problems(draft))
         return LabScreen("", setup, progress, notices=setup.elsewhere, failure=broken)
-    setup = present_setup(run.settings, refused, run.sample or sample, _locked(run), run.notices)
-    said = [run.notice] if run.notice else []
-    if refused:  # repeated at its setting, which may be out of sight
-        said.append(refused.sentence)
-    elif _is_lost(run):
-        said.append(_diverged(run))
-    notices = tuple(dict.fromkeys((*said, *setup.elsewhere)))
+    setup = present_setup(
+        run.settings, refused, run.sample or sample, _locked_message(run), run.notices
+    )
+    sentences = [run.notice] if run.notice else []
+    if refused:  # repeated here, because its setting may be out of view
+        sentences.append(refused.sentence)
+    elif _has_diverged(run):
+        sentences.append(_divergence_message(run))
+    notices = tuple(dict.fromkeys((*sentences, *setup.elsewhere)))
     return LabScreen(
-        run.name, setup, _progress(run), facts_of(run), notices, run.failure,
+        run.name, setup, _training_bar_state(run), facts_of(run), notices, run.failure,
         has_run=True, is_open=run.is_open,
     )  # fmt: skip
 
 
-def _locked(run: RunState) -> str:
+def _locked_message(run: RunState) -> str:
     return f"“{run.name}” was started with these; only its steps can become more."
 
 
-def _is_lost(run: RunState) -> bool:
+def _has_diverged(run: RunState) -> bool:
     return run.phase is Phase.DIVERGED
 
 
-def _diverged(run: RunState) -> str:
+def _divergence_message(run: RunState) -> str:
     return (
         f"The training diverged, and stands again at step {run.step:,}, the last good one. "
         f"Start a new run with a smaller learning rate than {run.settings.rate:g}."
     )
 
 
-def _progress(run: RunState) -> TrainingBarState:
+def _training_bar_state(run: RunState) -> TrainingBarState:
     is_running, is_done = run.phase is Phase.RUNNING, run.step >= run.settings.steps
-    lost = _is_lost(run)
+    lost = _has_diverged(run)
     return TrainingBarState(
         STARTING.get(run.phase, START) if run.step or run.phase is Phase.RUNNING else START,
         line_of(run),
@@ -164,12 +166,12 @@ def line_of(run: RunState) -> str:
     is_known = run.phase is Phase.RUNNING and run.tokens_a_second > 0
     speed = (run.tokens_a_second, run.seconds_left) if is_known else (None, None)
     standing = TrainingProgress(run.step, run.settings.steps, run.rate, *speed)
-    # A narrow window shows the beginning: of a run that is done, its result.
-    losses, facts = _losses(run), standing.facts
+    # A narrow window shows the beginning of the line: for a completed run, its result.
+    losses, facts = _describe_losses(run), standing.facts
     return "  ·  ".join([*parts, *losses, *facts] if run.final else [*parts, *facts, *losses])
 
 
-def _losses(run: RunState) -> list[str]:
+def _describe_losses(run: RunState) -> list[str]:
     if run.final:
         training, validation = (format_number(loss, 3) for loss in run.final)
         means = f"means of {BATCHES_AT_END} batches"
@@ -191,9 +193,9 @@ class LabView(Struct, frozen=True):
     Parameters
     ----------
     probe : str
-        The text that the model reads.
+        The text on which the model is run.
     step : int or None
-        The selected snapshot's step; None for the model as it is now.
+        Step of the selected snapshot; None for the current model.
     """
 
     probe: str = ""

@@ -1,4 +1,4 @@
-"""Controls the views of a training: attention, snapshot bar, probe, next tokens and generation."""
+"""Controls the views of a training run: attention, snapshot bar, probe and generation."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ BEFORE = "Start the training: the attention of every head is shown here as it fo
 
 
 class WatchedTraining(Struct, frozen=True, eq=False):
-    """The widgets that show a training.
+    """The widgets that show a training run.
 
     Parameters
     ----------
     continued : QWidget
-        Holds the next-token pane and the generation pane.
+        Contains the next-token pane and the generation pane.
     """
 
     probe: QLineEdit
@@ -62,12 +62,12 @@ class WatchedTraining(Struct, frozen=True, eq=False):
 
 
 class TrainingViewsController(QObject):
-    """Connects the views of a training with the probe and the generation."""
+    """Connects the views of a training run with the probe and the generation."""
 
     changed = Signal()
     """A view option has changed."""
     layerWanted = Signal(int, int, object)
-    """Layer and head to open, with the cell (query, key) or None."""
+    """Carries the layer and head to open, and the cell (query, key) or None."""
 
     def __init__(
         self,
@@ -77,22 +77,22 @@ class TrainingViewsController(QObject):
         widgets: WatchedTraining,
     ) -> None:
         super().__init__(lab)
-        self._lab, self._probe_controller, self._teller, self._widgets = (
+        self._lab, self._probe_controller, self._generation_controller, self._widgets = (
             lab,
             probe_controller,
             generation_controller,
             widgets,
         )
         self._panel = LabAttentionPanel(message=BEFORE)
-        self._pointing = LabCellPointer()
-        self._room = 256
+        self._pointer = LabCellPointer()
+        self._max_cells = 256
         self.colouring = ColourOptions()
-        """The colour options of the weights."""
+        """Colour options of the weights."""
         self.can_play = False
-        """Whether there are snapshots to play through."""
-        # What was shown last: nothing is repainted while only a line of numbers changes.
-        self._bars_of: tuple[object, ...] = ()
-        self._told: tuple[GenerationTree, bool, bool, int, bool, Theme] | None = None
+        """Whether there are snapshots to play."""
+        # Values shown last, to avoid repainting while only the progress line changes.
+        self._shown_bars: tuple[object, ...] = ()
+        self._shown_generation: tuple[GenerationTree, bool, bool, int, bool, Theme] | None = None
         self._folder: Path | None = None
 
     @property
@@ -101,14 +101,14 @@ class TrainingViewsController(QObject):
 
     @property
     def can_draw(self) -> bool:
-        return self._is_known and self._teller.can_draw
+        return self._is_known and self._generation_controller.can_draw
 
     def show(self, theme: Theme) -> None:
         """Show the attention, the snapshot bar, the probe and the generation."""
         run = self._lab.run
         if (run.folder if run else None) != self._folder:
             self._folder = run.folder if run else None
-            self._pointing = LabCellPointer()
+            self._pointer = LabCellPointer()
             self._widgets.next.forget()
         self._panel = self._read_panel()
         self._widgets.attention.show_attention(self._panel, theme)
@@ -123,11 +123,11 @@ class TrainingViewsController(QObject):
         if lab.run.is_open and not lab.view.probe:
             return LabAttentionPanel(message=TEXT_REQUIRED)
         model, look = lab.run.settings.model, self.colouring
-        return present_attention(result, model, self._pointing, self._room, look, self._panel)
+        return present_attention(result, model, self._pointer, self._max_cells, look, self._panel)
 
     @property
     def _is_known(self) -> bool:
-        """Whether there is or was a model to query: not while a run opens for the first time."""
+        """Whether there is or was a model to query; False while a run opens for the first time."""
         run = self._lab.run
         return run is not None and bool(run.tokens)
 
@@ -136,25 +136,24 @@ class TrainingViewsController(QObject):
         probe.setVisible(self._is_known)
         if probe.text() != self._lab.view.probe:
             probe.setText(self._lab.view.probe)
-        said = [probe_controller.refused] if probe_controller.refused else []
+        sentences = [probe_controller.refused] if probe_controller.refused else []
         if probe_controller.result and probe_controller.older:
             text, step = shorten(probe_controller.older), probe_controller.result.step
-            said.append(f"Shown is still “{text}” at step {step:,}.")
-        self._widgets.problem.setText(" ".join(said))
-        self._widgets.problem.setVisible(bool(said))
+            sentences.append(f"Shown is still “{text}” at step {step:,}.")
+        self._widgets.problem.setText(" ".join(sentences))
+        self._widgets.problem.setVisible(bool(sentences))
 
     def _show_generation(self, theme: Theme) -> None:
-        """Show the next tokens and the generated text."""
-        widgets, generation_controller = self._widgets, self._teller
+        widgets, generation_controller = self._widgets, self._generation_controller
         run, result = self._lab.run, generation_controller.result
         widgets.continued.setVisible(self._is_known)
         made_of = (result, generation_controller.sampling, theme, self._folder)
         is_coming = (
             result is None and generation_controller.can_draw and not self._probe_controller.older
         )
-        stays = is_coming and self._folder in self._bars_of  # until the next ones are there
-        if run is not None and self._is_known and not stays and made_of != self._bars_of:
-            self._bars_of = made_of
+        stays = is_coming and self._folder in self._shown_bars  # until the next ones arrive
+        if run is not None and self._is_known and not stays and made_of != self._shown_bars:
+            self._shown_bars = made_of
             bars = NextTokensPanel(
                 sampling=generation_controller.sampling, vocabulary=len(run.tokens)
             )
@@ -164,7 +163,7 @@ class TrainingViewsController(QObject):
                 )
             widgets.next.show_bars(bars, theme)
         block = self._lab.settings.block
-        told = (
+        shown_values = (
             generation_controller.tree,
             generation_controller.is_running,
             generation_controller.can_draw,
@@ -172,9 +171,9 @@ class TrainingViewsController(QObject):
             run is not None and run.is_open and run.phase is not Phase.STOPPED,
             theme,
         )
-        if told != self._told:
-            self._told = told
-            widgets.generation_pane.show_generation(present_generation(*told[:5]), theme)
+        if shown_values != self._shown_generation:
+            self._shown_generation = shown_values
+            widgets.generation_pane.show_generation(present_generation(*shown_values[:5]), theme)
 
     def _show_scrub(self, theme: Theme) -> None:
         run, view = self._lab.run, self._lab.view
@@ -192,46 +191,46 @@ class TrainingViewsController(QObject):
     # ------------------------------------------------------------------ pointer and keys
 
     def hover(self, cell: Cell | None) -> None:
-        self._point(self._pointing.hover(cell))
+        self._set_pointer(self._pointer.hover(cell))
 
     def pin(self, cell: Cell | None) -> None:
         """Pin a cell, or unpin it."""
-        self._point(self._pointing.pin(cell))
+        self._set_pointer(self._pointer.pin(cell))
 
     def walk(self, down: int, right: int) -> None:
         """Move the pinned cell."""
-        self._point(self._pointing.walk(self._panel.board, down, right))
+        self._set_pointer(self._pointer.walk(self._panel.board, down, right))
 
-    def _point(self, pointing: LabCellPointer) -> None:
-        self._pointing = pointing
+    def _set_pointer(self, pointing: LabCellPointer) -> None:
+        self._pointer = pointing
         self.changed.emit()
 
     def make_room(self, room: int) -> None:
-        """Pool to the number of cells that fit a panel's side."""
-        if room != self._room:
-            self._room = room
+        """Pool the weights to the number of cells that fit the side of a panel."""
+        if room != self._max_cells:
+            self._max_cells = room
             self.changed.emit()
 
     def turn_colours(self) -> None:
-        """Toggle the colour scale between each row's largest weight and 1."""
+        """Toggle the upper limit of the colour scale between each row's maximum and 1."""
         is_on = self.colouring.limits is ColourLimits.ROW
         self.colouring = ColourOptions(limits=ColourLimits.AUTO if is_on else ColourLimits.ROW)
         self.changed.emit()
 
     def open_layer(self) -> None:
-        """Open the layer and head of the pinned or hovered cell, else the first."""
-        places = (place for place, _ in self._looked_at())
+        """Open the layer and head of the pinned or hovered cell, otherwise the first."""
+        places = (place for place, _ in self._pointed_cells())
         self.open_layer_of(*next(places, (0, 0)))
 
     def open_layer_of(self, layer: int, head: int) -> None:
         """Open a layer in the visualizer with a head and the pinned or hovered cell."""
-        cells = (cell for place, cell in self._looked_at() if place == (layer, head))
+        cells = (cell for place, cell in self._pointed_cells() if place == (layer, head))
         cell = next(cells, None)
         self.layerWanted.emit(layer, head, (cell.place[-2], cell.place[-1]) if cell else None)
 
-    def _looked_at(self) -> Iterator[tuple[tuple[int, int], Cell]]:
-        """Return the pinned and the hovered cell, in this order, with layers and heads."""
-        for cell in (self._pointing.pinned, self._pointing.hovered):
+    def _pointed_cells(self) -> Iterator[tuple[tuple[int, int], Cell]]:
+        """Yield the pinned and then the hovered cell, with their layers and heads."""
+        for cell in (self._pointer.pinned, self._pointer.hovered):
             place = cell_index_of(self._panel.board, cell) if cell else None
             if cell and place:
                 yield place, cell

@@ -1,4 +1,4 @@
-"""The lab's window: builds the panes, shows the present state and connects signals to intents."""
+"""The lab's window: builds the panes, shows the state and connects signals to intents."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ RUN_COMMANDS = {"open_chosen": "keeper.open_chosen", "rename": "keeper.rename",
 
 
 class LabWindow(QMainWindow):
-    """The window in which language models are trained and watched."""
+    """Window for training language models and watching them learn."""
 
     closed = Signal(object)
     appearanceChosen = Signal()
-    """The colour scheme was chosen here; the other windows are to follow."""
+    """The colour scheme was changed in this window; other windows must follow."""
     layerOpened = Signal(object)
-    """A `SavedDocument`: a document, to open in its own window, and its view."""
+    """A document was opened; carries a `SavedDocument` for a separate window."""
     modelWanted = Signal(object, str)
-    """The model that is looked at, by its path, is to be opened as a real one, with its text."""
+    """A model is to be opened in the visualizer; carries its path and the probe."""
 
     def __init__(
         self, command: Sequence[str] = SERVICE, settings_pane: SettingsPane | None = None
@@ -94,10 +94,10 @@ class LabWindow(QMainWindow):
         )
         self.menus = CommandMenus(self, LAB_COMMANDS)
         self.settings_pane = settings_pane or SettingsPane()
-        self.runs_pane = RunsPane(self._of(RUN_COMMANDS))
+        self.runs_pane = RunsPane(self._actions_by_name(RUN_COMMANDS))
         self.run_controller = RunController(self.lab, self.runs_pane, self)
         self.run_export_controller = RunExportController(self.lab, self)
-        self.bar, self.notices = TrainingBar(self._of(NAMES)), RunNotices()
+        self.bar, self.notices = TrainingBar(self._actions_by_name(NAMES)), RunNotices()
         self.attention, self.scrub, self.probe = LabAttentionView(), SnapshotBar(), QLineEdit()
         self.probe_problem, self.facts = PlainLabel(), PlainLabel()
         bar = add_status_bar(self, self.facts)
@@ -105,43 +105,43 @@ class LabWindow(QMainWindow):
         self.next, self.generation_pane = NextTokensPane(), GenerationPane()
         self.generation_controller = GenerationController(self.lab, self.probe_controller)
         self.plot_pane, self.layer_document_controller = (
-            PlotPane(self._of(AXES)),
+            PlotPane(self._actions_by_name(AXES)),
             LayerDocumentController(self.lab),
         )
         self.loss_plot_controller = LossPlotController(
             self.lab, self.run_controller, self.plot_pane
         )
         self.left = QTabWidget()
-        self.setCentralWidget(self._centre())
+        self.setCentralWidget(self._build_central_widget())
         self.training_views_controller = TrainingViewsController(
-            self.lab, self.probe_controller, self.generation_controller, self._watched_parts()
+            self.lab, self.probe_controller, self.generation_controller, self._training_widgets()
         )
         self.collapse_controller = CollapseController(self, self.left, self.plot_pane)
-        self.menus.act_on(self._controllers())
-        # Several changes in one turn of the event loop are shown once.
+        self.menus.act_on(self._make_controllers())
+        # Show several changes in one turn of the event loop only once.
         self.show_soon = QTimer(self, singleShot=True, interval=0)
         self.show_soon.timeout.connect(self.show_screen)
         self.focus_ring = FocusRing(self)
-        _connect(self)
+        _connect_signals(self)
         self._show_theme()
-        self._take_place()
+        self._restore_geometry()
         self.collapse_controller.restore()
         if self.runs_pane.choose(app_settings.load_last_run()):  # selected, not opened
             self.left.setCurrentWidget(self.runs_pane)
         self.text_sample_controller.look()
         self.bar.buttons["toggle"].setFocus()
 
-    def _of(self, names: dict[str, str]) -> dict[str, QAction]:
+    def _actions_by_name(self, names: dict[str, str]) -> dict[str, QAction]:
         return {name: self.menus.by_id[id_] for name, id_ in names.items()}
 
-    def _centre(self) -> QWidget:
+    def _build_central_widget(self) -> QWidget:
         self.left.setDocumentMode(True)
         self.left.addTab(self.settings_pane, "Settings")
         self.left.addTab(self.runs_pane, "Runs")
         self.across = SizeKeepingSplitter(Qt.Orientation.Horizontal, WIDTHS, 1)
         self.across.setObjectName("across")
         self.middle = SizeKeepingSplitter(Qt.Orientation.Vertical, HEIGHTS, 1)
-        for part in (self.plot_pane, self._watched()):
+        for part in (self.plot_pane, self._build_training_panes()):
             self.middle.addWidget(part)
         self.right = SizeKeepingSplitter(Qt.Orientation.Vertical, HEIGHTS_OF_TEXT, 1)
         next_one = QScrollArea()
@@ -158,8 +158,7 @@ class LabWindow(QMainWindow):
             column.addWidget(part, stretch)
         return whole
 
-    def _watched(self) -> QWidget:
-        """Build the panes that show the training."""
+    def _build_training_panes(self) -> QWidget:
         self.probe.setPlaceholderText("A text for the model to read")
         self.probe.setAccessibleName("The text that the model reads")
         self.probe.setClearButtonEnabled(True)
@@ -173,7 +172,7 @@ class LabWindow(QMainWindow):
         column.addWidget(self.scrub)
         return read
 
-    def _watched_parts(self) -> WatchedTraining:
+    def _training_widgets(self) -> WatchedTraining:
         return WatchedTraining(
             self.probe,
             self.probe_problem,
@@ -184,7 +183,7 @@ class LabWindow(QMainWindow):
             self.generation_pane,
         )
 
-    def _controllers(self) -> LabControllers:
+    def _make_controllers(self) -> LabControllers:
         return LabControllers(
             window=self,
             lab=self.lab,
@@ -202,8 +201,8 @@ class LabWindow(QMainWindow):
             set_scheme=self.choose_scheme,
         )
 
-    def _take_place(self) -> None:
-        """Restore the geometry; by default, a usual size."""
+    def _restore_geometry(self) -> None:
+        """Restore the geometry, or use a default size."""
         if not app_settings.restore_window(self, app_settings.LAB_WINDOW):
             screen = self.screen().availableGeometry().size()
             self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # minus the frame
@@ -251,10 +250,10 @@ class LabWindow(QMainWindow):
         self.show_commands()
 
     def show_commands(self) -> None:
-        """Enable and check the commands by the present state."""
+        """Enable and check the commands for the current state."""
         screen = self.lab.screen
         if self.bar.buttons["toggle"].hasFocus() and not screen.progress.can_toggle:
-            self.attention.setFocus()  # otherwise it would go to the next widget
+            self.attention.setFocus()  # otherwise Qt would focus the next widget
         state = LabState(
             screen,
             self.loss_plot_controller.options,
@@ -278,7 +277,7 @@ class LabWindow(QMainWindow):
         self.lab.train_more(self.bar.more.value())
 
     def open_model(self) -> None:
-        """Have the model opened as a real one, as it is at the step that is looked at."""
+        """Request to open the model of the selected step in the visualizer."""
         run, view = self.lab.run, self.lab.view
         if run:
             snapshot = view.step is not None and RunFolder(run.folder).snapshot(view.step).path
@@ -296,7 +295,7 @@ class LabWindow(QMainWindow):
         (self.runs_pane.list if pane is self.runs_pane else pane).setFocus()
 
     def choose_scheme(self, scheme: str) -> None:
-        """Choose the colour scheme of all windows."""
+        """Set the colour scheme of all windows."""
         self.set_scheme(scheme)
         self.appearanceChosen.emit()
 
@@ -329,12 +328,12 @@ class LabWindow(QMainWindow):
         self.run_controller.open(folder)
 
     def begin_training(self) -> None:
-        """Begin a run with the present settings, unless a run is open."""
+        """Start a run with the current settings, unless a run is open."""
         if self.lab.run is None:
             self.lab.toggle()
 
     def may_close(self, close: Callable[[], object]) -> bool:
-        """Whether nothing would be interrupted; else ask, and call `close` after the answer."""
+        """Whether closing interrupts nothing; otherwise ask, and call `close` after the answer."""
         if not self.run_export_controller.progress.may_close(close):
             return False
         if self.lab.is_safe_to_leave:
@@ -343,7 +342,7 @@ class LabWindow(QMainWindow):
         return False
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Let go by Esc wherever the focus is, unless the widget there has a use for it."""
+        """Unpin on Esc unless the focused widget handles it."""
         if event.key() == Qt.Key.Key_Escape and not event.modifiers():
             self.training_views_controller.pin(None)
         else:
@@ -367,10 +366,9 @@ class LabWindow(QMainWindow):
 # ----------------------------------------------------------- signals and intents
 
 
-def _connect(window: LabWindow) -> None:
-    """Connect every signal with its intent."""
+def _connect_signals(window: LabWindow) -> None:
     _connect_run(window)
-    _connect_pictures(window)
+    _connect_views(window)
     QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
 
 
@@ -391,7 +389,7 @@ def _connect_run(window: LabWindow) -> None:
     window.run_export_controller.film_controller.broke.connect(window.show_bug)
     window.run_export_controller.film_controller.changed.connect(window.show_commands)
     runs = window.runs_pane
-    # Queued, as it rebuilds the list, which is impossible while one of its rows changes.
+    # Queued: the handlers rebuild the list, which is impossible while one of its rows changes.
     for signal, intent in (
         (runs.opened, run_controller.open_name),
         (runs.overlaid, run_controller.overlay),
@@ -400,7 +398,7 @@ def _connect_run(window: LabWindow) -> None:
         signal.connect(intent, Qt.ConnectionType.QueuedConnection)
 
 
-def _connect_pictures(window: LabWindow) -> None:
+def _connect_views(window: LabWindow) -> None:
     lab, views = window.lab, window.training_views_controller
     window.probe_controller.changed.connect(window.show_soon.start)
     window.probe.textEdited.connect(lab.probe)
@@ -410,7 +408,7 @@ def _connect_pictures(window: LabWindow) -> None:
     attention.walked.connect(views.walk)
     attention.roomChanged.connect(views.make_room)
     attention.layerWanted.connect(views.open_layer_of)
-    _connect_story(window)
+    _connect_generation(window)
     plot = window.plot_pane
     plot.optionsChosen.connect(window.loss_plot_controller.choose)
     plot.view.stepPicked.connect(window.loss_plot_controller.pick)
@@ -423,7 +421,7 @@ def _connect_pictures(window: LabWindow) -> None:
     window.scrub.stepLooked.connect(lab.scrub)
 
 
-def _connect_story(window: LabWindow) -> None:
+def _connect_generation(window: LabWindow) -> None:
     generation_controller, generation_pane = window.generation_controller, window.generation_pane
     generation_controller.changed.connect(window.show_training_views)
     window.next.tokenPicked.connect(generation_controller.pick)

@@ -1,1 +1,1 @@
-"""Atomic files, locks, JSON coding, archives, the cache folder and mapped files."""
+"""Atomic files, locks, JSON coding, archives, the cache folder and memory-mapped files."""

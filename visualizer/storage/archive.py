@@ -1,8 +1,8 @@
-"""Writer and validating reader for zip archives of untrusted origin, held in memory.
+"""Reader and writer for zip archives in memory; the reader validates untrusted files.
 
 The reader checks every size before it allocates memory. Arrays are stored uncompressed, so that
-they need no more memory than the file has bytes; only texts are compressed, and have their own
-limit. Nothing is extracted to disk.
+they need no more memory than the file has bytes; only texts are compressed, with a separate limit.
+Nothing is extracted to disk.
 
 Sources: PKWARE, "APPNOTE.TXT", §4.3.16 (end of central directory); NumPy, "NEP 1: a simple file
 format for NumPy arrays".
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 MAX_MEMBERS = 10_000
 MAX_BYTES = 2_000_000_000
-"""Of all members together: more would need ZIP64."""
+"""Maximum total size of all members; larger archives would need ZIP64."""
 MAX_TEXT_BYTES = 2**24
-"""Bytes of one text."""
+"""Maximum size of one text, uncompressed."""
 MAX_TOTAL_TEXT_BYTES = 2**25
-"""Bytes of all texts."""
+"""Maximum total size of all texts, uncompressed."""
 MAX_NAME_LENGTH = 200
 DTYPES = ("<f4", "<f8", "|u1", "<i4")
 TEXTS = (".json", ".txt")
-_END = struct.Struct("<4s4H2LH")
-_LARGER = struct.Struct("<4sLQL")
+_END_RECORD = struct.Struct("<4s4H2LH")
+_ZIP64_LOCATOR = struct.Struct("<4sLQL")
 """ZIP64 locator before the end record; such archives are rejected."""
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
-_HEADER = re.compile(
+_MEMBER_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
+_NPY_HEADER = re.compile(
     r"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': "
     r"\((|\d{1,19},|\d{1,19}(?:, \d{1,19})+)\), \} *\n"
 )
-_BLOCK = 2**20
-_SAME_TIME = (1980, 1, 1, 0, 0, 0)  # so that equal documents give equal bytes
+_READ_BLOCK_BYTES = 2**20
+_FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # so that equal documents have equal bytes
 
 BROKEN_ARCHIVE_ERRORS = (
     zipfile.BadZipFile,
@@ -57,7 +57,7 @@ BROKEN_ARCHIVE_ERRORS = (
     RuntimeError,
     ValueError,
 )
-"""What zipfile and zlib raise for malformed files."""
+"""Errors that zipfile and zlib raise for malformed files."""
 
 
 # ------------------------------------------------------------------------------ writing
@@ -71,7 +71,7 @@ def write_archive(
     Raises
     ------
     DamagedError
-        When the content exceeds what `read_archive` accepts.
+        If the content exceeds the limits of `read_archive`.
     """
     sizes = [len(text) for text in texts.values()]
     total = sum(sizes) + sum(array.nbytes for array in arrays.values())
@@ -81,16 +81,16 @@ def write_archive(
         raise DamagedError("is too large")
     with zipfile.ZipFile(file, "w") as archive:
         for name, text in texts.items():
-            info = _info(name, zipfile.ZIP_DEFLATED)
+            info = _member_info(name, zipfile.ZIP_DEFLATED)
             archive.writestr(info, text)
         for name, array in arrays.items():
-            with archive.open(_info(f"{name}.npy", zipfile.ZIP_STORED), "w") as member:
+            with archive.open(_member_info(f"{name}.npy", zipfile.ZIP_STORED), "w") as member:
                 plain = np.ascontiguousarray(array)
                 np.lib.format.write_array(member, plain, version=(1, 0), allow_pickle=False)
 
 
-def _info(name: str, compression: int) -> zipfile.ZipInfo:
-    info = zipfile.ZipInfo(name, _SAME_TIME)
+def _member_info(name: str, compression: int) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, _FIXED_TIME)
     info.compress_type = compression
     info.external_attr = 0o600 << 16
     info.create_system = 3
@@ -106,16 +106,16 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, bytes], dict[str, np.ndarray
     Raises
     ------
     DamagedError
-        For anything but a zip as `write_archive` writes it.
+        If the file is not a zip archive in the format of `write_archive`.
     """
     _check_end(file)
     try:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
-            _check(members, file.seek(0, 2))
-            texts = {one.filename: _text(archive, one) for one in members if _is_text(one)}
+            _check_members(members, file.seek(0, 2))
+            texts = {one.filename: _read_text(archive, one) for one in members if _is_text(one)}
             arrays = {
-                one.filename.removesuffix(".npy"): _array(archive, one)
+                one.filename.removesuffix(".npy"): _read_array(archive, one)
                 for one in members
                 if not _is_text(one)
             }
@@ -132,13 +132,13 @@ def _check_end(file: BinaryIO) -> None:
     file.seek(0)
     if file.read(2) != b"PK":
         raise DamagedError("is no document of Attention Visualizer.")
-    file.seek(max(0, size - _END.size - _LARGER.size))
+    file.seek(max(0, size - _END_RECORD.size - _ZIP64_LOCATOR.size))
     tail = file.read()
-    larger, end = tail[: -_END.size], tail[-_END.size :]
-    if len(end) < _END.size or end[:4] != b"PK\5\6":
+    larger, end = tail[: -_END_RECORD.size], tail[-_END_RECORD.size :]
+    if len(end) < _END_RECORD.size or end[:4] != b"PK\5\6":
         raise DamagedError("is cut off: its end is missing.")
-    _, _, _, _, count, length, start, comment = _END.unpack(end)
-    is_whole = start + length + _END.size == size and not comment
+    _, _, _, _, count, length, start, comment = _END_RECORD.unpack(end)
+    is_whole = start + length + _END_RECORD.size == size and not comment
     if not is_whole or count > MAX_MEMBERS or larger.startswith(b"PK\6\7"):
         raise DamagedError("is damaged: the list of what is in it is wrong.")
     if length > count * (MAX_NAME_LENGTH + 100):
@@ -149,7 +149,7 @@ def _is_text(member: zipfile.ZipInfo) -> bool:
     return member.filename.endswith(TEXTS)
 
 
-def _check(members: list[zipfile.ZipInfo], size: int) -> None:
+def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
     names = [member.filename for member in members]
     for member in members:
         _check_member(member)
@@ -164,7 +164,7 @@ def _check(members: list[zipfile.ZipInfo], size: int) -> None:
 
 def _check_member(member: zipfile.ZipInfo) -> None:
     name, mode = member.filename, member.external_attr >> 16
-    is_plain = _NAME.fullmatch(name) and len(name) <= MAX_NAME_LENGTH and ".." not in name
+    is_plain = _MEMBER_NAME.fullmatch(name) and len(name) <= MAX_NAME_LENGTH and ".." not in name
     if not is_plain or not name.endswith((*TEXTS, ".npy")):
         raise DamagedError(f"has a member with a strange name: “{shown(name)}”.")
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG) or member.flag_bits & 1:
@@ -178,15 +178,15 @@ def _check_member(member: zipfile.ZipInfo) -> None:
         raise DamagedError(f"has a text that is too long: “{shown(name)}”.")
 
 
-def _text(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+def _read_text(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     with archive.open(member) as opened:
-        text = opened.read(member.file_size)  # without a size all would be decompressed at once
+        text = opened.read(member.file_size)  # without a size, everything would be decompressed
     if len(text) != member.file_size:
         raise EOFError
     return text
 
 
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     """Read an array; its size is checked against the member's before memory is allocated."""
     wrong = DamagedError(f"has no plain numbers in “{shown(member.filename)}”.")
     with archive.open(member) as opened:
@@ -194,7 +194,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
         if len(start) < 10 or start[:8] != b"\x93NUMPY\x01\x00":
             raise wrong
         length = int.from_bytes(start[8:], "little")
-        header = _HEADER.fullmatch(opened.read(length).decode("latin-1"))
+        header = _NPY_HEADER.fullmatch(opened.read(length).decode("latin-1"))
         if not header or header[1] not in DTYPES:
             raise wrong
         shape = tuple(int(size) for size in header[2].split(",") if size)
@@ -202,13 +202,13 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
         if len(shape) > 8 or needed != member.file_size - 10 - length:
             raise wrong
         array = np.empty(shape, header[1])
-        _fill(opened, array.reshape(-1).view(np.uint8))
+        _read_into(opened, array.reshape(-1).view(np.uint8))
     return array
 
 
-def _fill(opened: IO[bytes], room: np.ndarray) -> None:
+def _read_into(opened: IO[bytes], room: np.ndarray) -> None:
     at = 0
-    while block := opened.read(_BLOCK):
+    while block := opened.read(_READ_BLOCK_BYTES):
         room[at : at + len(block)] = np.frombuffer(block, np.uint8)
         at += len(block)
     if at < len(room):

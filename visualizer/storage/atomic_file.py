@@ -1,4 +1,4 @@
-"""Atomic file writes: to a temporary file in the same folder, then renamed."""
+"""Atomic file writes: a temporary file in the same folder replaces the target."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ def write(
     Parameters
     ----------
     place : Path or ContainedFile
-        An existing or new file. If a path is a link, its target is written; a contained file that
-        is a link is refused.
+        An existing or new file. If a path is a link, its target is written; a `ContainedFile` that
+        is a link is rejected.
     fill : callable
-        Writes the content into a binary file.
+        Writes the content to a binary file.
     waits_for_disk, check
-        As of `ContainedFile.write`.
+        As for `ContainedFile.write`.
 
     Raises
     ------
     InputError
-        Of ``export`` with the system's reason, when the folder cannot be written or the disk is
-        full; of ``memory`` when the content does not fit into it.
+        With the field ``export`` and the system's reason, if the folder cannot be written or the
+        disk is full; with the field ``memory`` if there is not enough memory.
     """
     path = place if isinstance(place, Path) else place.path
     file = ContainedFile.at(Path(os.path.realpath(place))) if isinstance(place, Path) else place
     try:
         file.write(fill, waits_for_disk=waits_for_disk, check=check)
     except OSError as error:
-        raise InputError("export", _refusal(path, file.path, error)) from error
+        raise InputError("export", _write_error_message(path, file.path, error)) from error
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
@@ -51,7 +51,7 @@ def write(
         raise InputError("memory", sentence) from error
 
 
-def _refusal(path: Path, target: Path, error: OSError) -> str:
+def _write_error_message(path: Path, target: Path, error: OSError) -> str:
     is_elsewhere = os.path.realpath(path.parent) != os.path.realpath(target.parent)
     folder = target.parent if is_elsewhere or path.parent == Path() else path.parent
     return f"“{path.name}” could not be written to {folder}: {reason_of(error)}."

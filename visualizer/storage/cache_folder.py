@@ -1,4 +1,4 @@
-"""The folder of files that the program can do without, and the room that there is for them."""
+"""The folder for cached files, and its free disk space."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ NAME = "attention-visualizer"
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the program's cache folder; it may not exist yet.
+    """Return the program's cache folder, which may not exist yet.
 
     Raises
     ------
     OSError
-        When the user has no home folder.
+        If the user has no home folder.
     """
     given = Path(environment.get("XDG_CACHE_HOME", ""))
-    if given.is_absolute():  # what is not is to be ignored, says the XDG specification
+    if given.is_absolute():  # the XDG specification ignores relative paths
         return given / NAME
     try:
         home = Path.home()
@@ -39,18 +39,18 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the free bytes of the disk on which a folder is, or will be made."""
-    return shutil.disk_usage(_existing(folder)).free
+    """Return the free bytes of the disk of an existing or future folder."""
+    return shutil.disk_usage(_nearest_existing(folder)).free
 
 
 def is_in_memory(folder: Path) -> bool:
-    """Whether what is written to a folder takes memory, as far as the system tells."""
-    there = _existing(folder).resolve()
+    """Whether files in a folder are stored in memory (tmpfs), as far as the system reports."""
+    there = _nearest_existing(folder).resolve()
     mounted = {Path(one.mountpoint): one.fstype for one in psutil.disk_partitions(all=True)}
     kinds = (mounted[each] for each in (there, *there.parents) if each in mounted)
     return next(kinds, "") in {"tmpfs", "ramfs"}
 
 
-def _existing(folder: Path) -> Path:
-    """Return a folder, or the nearest one above it that there is."""
+def _nearest_existing(folder: Path) -> Path:
+    """Return a folder if it exists, otherwise its nearest existing parent."""
     return next((each for each in (folder, *folder.parents) if each.is_dir()), Path.cwd())

@@ -1,8 +1,8 @@
-"""A file lock that the system releases when the holding process ends, however it ends.
+"""A file lock that the system releases when its process ends, for whatever reason.
 
 Files are opened here and locked by filelock: its own `FileLock` would create the parent folders
-and, in some versions, truncate the file. filelock has no shared locks: those who only look take
-one from the system.
+and, in some versions, truncate the file. filelock has no shared locks, so those that only query the
+state use a lock of the system.
 """
 
 from __future__ import annotations
@@ -35,66 +35,69 @@ class FileLock:
     Raises
     ------
     BlockingIOError
-        When another process holds it, or this one elsewhere.
+        If the lock is held by another process, or elsewhere in this one.
     OSError
-        When the file cannot be created, or is a link.
+        If the file cannot be created, or is a link.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._contained = ContainedFile.at(path)
-        self._file = self._contained.descriptor(os.O_RDWR | os.O_CREAT, 0o600)
+        self._descriptor = self._contained.descriptor(os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            if not lock_descriptor(self._file, blocking=False):
+            if not lock_descriptor(self._descriptor, blocking=False):
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
-            self._check()
+            self._check_not_removed()
         except OSError:
-            os.close(self._file)
+            os.close(self._descriptor)
             raise
 
-    def _check(self) -> None:
-        """Raise `FileNotFoundError` if the previous holder has removed the file meanwhile."""
-        if sys.platform != "win32" and os.fstat(self._file).st_ino != self._contained.stat().st_ino:
+    def _check_not_removed(self) -> None:
+        """Raise `FileNotFoundError` if the previous holder has removed the file in the meantime."""
+        if (
+            sys.platform != "win32"
+            and os.fstat(self._descriptor).st_ino != self._contained.stat().st_ino
+        ):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
 
     def release(self) -> None:
         """Release the lock and remove the file."""
-        if sys.platform == "win32":  # where an open file cannot be removed
-            os.close(self._file)
+        if sys.platform == "win32":  # an open file cannot be removed on Windows
+            os.close(self._descriptor)
             with suppress(OSError):
                 self._contained.unlink(missing_ok=True)
         else:
             with suppress(OSError):
                 self._contained.unlink(missing_ok=True)
-            os.close(self._file)
+            os.close(self._descriptor)
 
 
 def is_held(path: Path) -> bool:
     """Whether a process holds the lock; nothing is created, written or removed.
 
-    Several processes may ask at once; on Windows, one of them may be taken for a holder.
+    Several processes can query it at once; on Windows, one of them may be mistaken for a holder.
 
     Raises
     ------
     OSError
-        When the file exists and cannot be read, or is a link.
+        If the file exists and cannot be read, or is a link.
     """
     try:
         file = ContainedFile.at(path).descriptor(os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:
-        return not _shared(file)
+        return not _lock_shared(file)
     finally:
         os.close(file)
 
 
-def _shared(file: int) -> bool:
-    """Lock a file until it is closed; on POSIX together with others that do so too."""
+def _lock_shared(file: int) -> bool:
+    """Lock a file until it is closed; on POSIX, the lock is shared with other readers."""
     if sys.platform == "win32":
         return lock_descriptor(file, blocking=False)
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # which of the two depends on the file system
+    except (BlockingIOError, PermissionError):  # depending on the file system
         return False
     return True

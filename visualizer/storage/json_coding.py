@@ -1,7 +1,7 @@
 """Exact, strict coding of structs as JSON, directed by their type hints.
 
-The JSON form of a value follows from its type hint alone. Bytes are not put into JSON: they become
-separate members, named by their path in the tree.
+The JSON form of a value follows from its type hint only. Bytes are not stored in the JSON: they
+become separate members, named by their path in the tree.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Members = dict[str, bytes]
 
 
 class DamagedError(ValueError):
-    """A file is damaged; the message completes a sentence that begins with its name."""
+    """A file is damaged; the message continues a sentence that begins with the file's name."""
 
 
 class JsonCoding:
@@ -37,23 +37,23 @@ class JsonCoding:
     Parameters
     ----------
     names : mapping
-        Types in the hints of the structs that their modules import for type checking only.
+        Types in the structs' hints that their modules import for type checking only.
     left_out : mapping
-        Fields that are not saved, by struct; decoding gives them their defaults.
+        Fields that are not saved, by struct; decoding sets them to their defaults.
     """
 
     def __init__(
         self, names: Mapping[str, Any], left_out: Mapping[type, frozenset[str]] | None = None
     ) -> None:
         self._names = dict(names)
-        self._left_out = left_out or {}
+        self._excluded_fields = left_out or {}
         self._hints: dict[type[Struct], dict[str, Any]] = {}
 
     def hints(self, kind: type[Struct]) -> dict[str, Any]:
         """Return the saved fields of a struct and their types."""
         if kind not in self._hints:
             hints = get_type_hints(kind, localns=self._names)
-            left_out = self._left_out.get(kind, frozenset())
+            left_out = self._excluded_fields.get(kind, frozenset())
             named = (name for name in kind.__struct_fields__ if name not in left_out)
             self._hints[kind] = {name: hints[name] for name in named}
         return self._hints[kind]
@@ -64,9 +64,9 @@ class JsonCoding:
         """Encode a value of a type as JSON; its bytes are added to the members."""
         origin = get_origin(hint)
         if origin is UnionType:
-            return None if value is None else self.encode(value, _present(hint), path, members)
+            return None if value is None else self.encode(value, _without_none(hint), path, members)
         if origin is tuple:
-            kinds = _kinds(hint, len(value))
+            kinds = _element_types(hint, len(value))
             pairs = enumerate(zip(value, kinds, strict=True))
             return [self.encode(one, kind, f"{path}/{at}", members) for at, (one, kind) in pairs]
         if origin is frozenset:
@@ -81,7 +81,7 @@ class JsonCoding:
         if hint is bytes:
             members[path] = value
             return len(value)
-        return _WRITE[hint](value) if hint in _WRITE else value.value
+        return _ENCODERS[hint](value) if hint in _ENCODERS else value.value
 
     # ------------------------------------------------------------------ from JSON
 
@@ -91,37 +91,37 @@ class JsonCoding:
         Raises
         ------
         DamagedError
-            Naming the first path whose value does not match its type.
+            With the first path whose value does not match its type.
         """
         origin = get_origin(hint)
         if origin is UnionType:
-            return None if given is None else self.decode(given, _present(hint), path, members)
+            return None if given is None else self.decode(given, _without_none(hint), path, members)
         if origin is tuple:
-            _must(isinstance(given, list), path, "a list", given)
-            kinds = _kinds(hint, len(given))
-            _must(len(kinds) == len(given), path, f"a list of {len(kinds)}", given)
+            _require(isinstance(given, list), path, "a list", given)
+            kinds = _element_types(hint, len(given))
+            _require(len(kinds) == len(given), path, f"a list of {len(kinds)}", given)
             pairs = enumerate(zip(given, kinds, strict=True))
             return tuple(
                 self.decode(one, kind, f"{path}/{at}", members) for at, (one, kind) in pairs
             )
         if origin is frozenset:
-            return self._decoded_set(given, get_args(hint)[0], path, members)
+            return self._decode_set(given, get_args(hint)[0], path, members)
         if isinstance(hint, type) and issubclass(hint, Struct):
-            return self._decoded(given, hint, path, members)
+            return self._decode_struct(given, hint, path, members)
         if hint is bytes:
-            return _taken(given, path, members)
+            return _decode_bytes(given, path, members)
         if isinstance(hint, type) and issubclass(hint, Enum):
-            return _chosen(given, hint, path)
-        return _READ[hint](given, path)
+            return _decode_enum(given, hint, path)
+        return _DECODERS[hint](given, path)
 
-    def _decoded_set(self, given: Any, kind: Any, path: str, members: Members) -> frozenset[Any]:
-        _must(isinstance(given, list), path, "a list", given)
+    def _decode_set(self, given: Any, kind: Any, path: str, members: Members) -> frozenset[Any]:
+        _require(isinstance(given, list), path, "a list", given)
         found = frozenset(self.decode(one, kind, path, members) for one in given)
-        _must(len(found) == len(given), path, "a list without repetitions", given)
+        _require(len(found) == len(given), path, "a list without repetitions", given)
         return found
 
-    def _decoded(self, given: Any, kind: Any, path: str, members: Members) -> Any:
-        _must(isinstance(given, dict), path, "a table", given)
+    def _decode_struct(self, given: Any, kind: Any, path: str, members: Members) -> Any:
+        _require(isinstance(given, dict), path, "a table", given)
         kept = self.hints(kind)
         if more := sorted(given.keys() - kept.keys()):
             raise DamagedError(f"has something unknown at {path}: “{shown(more[0])}”.")
@@ -136,43 +136,43 @@ class JsonCoding:
 
 
 def shown(value: object) -> str:
-    """Format a value of a file for a message: at most 24 printable characters."""
-    written = value if isinstance(value, str) else _brief(value)
-    short = written if len(written) <= 24 else f"{written[:23]}…"
+    """Format a value from a file for a message: at most 24 printable characters."""
+    text = value if isinstance(value, str) else _describe_value(value)
+    short = text if len(text) <= 24 else f"{text[:23]}…"
     return "".join(letter if letter.isprintable() else "�" for letter in short)
 
 
-def _brief(value: object) -> str:
+def _describe_value(value: object) -> str:
     kinds = {list: "a list", dict: "a table", NoneType: "nothing", bool: str(value).lower()}
     if isinstance(value, int) and abs(value) > INTEGER_LIMIT:
         return "a very large number"  # Python may refuse to convert it to decimal
     return kinds.get(type(value)) or str(value)
 
 
-def _must(holds: bool, path: str, wanted: str, given: object) -> None:
-    if not holds:
-        raise DamagedError(f"has {shown(given)} at {path}, where {wanted} should be.")
+def _require(is_valid: bool, path: str, expected: str, given: object) -> None:
+    if not is_valid:
+        raise DamagedError(f"has {shown(given)} at {path}, where {expected} should be.")
 
 
-def _present(hint: Any) -> Any:
-    """Return the type of an optional value when it is not None."""
+def _without_none(hint: Any) -> Any:
+    """Return the type of an optional value that is not None."""
     return next(kind for kind in get_args(hint) if kind is not NoneType)
 
 
-def _kinds(hint: Any, count: int) -> tuple[Any, ...]:
+def _element_types(hint: Any, count: int) -> tuple[Any, ...]:
     kinds = get_args(hint)
     return (kinds[0],) * count if kinds[1:] == (...,) else kinds
 
 
-def _chosen(given: Any, kind: type[Enum], path: str) -> Enum:
+def _decode_enum(given: Any, kind: type[Enum], path: str) -> Enum:
     found = {member.value: member for member in kind}
-    wanted = f"one of {', '.join(found)}"
-    _must(isinstance(given, str) and given in found, path, wanted, given)
+    expected = f"one of {', '.join(found)}"
+    _require(isinstance(given, str) and given in found, path, expected, given)
     return found[given]
 
 
-def _taken(given: Any, path: str, members: Members) -> bytes:
-    count = _whole(given, path)
+def _decode_bytes(given: Any, path: str, members: Members) -> bytes:
+    count = _decode_integer(given, path)
     if path not in members:
         raise DamagedError(f"lacks the numbers of {path}.")
     found = members.pop(path)
@@ -184,62 +184,62 @@ def _taken(given: Any, path: str, members: Members) -> bytes:
 # ------------------------------------------------------------------------------ plain values
 
 
-def _write_whole(value: int) -> int:
-    if not _is_whole(value):
+def _encode_integer(value: int) -> int:
+    if not _is_valid_integer(value):
         raise DamagedError("has a number in it that is too large")
     return value
 
 
-def _write_float(value: float) -> Any:
+def _encode_float(value: float) -> Any:
     value = float(value)
     if math.isfinite(value):
         return value
     return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
 
 
-def _text(given: Any, path: str) -> str:
-    _must(isinstance(given, str), path, "text", given)
+def _decode_text(given: Any, path: str) -> str:
+    _require(isinstance(given, str), path, "text", given)
     return str(given)
 
 
-def _truth(given: Any, path: str) -> bool:
-    _must(isinstance(given, bool), path, "true or false", given)
+def _decode_bool(given: Any, path: str) -> bool:
+    _require(isinstance(given, bool), path, "true or false", given)
     return bool(given)
 
 
-def _is_whole(given: Any) -> bool:
+def _is_valid_integer(given: Any) -> bool:
     return isinstance(given, int) and not isinstance(given, bool) and abs(given) < INTEGER_LIMIT
 
 
-def _whole(given: Any, path: str) -> int:
-    _must(_is_whole(given), path, "a whole number", given)
+def _decode_integer(given: Any, path: str) -> int:
+    _require(_is_valid_integer(given), path, "a whole number", given)
     return int(given)
 
 
-def _number(given: Any, path: str) -> float:
+def _decode_float(given: Any, path: str) -> float:
     if isinstance(given, str) and given in NON_FINITE:
         return NON_FINITE[given]
-    _must(isinstance(given, float) or _is_whole(given), path, "a number", given)
+    _require(isinstance(given, float) or _is_valid_integer(given), path, "a number", given)
     return float(given)
 
 
-def _range(given: Any, path: str) -> range:
-    is_pair = isinstance(given, list) and len(given) == 2 and all(map(_is_whole, given))
-    _must(is_pair and 0 <= given[0] <= given[1] < RANGE_LIMIT, path, "a start and an end", given)
+def _decode_range(given: Any, path: str) -> range:
+    is_pair = isinstance(given, list) and len(given) == 2 and all(map(_is_valid_integer, given))
+    _require(is_pair and 0 <= given[0] <= given[1] < RANGE_LIMIT, path, "a start and an end", given)
     return range(*given)
 
 
-_READ: dict[Any, Callable[[Any, str], Any]] = {
-    str: _text,
-    bool: _truth,
-    int: _whole,
-    float: _number,
-    range: _range,
+_DECODERS: dict[Any, Callable[[Any, str], Any]] = {
+    str: _decode_text,
+    bool: _decode_bool,
+    int: _decode_integer,
+    float: _decode_float,
+    range: _decode_range,
 }
-_WRITE: dict[Any, Callable[[Any], Any]] = {
+_ENCODERS: dict[Any, Callable[[Any], Any]] = {
     str: str,
     bool: bool,
-    int: _write_whole,
-    float: _write_float,
+    int: _encode_integer,
+    float: _encode_float,
     range: lambda value: [value.start, value.stop],
 }

@@ -1,11 +1,12 @@
-"""Reading and writing files of a folder without following a link below that folder.
+"""Reads and writes files of a folder without following links below that folder.
 
-A folder of unknown origin, from an archive or a repository, may hold a link, a pipe or a device
+A folder of unknown origin, from an archive or a repository, may contain a link, a pipe or a device
 under any name. The folder itself is opened by its path, as the user chose it; everything below it
-is reached through its descriptor and never through a link. Where the system has no folder
-descriptors (Windows), each name is checked before it is used.
+is reached through its descriptor and never through a link. If the system has no folder descriptors
+(Windows), each name is checked before it is used.
 
-All functions raise `OSError`, whose reason can be shown to the user, where a name cannot be used.
+If a name cannot be used, all functions raise an `OSError` with a reason that can be shown to the
+user.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ FOLDER_REQUIRED = "it is no folder"
 PROTECTED = "it is protected against writing"
 HARD_LINK_ERROR = "it is also a file elsewhere (a hard link)"
 HAS_FOLDER_DESCRIPTORS = {os.open, os.rename, os.unlink} <= os.supports_dir_fd
-_PART = re.compile(r"\.attention-[0-9a-f]{8}\.part")
-"""Names of temporary files, written before they are renamed; nobody else gives such names."""
+_TEMPORARY_NAME = re.compile(r"\.attention-[0-9a-f]{8}\.part")
+"""Names of temporary files that are later renamed; no other program uses such names."""
 _NAME_SURROGATE = 0x2000_0000
 """Bit of a Windows reparse tag that marks links and junctions, but not cloud files."""
-_COMMON = NONBLOCKING_FLAGS | getattr(os, "O_NOFOLLOW", 0)
+_COMMON_FLAGS = NONBLOCKING_FLAGS | getattr(os, "O_NOFOLLOW", 0)
 _DESCRIPTORS = "/proc/self/fd"
-"""Links to the open files of this process, by which Linux gives a name to one that has none."""
+"""Links to the open files of this process, through which Linux can name an unnamed file."""
 
 
 def _is_link(found: os.stat_result) -> bool:
@@ -54,12 +55,12 @@ def _is_link(found: os.stat_result) -> bool:
 
 
 class _OpenFolder:
-    """An open folder whose names are resolved through its descriptor, where the system has one.
+    """An open folder that resolves names through its descriptor, if the system supports it.
 
     Parameters
     ----------
     most : int
-        The most permissions of what is created in it.
+        Maximum permissions of files and folders created in it.
     """
 
     def __init__(self, path: Path, descriptor: int | None, most: int) -> None:
@@ -71,7 +72,7 @@ class _OpenFolder:
         return cls(path, os.open(path, _folder_flags()) if HAS_FOLDER_DESCRIPTORS else None, most)
 
     def below(self, name: str) -> _OpenFolder:
-        """Open a subfolder, which may not be a link."""
+        """Open a subfolder, which must not be a link."""
         self.check_folder(name)
         if self._descriptor is None:
             return _OpenFolder(self.path / name, None, self.most)
@@ -83,12 +84,12 @@ class _OpenFolder:
         if self._descriptor is not None:
             os.close(self._descriptor)
 
-    def _at(self, name: str) -> str:
+    def _path_of(self, name: str) -> str:
         """Return the path to pass to the system together with the descriptor."""
         return str(self.path / name) if self._descriptor is None else name
 
     def status(self, name: str) -> os.stat_result:
-        return os.stat(self._at(name), dir_fd=self._descriptor, follow_symlinks=False)
+        return os.stat(self._path_of(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def check_folder(self, name: str) -> None:
         found = self.status(name)
@@ -105,10 +106,10 @@ class _OpenFolder:
         return found
 
     def check_replaceable(self, name: str) -> os.stat_result:
-        """Check a file that is to be replaced, for which the system asks its folder alone."""
+        """Check a file that will be replaced: renaming only needs write access to the folder."""
         found = self.check_file(name)
         follows = os.access not in os.supports_follow_symlinks
-        place = self._at(name)
+        place = self._path_of(name)
         if not os.access(place, os.W_OK, dir_fd=self._descriptor, follow_symlinks=follows):
             raise PermissionError(errno.EACCES, PROTECTED, name)
         return found
@@ -118,7 +119,9 @@ class _OpenFolder:
         with suppress(FileNotFoundError):
             self.check_file(name)
         mode &= self.most
-        descriptor = os.open(self._at(name), flags | _COMMON, mode, dir_fd=self._descriptor)
+        descriptor = os.open(
+            self._path_of(name), flags | _COMMON_FLAGS, mode, dir_fd=self._descriptor
+        )
         try:
             check_regular_status(os.fstat(descriptor), name)
         except OSError:
@@ -127,18 +130,18 @@ class _OpenFolder:
         return descriptor
 
     def open_nameless(self) -> int | None:
-        """Create a file without a name; None where the system or the file system has none such."""
+        """Create an unnamed file; return None if the system does not support it there."""
         if sys.platform == "linux" and os.access(_DESCRIPTORS, os.X_OK):
-            flags, mode = os.O_RDWR | os.O_TMPFILE | _COMMON, 0o666 & self.most
+            flags, mode = os.O_RDWR | os.O_TMPFILE | _COMMON_FLAGS, 0o666 & self.most
             with suppress(OSError):
                 return os.open(".", flags, mode, dir_fd=self._descriptor)
         return None
 
     def give_name(self, descriptor: int, name: str, *, waits_for_disk: bool) -> None:
-        """Give a name to a file that has none; where that is not allowed, to a copy of it."""
+        """Name an unnamed file; if that is not permitted, copy it to a new file with the name."""
         path = f"{_DESCRIPTORS}/{descriptor}"
         try:
-            os.link(path, self._at(name), dst_dir_fd=self._descriptor, follow_symlinks=True)
+            os.link(path, self._path_of(name), dst_dir_fd=self._descriptor, follow_symlinks=True)
         except OSError:
             copy = self.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             with os.fdopen(copy, "wb") as file, os.fdopen(os.dup(descriptor), "rb") as whole:
@@ -150,7 +153,7 @@ class _OpenFolder:
                 os.fchmod(copy, os.fstat(descriptor).st_mode & 0o777)
 
     def is_there(self, name: str) -> bool:
-        """Whether the name is taken."""
+        """Whether the name is in use."""
         try:
             self.status(name)
         except FileNotFoundError:
@@ -158,15 +161,15 @@ class _OpenFolder:
         return True
 
     def unlink(self, name: str) -> None:
-        os.unlink(self._at(name), dir_fd=self._descriptor)
+        os.unlink(self._path_of(name), dir_fd=self._descriptor)
 
     def replace(self, name: str, other: str) -> None:
         folder = self._descriptor
-        os.replace(self._at(name), self._at(other), src_dir_fd=folder, dst_dir_fd=folder)
+        os.replace(self._path_of(name), self._path_of(other), src_dir_fd=folder, dst_dir_fd=folder)
 
     def make_folder(self, name: str) -> None:
         with suppress(FileExistsError):
-            os.mkdir(self._at(name), self.most, dir_fd=self._descriptor)
+            os.mkdir(self._path_of(name), self.most, dir_fd=self._descriptor)
         self.check_folder(name)
 
     def names(self) -> tuple[str, ...]:
@@ -180,7 +183,7 @@ class _OpenFolder:
 
 
 def _folder_flags() -> int:
-    # O_PATH: a folder with write permission but no read permission suffices.
+    # O_PATH: works for a folder with write permission but without read permission.
     return getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -194,7 +197,7 @@ class ContainedFolder(Struct, frozen=True):
     subfolder : str
         Name of a folder in the root; empty for the root itself.
     is_private : bool
-        Whether all that is created is the user's alone.
+        Whether files and folders created in it are accessible to the user only.
     """
 
     root: Path
@@ -207,17 +210,17 @@ class ContainedFolder(Struct, frozen=True):
         return self.root / self.subfolder
 
     @property
-    def _most(self) -> int:
+    def _max_permissions(self) -> int:
         return PRIVATE if self.is_private else 0o777
 
     def file(self, name: str) -> ContainedFile:
-        """Return a file of the folder, existing or not."""
+        """Return a file in the folder, existing or not."""
         return ContainedFile(self, name)
 
     @contextmanager
     def opened(self) -> Iterator[_OpenFolder]:
-        """Open the folder for the length of the context."""
-        root = _OpenFolder.at(self.root, self._most)
+        """Open the folder for the duration of the context."""
+        root = _OpenFolder.at(self.root, self._max_permissions)
         try:
             if not self.subfolder:
                 yield root
@@ -231,14 +234,14 @@ class ContainedFolder(Struct, frozen=True):
             root.close()
 
     def make(self) -> None:
-        """Create the folder if missing; its root is created with all parents."""
-        self.root.mkdir(self._most, parents=True, exist_ok=True)
+        """Create the folder if it does not exist; its root is created with all parents."""
+        self.root.mkdir(self._max_permissions, parents=True, exist_ok=True)
         if self.subfolder:
             with replace(self, subfolder="").opened() as root:
                 root.make_folder(self.subfolder)
 
     def names(self) -> tuple[str, ...]:
-        """List all names in the folder; none if it does not exist."""
+        """List all names in the folder; empty if it does not exist."""
         try:
             with self.opened() as folder:
                 return folder.names()
@@ -246,20 +249,20 @@ class ContainedFolder(Struct, frozen=True):
             return ()
 
     def remove_parts(self) -> None:
-        """Remove temporary files left by interrupted writes, but none that is being written."""
+        """Remove temporary files left by interrupted writes, but not those being written."""
         with suppress(OSError), self.opened() as folder:
-            _remove_parts(folder)
+            _remove_temporary_files(folder)
 
 
 class ContainedFile(Struct, frozen=True):
-    """A file of a `ContainedFolder`, existing or not: a regular file, never a link."""
+    """A file in a `ContainedFolder`, existing or not: a regular file, never a link."""
 
     folder: ContainedFolder
     name: str
 
     @classmethod
     def at(cls, path: Path) -> ContainedFile:
-        """Return the file of a path, whose last component may not be a link."""
+        """Return the file at a path, whose last component must not be a link."""
         return ContainedFolder(path.parent).file(path.name)
 
     @property
@@ -268,7 +271,7 @@ class ContainedFile(Struct, frozen=True):
         return self.folder.path / self.name
 
     def exists(self) -> bool:
-        """Whether the name is taken, also by a broken link."""
+        """Whether the name is in use, even by a broken link."""
         try:
             with self.folder.opened() as folder:
                 return folder.is_there(self.name)
@@ -284,17 +287,17 @@ class ContainedFile(Struct, frozen=True):
         return True
 
     def stat(self) -> os.stat_result:
-        """Return its size and times."""
+        """Return the file's status, including its size and times."""
         with self.folder.opened() as folder:
             return folder.check_file(self.name)
 
     def descriptor(self, flags: int, mode: int = 0o666) -> int:
-        """Open it as `os.open` does and return the descriptor."""
+        """Open the file as `os.open` does and return its descriptor."""
         with self.folder.opened() as folder:
             return folder.open(self.name, flags, mode)
 
     def open(self, most_bytes: int) -> BinaryIO:
-        """Open it for reading; raise `OSError` if it is larger than ``most_bytes``."""
+        """Open the file for reading; raise `OSError` if it is larger than ``most_bytes``."""
         file = os.fdopen(self.descriptor(os.O_RDONLY), "rb")
         if os.fstat(file.fileno()).st_size > most_bytes:
             file.close()
@@ -303,12 +306,12 @@ class ContainedFile(Struct, frozen=True):
         return file
 
     def read_bytes(self, most_bytes: int) -> bytes:
-        """Read all of it; raise `OSError` if it is larger than ``most_bytes``."""
+        """Read the whole file; raise `OSError` if it is larger than ``most_bytes``."""
         with self.open(most_bytes) as file:
             return file.read(most_bytes)
 
     def create(self) -> BinaryIO:
-        """Create it for writing; an existing file is removed, not truncated."""
+        """Create the file for writing; an existing file is removed, not truncated."""
         with self.folder.opened() as folder:
             with suppress(FileNotFoundError):
                 folder.check_file(self.name)
@@ -322,25 +325,26 @@ class ContainedFile(Struct, frozen=True):
         waits_for_disk: bool = True,
         check: Callable[[], object] = lambda: None,
     ) -> None:
-        """Write it atomically; if that fails, an existing file is unchanged.
+        """Write the file atomically; if that fails, an existing file is unchanged.
 
         Parameters
         ----------
         fill : callable
-            Writes the content into a binary file.
+            Writes the content to a binary file.
         waits_for_disk : bool
-            Whether the content survives a loss of power from now on, which may take seconds.
+            Whether to flush the content to disk so that it survives a power loss, which may take
+            seconds.
         check : callable
-            Called once all is written, just before an existing file is replaced; what it raises
-            prevents that.
+            Called after everything is written, just before an existing file is replaced; an
+            exception prevents the replacement.
         """
         with self.folder.opened() as folder:
             before = None
             with suppress(FileNotFoundError):
                 before = folder.check_replaceable(self.name)
             with suppress(OSError):
-                _remove_parts(folder)
-            beside, descriptor = _new_part(folder)
+                _remove_temporary_files(folder)
+            temporary_name, descriptor = _create_temporary_file(folder)
             try:
                 with os.fdopen(descriptor, "wb") as file:
                     fill(file)
@@ -350,19 +354,23 @@ class ContainedFile(Struct, frozen=True):
                     if sys.platform != "win32":
                         if before:
                             os.fchmod(file.fileno(), before.st_mode & folder.most)
-                        if not os.fstat(file.fileno()).st_nlink:  # it has no name yet
-                            folder.give_name(file.fileno(), beside, waits_for_disk=waits_for_disk)
+                        if not os.fstat(file.fileno()).st_nlink:  # it is unnamed
+                            folder.give_name(
+                                file.fileno(), temporary_name, waits_for_disk=waits_for_disk
+                            )
                         check()
-                        folder.replace(beside, self.name)  # while it is locked
-                if sys.platform == "win32":  # where an open file cannot be renamed
+                        folder.replace(
+                            temporary_name, self.name
+                        )  # while the temporary file is locked
+                if sys.platform == "win32":  # an open file cannot be renamed on Windows
                     check()
-                    folder.replace(beside, self.name)
+                    folder.replace(temporary_name, self.name)
             finally:
                 with suppress(OSError):
-                    folder.unlink(beside)
+                    folder.unlink(temporary_name)
 
     def append(self, content: bytes) -> None:
-        """Append bytes; if that fails, the file is truncated to its former length."""
+        """Append bytes; if that fails, the file is truncated to its previous length."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         with os.fdopen(self.descriptor(flags), "ab", buffering=0) as file:
             found = os.fstat(file.fileno())
@@ -377,11 +385,11 @@ class ContainedFile(Struct, frozen=True):
                 raise
 
     def touch(self) -> None:
-        """Create it empty if it does not exist."""
+        """Create an empty file if it does not exist."""
         os.close(self.descriptor(os.O_WRONLY | os.O_CREAT))
 
     def unlink(self, *, missing_ok: bool = False) -> None:
-        """Remove it; a link itself, not its target."""
+        """Remove the file; if it is a link, the link and not its target."""
         with self.folder.opened() as folder:
             try:
                 folder.unlink(self.name)
@@ -390,57 +398,56 @@ class ContainedFile(Struct, frozen=True):
                     raise
 
 
-def _new_part(folder: _OpenFolder) -> tuple[str, int]:
+def _create_temporary_file(folder: _OpenFolder) -> tuple[str, int]:
     """Create a temporary file, locked until it is closed; return its name and descriptor.
 
-    Where it can be, it has no name before it is whole, so that nothing is left of a program that is
-    killed.
+    If possible, it is unnamed until it is complete, so that a killed program leaves nothing behind.
     """
     while True:
-        name = f".attention-{secrets.token_hex(4)}.part"  # short: file systems limit names
+        name = f".attention-{secrets.token_hex(4)}.part"  # short: file systems limit name lengths
         nameless = folder.open_nameless()
         if nameless is not None:
             with suppress(OSError):
-                _is_locked_by(nameless)  # nobody else has it
+                _try_lock(nameless)  # no other process can have opened it
             return name, nameless
         descriptor = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
-            if _is_locked_by(descriptor) and folder.is_there(name):
+            if _try_lock(descriptor) and folder.is_there(name):
                 return name, descriptor
-        except OSError:  # no locks there: then nobody removes it either
+        except OSError:  # the file system has no locks, so no process removes it either
             return name, descriptor
-        os.close(descriptor)  # another program has just taken it for one that was left
+        os.close(descriptor)  # another process has just removed it as a leftover
 
 
-def _remove_parts(folder: _OpenFolder) -> None:
-    for name in filter(_PART.fullmatch, folder.names()):
+def _remove_temporary_files(folder: _OpenFolder) -> None:
+    for name in filter(_TEMPORARY_NAME.fullmatch, folder.names()):
         with suppress(OSError):
             if not stat.S_ISREG(folder.status(name).st_mode):
                 folder.unlink(name)  # a link itself, not its target
                 continue
             descriptor = folder.open(name, os.O_RDWR)
             try:
-                is_left = _is_locked_by(descriptor)
+                is_left = _try_lock(descriptor)
                 if is_left and sys.platform != "win32":
                     folder.unlink(name)
             finally:
                 os.close(descriptor)
-            if is_left and sys.platform == "win32":  # where an open file cannot be removed
+            if is_left and sys.platform == "win32":  # an open file cannot be removed on Windows
                 folder.unlink(name)
 
 
-def _is_locked_by(descriptor: int) -> bool:
-    """Lock a temporary file; on Windows one that is open cannot be removed anyway."""
+def _try_lock(descriptor: int) -> bool:
+    """Lock a temporary file; on Windows, an open one cannot be removed anyway."""
     if sys.platform != "win32":
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):  # which of the two depends on the file system
+        except (BlockingIOError, PermissionError):  # depending on the file system
             return False
     return True
 
 
 def path_of_open(file: BinaryIO, contained: ContainedFile) -> str:
-    """Return a path by which a library that takes paths opens this same open file."""
+    """Return a path through which a path-based library opens this same open file."""
     path = f"/dev/fd/{file.fileno()}"
     return path if os.path.exists(path) else str(contained.path)  # noqa: PTH110
 

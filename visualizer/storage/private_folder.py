@@ -1,4 +1,4 @@
-"""Folders that are the user's alone."""
+"""Folders that are accessible to the user only."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PRIVATE = 0o700
-"""Permissions of the user alone; a file has no more of them than its folder."""
+"""Permissions for the user only; a file has at most those of its folder."""
 
 
 def make_private_folder(path: Path) -> None:
-    """Create a folder that is the user's alone, or make one so that is there.
+    """Create a folder that is accessible to the user only, or restrict an existing one.
 
-    A folder that belongs to somebody else is left as it is; on Windows, its parents decide.
+    A folder owned by another user is left unchanged; on Windows, permissions are inherited.
     """
     path.mkdir(PRIVATE, parents=True, exist_ok=True)
     if sys.platform != "win32" and path.stat().st_mode & 0o777 & ~PRIVATE:

@@ -1,7 +1,7 @@
-"""Small JSON files in the program's own folders, which are the user's alone.
+"""Small JSON files in the program's own folders, which are accessible to the user only.
 
-The window's thread reads and writes them, so that none waits for the disk. Both functions raise
-`OSError` where the system refuses.
+The GUI thread reads and writes them, so they are not flushed to disk. Both functions raise
+`OSError` if the system denies access.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from visualizer.storage.private_folder import make_private_folder
 from visualizer.storage.regular_file import open_regular_file
 
 MAX_BYTES = 2**20
-"""In bytes; none is longer."""
+"""Maximum size of a file."""
 _ENCODING = ("utf-8", "surrogatepass")
-"""Names of files may hold what no text does."""
+"""File names may contain lone surrogates."""
 
 
 def read_private_json(path: Path) -> object:
-    """Return the content of a file; None where there is none, or it is damaged."""
+    """Return the content of a file; None if it does not exist or is damaged."""
     try:
         with open_regular_file(path) as file:
-            content = file.read(MAX_BYTES)  # what is longer is damaged by that
+            content = file.read(MAX_BYTES)  # a longer file is damaged anyway
     except FileNotFoundError:
         return None
     try:
@@ -36,7 +36,7 @@ def read_private_json(path: Path) -> object:
 
 
 def write_private_json(path: Path, content: object) -> None:
-    """Replace the content of a file, or of that it is a link to; its folder may be missing."""
+    """Replace the content of a file or of a link's target; a missing folder is created."""
     text = json.dumps(content, ensure_ascii=False, indent=1).encode(*_ENCODING)
     if len(text) > MAX_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))

@@ -1,7 +1,7 @@
-"""Opening of regular files by path; a pipe, device, socket or folder is refused without waiting.
+"""Opens regular files by path; pipes, devices, sockets and folders are rejected at once.
 
-Opening a pipe waits for a program that writes to it, and reading a device may never end, so that
-what is to be read is checked before and after it is opened.
+Opening a pipe blocks until a program writes to it, and reading a device may never end, so files are
+checked both before and after they are opened.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FILE_REQUIRED = "it is no file"
 INVALID_NAME = "no file can have such a name"
-_KINDS = (
+_FILE_KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -26,7 +26,7 @@ _KINDS = (
 NONBLOCKING_FLAGS = (
     getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 )
-"""Flags of `os.open` with which a pipe in the place of a file does not block."""
+"""Flags of `os.open` with which opening a pipe does not block."""
 
 
 FileVersion = tuple[int, int, int]
@@ -34,12 +34,12 @@ FileVersion = tuple[int, int, int]
 
 
 def version_of(found: os.stat_result) -> FileVersion:
-    """Return the version of a file with a status."""
+    """Return the version of a file from its status."""
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def version_at(path: Path) -> FileVersion | None:
-    """Return the version of the file at a path; None where there is none."""
+    """Return the version of the file at a path; None if it does not exist."""
     try:
         return version_of(path.stat())
     except FileNotFoundError:
@@ -47,9 +47,9 @@ def version_at(path: Path) -> FileVersion | None:
 
 
 def check_regular_status(found: os.stat_result, name: str) -> None:
-    """Raise `OSError`, with a reason that can be shown, unless a status is of a regular file."""
+    """Raise `OSError`, with a reason that can be shown, unless the status is of a regular file."""
     if not stat.S_ISREG(found.st_mode):
-        kind = next((f", but {words}" for is_of, words in _KINDS if is_of(found.st_mode)), "")
+        kind = next((f", but {words}" for is_of, words in _FILE_KINDS if is_of(found.st_mode)), "")
         raise OSError(errno.EINVAL, f"{FILE_REQUIRED}{kind}", name)
 
 
@@ -59,7 +59,7 @@ def check_regular_file(path: Path) -> os.stat_result:
     Raises
     ------
     OSError
-        When there is nothing of that name, or no regular file.
+        If the path does not exist, or is not a regular file.
     """
     try:
         found = path.stat()
@@ -75,13 +75,13 @@ def open_regular_file(path: Path) -> BinaryIO:
     Raises
     ------
     OSError
-        When it cannot be opened, or is no regular file.
+        If it cannot be opened, or is not a regular file.
     """
-    check_regular_file(path)  # opening a device may already do something
-    return open(path, "rb", opener=_opened)
+    check_regular_file(path)  # opening a device can already have side effects
+    return open(path, "rb", opener=_open_checked)
 
 
-def _opened(path: str, flags: int) -> int:
+def _open_checked(path: str, flags: int) -> int:
     descriptor = os.open(path, flags | NONBLOCKING_FLAGS)
     try:
         check_regular_status(os.fstat(descriptor), path)

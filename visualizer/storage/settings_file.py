@@ -1,6 +1,6 @@
-"""A file of settings by key, read again when another program of the user's has changed it.
+"""A file of settings by key, reloaded after another instance of the program has changed it.
 
-Qt's `QSettings` waits for the disk on the thread that stores a value, which is the window's.
+Qt's `QSettings` waits for the disk on the thread that stores a value, here the GUI thread.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ Setting = str | int | bool
 
 
 class SettingsFile:
-    """The values of a file, and those that could not be written to it so far.
+    """The values in a file, and those that have not been written to it yet.
 
-    Of two programs that store at the same moment, the values of one are lost.
+    If two programs store values at the same moment, those of one are lost.
 
     Parameters
     ----------
     path : Path
-        An existing or new file. One that is damaged has no values, and what is no `Setting` in it
-        is left out.
+        An existing or new file. A damaged file has no values, and values in it that are not a
+        `Setting` are ignored.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._read = dict[str, Setting]()
+        self._read_values = dict[str, Setting]()
         self._version: FileVersion | None = None
-        self._unwritten = dict[str, Setting]()
+        self._unwritten_values = dict[str, Setting]()
 
     def value(self, key: str) -> Setting | None:
-        """Return the value of a key; None where it has none."""
-        with suppress(OSError):  # what was read last is as good as can be
-            self._read_again()
-        return (self._read | self._unwritten).get(key)
+        """Return the value of a key; None if it has none."""
+        with suppress(OSError):  # the values that were read last are the best available
+            self._reload()
+        return (self._read_values | self._unwritten_values).get(key)
 
     def store(self, values: Mapping[str, Setting]) -> None:
-        """Store values, and leave those of other keys as they are.
+        """Store values, keeping those of other keys.
 
         Raises
         ------
         OSError
-            When the file cannot be read or written; the values are kept in memory, and written
-            with the next ones.
+            If the file cannot be read or written; the values are kept in memory, and written with
+            the next ones.
         """
-        self._unwritten |= values
-        self._read_again()
-        changed = self._read | self._unwritten
-        if repr(changed) != repr(self._read):  # 1 is not True here
+        self._unwritten_values |= values
+        self._reload()
+        changed = self._read_values | self._unwritten_values
+        if repr(changed) != repr(self._read_values):  # unlike ==, repr distinguishes 1 from True
             write_private_json(self.path, changed)
-        self._unwritten.clear()
+        self._unwritten_values.clear()
 
     def clear(self) -> None:
         """Delete the file.
@@ -66,16 +66,16 @@ class SettingsFile:
         Raises
         ------
         OSError
-            When it cannot be deleted.
+            If it cannot be deleted.
         """
         self.path.unlink(missing_ok=True)
-        self._unwritten.clear()
+        self._unwritten_values.clear()
 
-    def _read_again(self) -> None:
-        """Read the file if it has changed; one that cannot be read leaves what was read before."""
+    def _reload(self) -> None:
+        """Read the file if it has changed; if it cannot be read, the previous values are kept."""
         version = version_at(self.path)
         if version != self._version:
             found = read_private_json(self.path)
             pairs = found.items() if isinstance(found, dict) else ()
-            self._read = {key: value for key, value in pairs if isinstance(value, Setting)}
+            self._read_values = {key: value for key, value in pairs if isinstance(value, Setting)}
             self._version = version

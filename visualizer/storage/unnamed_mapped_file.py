@@ -1,4 +1,4 @@
-"""Memory that is a file without a name, of which nothing is left, however the process ends."""
+"""Memory map backed by an anonymous temporary file."""
 
 from __future__ import annotations
 
@@ -17,36 +17,37 @@ if TYPE_CHECKING:
 
 WRITTEN_AT_ONCE = 2**22
 _UNSUPPORTED_ERRORS = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
-"""Errors of file systems that reserve nothing without writing."""
+"""Errors of file systems that cannot reserve space without writing."""
 
 
 def map_unnamed_file(folder: Path, size: int) -> mmap.mmap:
-    """Map so many bytes of a new file; the disk has them back once the mapping is gone.
+    """Map a new anonymous file; its disk space is freed when the mapping is closed.
 
-    Linux makes the file without a name, others remove the name at once; Windows removes it with
-    the last handle. All of it is reserved beforehand: a process that writes to a mapped page for
-    which the disk has no room is ended by the system.
+    Linux creates an unnamed file, other POSIX systems remove its name at once, and Windows removes
+    the file with its last handle. The file therefore never outlives the process. All disk space is
+    reserved in advance: the system kills a process that writes to a mapped page if the disk is
+    full.
 
     Parameters
     ----------
     folder : Path
-        Made where it is missing, the user's alone.
+        Created for the user only if it does not exist.
     size : int
         In bytes; at least 1.
 
     Raises
     ------
     OSError
-        When the folder cannot be written, the disk or the user's share of it is full, or a limit
-        of the process is passed.
+        If the folder cannot be written, the disk or the user's quota is full, or a limit of the
+        process is exceeded.
     """
     make_private_folder(folder)
     with TemporaryFile(dir=folder, buffering=0) as file:
-        _reserve(file, size)
-        return mmap.mmap(file.fileno(), size)  # which has a descriptor of its own
+        _reserve_space(file, size)
+        return mmap.mmap(file.fileno(), size)  # which duplicates the descriptor
 
 
-def _reserve(file: IO[bytes], size: int) -> None:
+def _reserve_space(file: IO[bytes], size: int) -> None:
     if sys.platform == "linux":
         try:
             os.posix_fallocate(file.fileno(), 0, size)

@@ -44,7 +44,7 @@ class Scrubbed:
 
     def drag(self, *stops: int) -> None:
         track = self.bar.track
-        places = [QPoint(round(track._axis.x_of(stop)), 8) for stop in stops]
+        places = [QPoint(round(track._current_axis.x_of(stop)), 8) for stop in stops]
         QTest.mousePress(track, LEFT, pos=places[0])
         for place in places[1:]:
             QTest.mouseMove(track, place)

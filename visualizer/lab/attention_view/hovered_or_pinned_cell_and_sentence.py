@@ -1,4 +1,4 @@
-"""The cell pointed at in the attention of a language model, and its sentence."""
+"""The hovered or pinned cell in the attention of a language model, and its description."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LabCellPointer(Struct, frozen=True):
-    """The hovered cell and the pinned one."""
+    """The hovered and the pinned cell."""
 
     hovered: Cell | None = None
     pinned: Cell | None = None
@@ -35,12 +35,12 @@ class LabCellPointer(Struct, frozen=True):
         return replace(self, pinned=None if cell == self.pinned else cell)
 
     def walk(self, board: Board, down: int, right: int) -> LabCellPointer:
-        """Move the pinned cell, across edges into the next layer or head, or pin the first."""
+        """Move the pinned cell, across edges into the next layer or head, or pin the first cell."""
         return LabCellPointer(pinned=moved_cursor(board, self.pinned, down, right))
 
 
 def cell_cursor_of(result: ProbeResult, board: Board, pointing: LabCellPointer) -> CellCursor:
-    """Return the cursor in all panels; a cell that this text does not have is left out."""
+    """Return the cursor in all panels; cells that the current text lacks are omitted."""
     hovered, pinned = (
         strongest_cell(result, board, cell) if cell and _panel_of(board, cell) else None
         for cell in (pointing.hovered, pointing.pinned)
@@ -50,7 +50,7 @@ def cell_cursor_of(result: ProbeResult, board: Board, pointing: LabCellPointer) 
 
 
 def _panel_of(board: Board, cell: Cell) -> Heatmap | None:
-    """Find the panel of a cell, if it has that cell."""
+    """Find the panel of a cell, if the panel contains the cell."""
     row, column = cell.place[-2:]
     return next(
         (
@@ -71,7 +71,7 @@ def cell_index_of(board: Board, cell: Cell) -> tuple[int, int] | None:
 
 
 def strongest_cell(result: ProbeResult, board: Board, cell: Cell) -> Cell:
-    """Return the cell whose weight a drawn one shows: if pooled, the maximum of its block."""
+    """Return the cell with the maximum weight of the pooled block that a cell belongs to."""
     panel, weights = _panel_of(board, cell), result.weights
     if panel is None or weights is None or not panel.is_pooled:
         return cell
@@ -84,12 +84,12 @@ def strongest_cell(result: ProbeResult, board: Board, cell: Cell) -> Cell:
 
 
 def cell_sentence(result: ProbeResult, board: Board, cell: Cell) -> str:
-    """Describe how much a query attends to a key; empty where there is no such cell."""
+    """Describe how much a query attends to a key; empty if the cell does not exist."""
     panel = _panel_of(board, cell)
     if panel is None or result.weights is None:
         return ""
     query, key = cell.place[-2:]
-    one, other = (f"“{_word(result, at)}” ({at + 1})" for at in (query, key))
+    one, other = (f"“{_token_label(result, at)}” ({at + 1})" for at in (query, key))
     where = f"layer {(panel.layer or 0) + 1} head {(panel.head or 0) + 1}"
     drawn = panel.rows.cell(query), panel.columns.cell(key)
     if panel.forbidden is not None and panel.forbidden[drawn]:
@@ -100,5 +100,5 @@ def cell_sentence(result: ProbeResult, board: Board, cell: Cell) -> str:
     return f"query {one} reads {format_share(weight)} from {other}, {where}"
 
 
-def _word(result: ProbeResult, at: int) -> str:
+def _token_label(result: ProbeResult, at: int) -> str:
     return shorten(visible(result.tokens[at]))

@@ -1,8 +1,8 @@
 """Lays out the panels of all layers × heads, as large as fits; pure geometry.
 
-Shared parts are drawn once: the keys' labels over the first layer, the queries' beside the first
-head, and the colour bar above all panels. Notes of one panel stand above it. Panels shrink until
-all layers fit; below the smallest readable size they scroll.
+Shared parts are drawn once: key labels above the first layer, query labels next to the first head,
+and the colour bar above all panels. Notes about a panel are above it. Panels shrink until all
+layers fit; below the smallest readable size they scroll.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SMALLEST = 64
 
 
 def layer_room(board: Board, width: float, height: float, pixel_ratio: float) -> int:
-    """Count the cells that fit a panel's side, one a device pixel, in a window of this size.
+    """Return the number of cells per panel side, one per device pixel, in a window of this size.
 
     It depends on the number of panels, not on how they are pooled.
     """
@@ -62,7 +62,7 @@ def lay_out_layers(
     pixel_ratio: float = 1.0,
     largest_cell: float = math.inf,
 ) -> BoardLayout:
-    """Lay a board's panels out in a window of this size and device pixel ratio."""
+    """Lay out the panels of a board in a window of this size and device pixel ratio."""
     if not board.columns:
         return BoardLayout((), 0, 0, 0)
     layout = LayerPlacement(board, width, height, pixel_ratio, largest_cell).layout()
@@ -86,17 +86,17 @@ class LayerPlacement:
         self.share = (width - self.gutter - 2 * MARGIN + GAP) / len(board.columns) - GAP - 8
 
     def side_of(self, layers: int, label: float) -> float:
-        """Return the panel side with which so many layers are visible at once."""
+        """Return the panel side at which this number of layers is visible at once."""
         free = self.height - HEAD * self.scale - label - 8 * self.scale
         return free / layers - self.notes - foot_height(self.first)
 
-    def _label(self, cell: float) -> float:
+    def _column_label_height(self, cell: float) -> float:
         columns = self.first.columns
         longest = MAX_LABEL_PX * self.scale
         return label_height(widest_label(columns.labels), columns.is_token, cell, longest)
 
     def cell(self) -> float:
-        """The largest cell, in whole device pixels, with which most layers are visible."""
+        """Return the largest cell, in whole device pixels, with which most layers are visible."""
         ratio = self.pixel_ratio
         largest = max(1, int(self.largest * ratio))
         least = min(largest, max(1, math.ceil(SMALLEST * self.scale / self.rows * ratio)))
@@ -104,20 +104,22 @@ class LayerPlacement:
         for layers in range(len(self.columns[0]), 0, -1):
             for pixels in range(most, least - 1, -1):
                 cell = pixels / ratio
-                if self.rows * cell <= self.side_of(layers, self._label(cell)):
+                if self.rows * cell <= self.side_of(layers, self._column_label_height(cell)):
                     return cell
         return least / ratio
 
     def layout(self) -> BoardLayout:
         cell = self.cell()
-        above = self._label(cell) + 8 * self.scale  # highlighted labels are bold, and longer
+        above = (
+            self._column_label_height(cell) + 8 * self.scale
+        )  # highlighted labels are bold, and longer
         step = max(self.rows * cell + 8, self.least) + GAP
         bottom, slots = HEAD * self.scale, []
         for layer in range(len(self.columns[0])):
             top = self.notes + above * (layer == 0)
             for at, column in enumerate(self.columns):
-                left = self._whole(MARGIN + self.gutter + at * step)
-                cells = QRectF(left, self._whole(bottom + top), *(2 * [self.rows * cell]))
+                left = self._round_to_pixel(MARGIN + self.gutter + at * step)
+                cells = QRectF(left, self._round_to_pixel(bottom + top), *(2 * [self.rows * cell]))
                 slots.append(PanelSlot(
                     column[layer], cells, cell, cell, top, self.gutter, at == 0,
                     has_column_labels=layer == 0,
@@ -128,5 +130,5 @@ class LayerPlacement:
         right = max(slot.whole.right() for slot in slots) + MARGIN
         return BoardLayout(with_cell_numbers(slots), right, bottom, HEAD * self.scale)
 
-    def _whole(self, length: float) -> float:
+    def _round_to_pixel(self, length: float) -> float:
         return round(length * self.pixel_ratio) / self.pixel_ratio

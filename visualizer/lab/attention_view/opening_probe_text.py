@@ -1,4 +1,4 @@
-"""The text with which the probe of an opened run starts."""
+"""The probe text of a newly opened run."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 
 
 def opening_probe(folder: Path, sample: str, settings: TrainingSettings) -> str:
-    """Return the first probe of an opened run: the stored one, else from the sample."""
+    """Return the first probe of an opened run: the stored one, or one from the sample."""
     return kept_probe(folder) or first_probe_of(sample, settings)

@@ -1,4 +1,4 @@
-"""The attention of a language model as panels, a row a layer and a column a head."""
+"""Presents the attention of a language model as panels, one row per layer, one column per head."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from visualizer.lab.attention_view.probe_result import ProbeResult
 
 UNIT, SCORED = "weights", "weights;  % on target"
-"""The text after the colour bar; the second where the right token is known."""
+"""Captions of the colour bar; the second applies if the target token is known."""
 FIGURE_SPACE = "\u2007"
-"""As wide as a digit, so that panels keep their places while scores change."""
+"""A space as wide as a digit, so that panels keep their positions while scores change."""
 
 ATTENTION_MISSING = (
     "This model has no attention: it looks at the last token alone. There are no weights to show."
@@ -48,11 +48,11 @@ class LabAttentionPanel(Struct, frozen=True, eq=False):
     Parameters
     ----------
     said : str
-        The sentence about the pinned or hovered cell.
+        Description of the pinned or hovered cell.
     notices : tuple of str
         Notices about the picture.
     message : str
-        Text shown instead of a picture, where there is none.
+        Text shown if there is no picture.
     made_of : tuple
         Cache key of the board: an equal key reuses the same object.
     """
@@ -78,18 +78,18 @@ def present_attention(
     Parameters
     ----------
     result : ProbeResult or None
-        None while there is none yet.
+        None until the first result arrives.
     room : int
-        How many cells fit a panel's side; more are pooled.
+        Number of cells that fit the side of a panel; larger matrices are pooled.
     colouring : ColourOptions, optional
-        By default from 0 to 1, so that steps of training can be compared.
+        By default from 0 to 1, so that training steps can be compared.
     before : LabAttentionPanel, optional
-        The panel shown before, whose board may be reused.
+        The previous panel, whose board may be reused.
     """
     if result is None:
         return LabAttentionPanel(message="The attention is on its way.")
     if result.weights is None:
-        return LabAttentionPanel(notices=_notices(result, model), message=ATTENTION_MISSING)
+        return LabAttentionPanel(notices=_create_notices(result, model), message=ATTENTION_MISSING)
     if not result.tokens:
         return LabAttentionPanel(message=TEXT_REQUIRED)
     colouring = colouring or ColourOptions()
@@ -98,11 +98,13 @@ def present_attention(
     board = before.board if is_same and before else board_of(result, model, room, colouring)
     cursor = cell_cursor_of(result, board, pointing)
     cell = cursor.hovered or cursor.pinned
-    said = cell_sentence(result, board, cell) if cell else ""
-    return LabAttentionPanel(board, cursor, said, _notices(result, model), "", made_of)
+    description = cell_sentence(result, board, cell) if cell else ""
+    return LabAttentionPanel(
+        board, cursor, description, _create_notices(result, model), "", made_of
+    )
 
 
-def _notices(result: ProbeResult, model: ModelKind) -> tuple[str, ...]:
+def _create_notices(result: ProbeResult, model: ModelKind) -> tuple[str, ...]:
     found = [SEES_THE_FUTURE] if model is ModelKind.AVERAGE else []
     if result.cut:
         left = "token was" if result.cut == 1 else f"{result.cut:,} tokens were"
@@ -113,7 +115,7 @@ def _notices(result: ProbeResult, model: ModelKind) -> tuple[str, ...]:
 def board_of(
     result: ProbeResult, model: ModelKind, room: int = 256, colouring: ColourOptions | None = None
 ) -> Board:
-    """Make the panels: a column a head, a row a layer."""
+    """Create the panels: one column per head, one row per layer."""
     making = LabPanelSource(result, model, room, colouring or ColourOptions())
     return Board(
         tuple(
@@ -124,7 +126,7 @@ def board_of(
 
 
 class LabPanelSource:
-    """Makes the panels of a board; holds what they share."""
+    """Creates the panels of a board, and holds the values they share."""
 
     def __init__(
         self, result: ProbeResult, model: ModelKind, room: int, colouring: ColourOptions
@@ -138,7 +140,7 @@ class LabPanelSource:
         limits = ColourLimits.ROW if colouring.limits is ColourLimits.ROW else ColourLimits.SHARED
         self.colour = ColourScale(colouring.sequential, colouring.curve, limits, 0.0, 1.0)
         self.unit = SCORED if result.is_scored else UNIT
-        self.forbidden = None if model is ModelKind.AVERAGE else _later(self.side)
+        self.forbidden = None if model is ModelKind.AVERAGE else _later_keys_mask(self.side)
         assert result.weights is not None
         self.values = pooled(result.weights, self.block)
         self.ends = self.values.max(axis=-1) if limits is ColourLimits.ROW else None
@@ -148,7 +150,7 @@ class LabPanelSource:
             (self.result, layer, head), f"layer {layer + 1}", f"Head {head + 1}", "softmax",
             head, None, (layer,), f"Layer {layer + 1}", self.values[layer, head],
             self.rows, self.columns, self.colour, self.forbidden, None, None,
-            self._notes(layer, head), self.unit, (self.side, self.side),
+            self._panel_notes(layer, head), self.unit, (self.side, self.side),
             row_ends=None if self.ends is None else self.ends[layer, head],
             layer=layer, is_marked=self._is_best(layer, head),
         )  # fmt: skip
@@ -156,7 +158,7 @@ class LabPanelSource:
     def _is_best(self, layer: int, head: int) -> bool:
         return self.result.layers * self.result.heads > 1 and self.result.best == (layer, head)
 
-    def _notes(self, layer: int, head: int) -> tuple[str, ...]:
+    def _panel_notes(self, layer: int, head: int) -> tuple[str, ...]:
         notes = []
         score = self.result.score(layer, head)
         if score is not None:
@@ -168,8 +170,8 @@ class LabPanelSource:
 
 
 @lru_cache(maxsize=8)
-def _later(side: int) -> np.ndarray:
-    """Mark the drawn cells that hold only keys after their queries."""
+def _later_keys_mask(side: int) -> np.ndarray:
+    """Mark the drawn cells that contain only keys later than their queries."""
     return ~np.tri(side, dtype=bool)
 
 

@@ -1,4 +1,4 @@
-"""What a language model computes for the probe's text at a step of its training."""
+"""Result of running a language model on the probe text at a training step."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ CLEARLY = 0.25
 
 
 class ProbeResult(Struct, frozen=True, eq=False, dict=True):
-    """The attention of all layers and heads to a text, and its next-token logits.
+    """The attention of all layers and heads for a text, and its next-token logits.
 
     Parameters
     ----------
     step : int
-        The number of training steps done.
+        Number of training steps done.
     tokens : tuple of str
-        The tokens of the text that were read.
+        The tokens that the model was run on.
     logits : numpy.ndarray
         [token, vocabulary]: next-token logits after each token.
     weights : numpy.ndarray or None
         [layer, head, query, key]; None for a model without attention.
     attending : numpy.ndarray or None
-        [layer, head]: the mean weight on the right key, where that is known.
+        [layer, head]: mean weight on the target key, if the target is known.
     cut : int
-        How many tokens before these were left out, as the context is full.
+        Number of tokens removed from the beginning because the context is full.
     """
 
     step: int
@@ -42,7 +42,7 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
 
     @classmethod
     def of(cls, message: Message) -> ProbeResult:
-        """Read the answer of a training process to "read"."""
+        """Create a result from a training process's answer to "read"."""
         values, arrays = message.values, message.arrays
         return cls(
             int(values["step"]),
@@ -55,32 +55,33 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def nbytes(self) -> int:
-        """The size of its arrays in bytes."""
+        """Size of the arrays in bytes."""
         arrays = (self.logits, self.weights, self.attending)
         return sum(array.nbytes for array in arrays if array is not None)
 
     @property
     def layers(self) -> int:
-        """The number of layers with weights."""
+        """Number of layers with weights."""
         return 0 if self.weights is None else self.weights.shape[0]
 
     @property
     def heads(self) -> int:
-        """The number of heads a layer."""
+        """Number of heads per layer."""
         return 0 if self.weights is None else self.weights.shape[1]
 
     @property
     def is_scored(self) -> bool:
-        """Whether the right keys are known."""
+        """Whether the target keys are known."""
         return self.attending is not None and bool(np.isfinite(self.attending).any())
 
     @cached_property
     def best(self) -> tuple[int, int] | None:
-        """The layer and head with the highest score, if it is clearly above chance.
+        """Layer and head with the highest score, if it is clearly above chance.
 
-        None where scores are unknown, or none is high enough. By chance, a query attends evenly to
-        all tokens up to its own: the mean of 1/1, 1/2, … 1/n of n tokens. Clearly above is at least
-        `CLEARLY` of the way from there to 1; without this margin, noise would be marked.
+        None if scores are unknown or none is high enough. By chance, a query attends uniformly to
+        all tokens up to its own: the mean of 1/1, 1/2, … 1/n for n tokens. A score is clearly above
+        chance if it is at least `CLEARLY` of the way from there to 1; without this margin, noise
+        would be marked.
         """
         if self.attending is None or not self.is_scored:
             return None
@@ -90,6 +91,6 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
         return (int(layer), int(head)) if is_clear else None
 
     def score(self, layer: int, head: int) -> float | None:
-        """Return the mean weight of a head on the right key; None where it is unknown."""
+        """Return the mean weight of a head on the target key; None if unknown."""
         score = np.nan if self.attending is None else float(self.attending[layer, head])
         return None if np.isnan(score) else score

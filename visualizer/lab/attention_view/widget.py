@@ -1,4 +1,4 @@
-"""The attention of a model in training: heatmaps of all layers and heads, and notices."""
+"""Attention of a model in training: heatmaps of all layers and heads, and notices."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ EMPTY_HIGHLIGHTS = Highlights()
 
 
 class LabAttentionView(QWidget):
-    """Shows all layers and heads, and emits what the user points at.
+    """Shows all layers and heads, and emits the cells that the user points at.
 
-    `cellHovered` and `cellClicked` carry a `Cell` or None, `walked` rows down and columns right,
-    `roomChanged` how many cells fit a panel's side.
+    `cellHovered` and `cellClicked` carry a `Cell` or None, `walked` a number of rows down and
+    columns right, and `roomChanged` the number of cells that fit the side of a panel.
     """
 
     cellHovered = Signal(object)
@@ -71,11 +71,11 @@ class LabAttentionView(QWidget):
         self.notices.setText("\n".join(panel.notices))
         self.notices.setVisible(bool(panel.notices))
         self.said.setText(panel.said or (HINT if panel.board.columns else ""))
-        self._tell(panel)
+        self._announce_cell(panel)
         self.board.show_board(panel.board, panel.cursor, EMPTY_HIGHLIGHTS, theme, panel.message)
 
-    def _tell(self, panel: LabAttentionPanel) -> None:
-        """Announce the cell that keys select to screen readers, not the hovered one."""
+    def _announce_cell(self, panel: LabAttentionPanel) -> None:
+        """Announce a cell selected with the keyboard to screen readers, but not a hovered one."""
         set_accessible_value(self.board, panel.said or panel.message)
         pinned, self._pinned = self._pinned, panel.cursor.pinned
         by_hand = panel.cursor.hovered is None and self.board.hasFocus()
@@ -84,14 +84,14 @@ class LabAttentionView(QWidget):
 
 
 class LayerBoard(BoardView):
-    """Heatmaps of layers × heads; a double click or key opens one."""
+    """Heatmaps of layers × heads; a double click or the Enter key opens one."""
 
     layerWanted = Signal(int, int)
-    """The layer and the head, counted from 0."""
+    """Carries the layer and the head, counted from 0."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.enlarged.connect(self._want)
+        self.enlarged.connect(self._open_cell)
 
     def _placed(self, width: float, height: float, ratio: float) -> BoardLayout:
         return lay_out_layers(self._board, width, height, ratio)
@@ -99,9 +99,9 @@ class LayerBoard(BoardView):
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:
             slot = self.slot_at(event.position())
-            self._want(self.cell_nearest(slot, QPointF(event.position())) if slot else None)
+            self._open_cell(self.cell_nearest(slot, QPointF(event.position())) if slot else None)
 
-    def _want(self, cell: Cell | None) -> None:
+    def _open_cell(self, cell: Cell | None) -> None:
         place = cell_index_of(self._board, cell) if cell else None
         if place:
             self.layerWanted.emit(*place)

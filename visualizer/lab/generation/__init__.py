@@ -1,1 +1,1 @@
-"""The steps of generated text in the lab."""
+"""Text generation in the lab."""

@@ -1,1 +1,1 @@
-"""The plot of training and validation losses."""
+"""Plot of training and validation losses."""

@@ -28,14 +28,14 @@ class AxisTick(Struct, frozen=True):
 
 
 class PlotAxis(Struct, frozen=True):
-    """An axis: its extent, scale and ticks.
+    """An axis: its limits, scale and ticks.
 
     Parameters
     ----------
     title : str
-        What is measured, with its unit.
+        The quantity, with its unit.
     low, high : float
-        Its ends, low below high; above 0 on a logarithmic one.
+        The limits, low below high; positive on a logarithmic axis.
     """
 
     title: str
@@ -45,80 +45,82 @@ class PlotAxis(Struct, frozen=True):
     ticks: tuple[AxisTick, ...] = ()
 
     def share(self, values: np.ndarray | float) -> np.ndarray:
-        """Map values to shares, 0 at the low end and 1 at the high one; NaN stays NaN."""
-        low, high = _shown(np.array([self.low, self.high]), self.scale)
+        """Map values to fractions, 0 at the low end and 1 at the high end; NaN stays NaN."""
+        low, high = _to_scale(np.array([self.low, self.high]), self.scale)
         floor = self.low if self.scale is AxisScale.LOG else -math.inf
-        shares: np.ndarray = (_shown(np.maximum(values, floor), self.scale) - low) / (high - low)
+        shares: np.ndarray = (_to_scale(np.maximum(values, floor), self.scale) - low) / (high - low)
         return shares
 
     def value(self, shares: np.ndarray | float) -> np.ndarray:
-        """Map shares of the axis to values."""
-        low, high = _shown(np.array([self.low, self.high]), self.scale)
+        """Map fractions of the axis to values."""
+        low, high = _to_scale(np.array([self.low, self.high]), self.scale)
         shown = low + np.asarray(shares, dtype=float) * (high - low)
         values: np.ndarray = 10**shown if self.scale is AxisScale.LOG else shown
         return values
 
 
-def _shown(values: np.ndarray, scale: AxisScale) -> np.ndarray:
+def _to_scale(values: np.ndarray, scale: AxisScale) -> np.ndarray:
     return np.log10(values) if scale is AxisScale.LOG else values
 
 
 def ticks_between(
     low: float, high: float, scale: AxisScale, most: int, least: float = 0.0
 ) -> tuple[AxisTick, ...]:
-    """Choose at most `most` round tick values of an axis.
+    """Choose at most `most` round tick values for an axis.
 
-    On a logarithmic axis these are powers of ten, with 2 and 5 between them where they fit; where
-    that would be fewer than three, steps as on a linear axis.
+    On a logarithmic axis, these are powers of ten, with 2 and 5 between them if they fit; if that
+    yields fewer than three, steps as on a linear axis.
 
     Parameters
     ----------
     least : float
-        The least distance between two ticks of a linear axis: 1 for counts.
+        Minimum distance between two ticks of a linear axis: 1 for counts.
     """
     if scale is AxisScale.LOG:
         for choice in ((1, 2, 5), (1, 3), (1,)):
-            chosen = _of_decades(low, high, choice)
+            chosen = _decade_values(low, high, choice)
             if 3 <= len(chosen) <= most:
-                return tuple(AxisTick(value, _label(value, 0)) for value in chosen)
+                return tuple(AxisTick(value, _tick_label(value, 0)) for value in chosen)
         if len(chosen) > most:
             every = math.ceil(len(chosen) / most)
-            return tuple(AxisTick(value, _label(value, 0)) for value in chosen[::every])
-    return _even(low, high, most, least)
+            return tuple(AxisTick(value, _tick_label(value, 0)) for value in chosen[::every])
+    return _linear_ticks(low, high, most, least)
 
 
-def _of_decades(low: float, high: float, choice: tuple[int, ...]) -> list[float]:
+def _decade_values(low: float, high: float, choice: tuple[int, ...]) -> list[float]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     values = [digit * 10.0**decade for decade in decades for digit in choice]
     return [value for value in values if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
 
 
-def _even(low: float, high: float, most: int, least: float) -> tuple[AxisTick, ...]:
+def _linear_ticks(low: float, high: float, most: int, least: float) -> tuple[AxisTick, ...]:
     """Choose multiples of 1, 2 or 5 times a power of ten."""
     smallest = max(least, (high - low) / max(1, most))
     decade = 10.0 ** math.floor(math.log10(smallest))
     step = next(
-        times * decade for times in (1, 2, 5, 10, 20) if _count(low, high, times * decade) <= most
+        times * decade
+        for times in (1, 2, 5, 10, 20)
+        if _count_multiples(low, high, times * decade) <= most
     )
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
     first = math.ceil(low / step - 1e-9)
-    values = [at * step for at in range(first, first + _count(low, high, step))]
+    values = [at * step for at in range(first, first + _count_multiples(low, high, step))]
     largest = max((abs(value) for value in values), default=0)
-    return tuple(AxisTick(value, _label(value, decimals, largest)) for value in values)
+    return tuple(AxisTick(value, _tick_label(value, decimals, largest)) for value in values)
 
 
-def _count(low: float, high: float, step: float) -> int:
+def _count_multiples(low: float, high: float, step: float) -> int:
     return math.floor(high / step + 1e-9) - math.ceil(low / step - 1e-9) + 1
 
 
-def _label(value: float, decimals: int, largest: float = 0) -> str:
-    """Format a number, with an exponent if the largest beside it has one."""
+def _tick_label(value: float, decimals: int, largest: float = 0) -> str:
+    """Format a tick value, with an exponent if the largest tick has one."""
     size = abs(value)
     if size and (max(size, largest) >= MAX_PLAIN or size < MIN_PLAIN):
         digits, _, power = f"{value:.1e}".partition("e")
-        written = f"{digits.removesuffix('.0')}e{int(power)}"
+        text = f"{digits.removesuffix('.0')}e{int(power)}"
     elif decimals or size >= 1 or size == 0:
-        written = f"{value:,.{decimals}f}"
+        text = f"{value:,.{decimals}f}"
     else:
-        written = f"{value:g}"
-    return written.replace("-", "−")
+        text = f"{value:g}"
+    return text.replace("-", "−")

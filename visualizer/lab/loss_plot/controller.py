@@ -1,4 +1,4 @@
-"""Controls the loss plot of the present run and of the runs overlaid on it."""
+"""Controls the loss plot of the current run and of the runs overlaid on it."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ class LossPlotController(QObject):
         self, lab: LabStateController, run_controller: RunController, pane: PlotPane
     ) -> None:
         super().__init__(lab)
-        self._lab, self._keeper, self._pane = lab, run_controller, pane
+        self._lab, self._run_controller, self._pane = lab, run_controller, pane
         self.options = PlotOptions()
         self._plot = LossPlot()
-        self._made_of: tuple[object, ...] = ()
+        self._plot_inputs: tuple[object, ...] = ()
 
     def show(self, theme: Theme) -> None:
-        """Show the losses; the plot is made anew only if they have changed."""
-        run, overlaid = self._lab.run, self._keeper.overlaid
+        """Show the losses; the plot is rebuilt only if they have changed."""
+        run, overlaid = self._lab.run, self._run_controller.overlaid
         losses = run.losses if run else None
         stops = (*run.snapshots, run.step) if run else ()
         shown_step = self._lab.view.step
         made_of = (losses, tuple(overlaid.items()), shown_step, stops, self.options)
-        if made_of != self._made_of:
-            self._made_of = made_of
+        if made_of != self._plot_inputs:
+            self._plot_inputs = made_of
             own = [LossCurve(run.name, run.losses)] if run else []
             others = [
                 LossCurve(name, one, colour)
                 for colour, (name, one) in enumerate(sorted(overlaid.items()), 1)
                 if run is None or name != run.name
             ]
-            lines = self._references(is_alone=not others)
+            lines = self._reference_losses(is_alone=not others)
             self._plot = present_plot(
                 [*own, *others], self.options, lines, shown_step, stops, before=self._plot
             )
         self._pane.show_plot(self._plot, self.options, theme)
 
-    def _references(self, *, is_alone: bool) -> list[ReferenceLoss]:
+    def _reference_losses(self, *, is_alone: bool) -> list[ReferenceLoss]:
         """Return the run's reference losses, which depend on its text."""
         run = self._lab.run
         if run is None or not run.tokens:
@@ -77,11 +77,11 @@ class LossPlotController(QObject):
                     else replace(self.options, steps=turned))  # fmt: skip
 
     def smoothen(self, by: int) -> None:
-        """Smooth the losses more or less."""
+        """Increase or decrease the smoothing of the losses."""
         self.choose(smoother(self.options, by))
 
     def pick(self, step: int) -> None:
-        """Select the step that was clicked; at the end of training, the present."""
+        """Select the step that was clicked, or the current model at the end of training."""
         run = self._lab.run
         if run:
             self._lab.scrub(None if step >= run.step else step)

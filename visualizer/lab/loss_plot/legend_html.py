@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 MAX_NAME_PX = 240
-"""Largest width of a run's name in pixels."""
+"""Maximum width of a run's name in pixels."""
 APART = f"{'&nbsp;' * 5} "
-"""Between two keys, the only place of line breaks."""
+"""Separator of two keys, the only possible line break."""
 SIGNS = {
     None: "■",
     LossLineRole.TRAINING: "━━",
@@ -28,22 +28,22 @@ SIGNS = {
 
 
 def legend_html(plot: LossPlot, theme: Theme) -> str:
-    """Write the legend and both axes' titles, or the plot's message."""
+    """Format the legend and both axes' titles, or the plot's message."""
     if plot.message:
         return f'<span style="color: {theme.quiet}">{escape(plot.message)}</span>'
-    titles = _unbroken(f"{plot.y.title}, by {plot.x.title}")
-    keys = [_key(key, theme) for key in plot.keys]
+    titles = _without_breaks(f"{plot.y.title}, by {plot.x.title}")
+    keys = [_key_html(key, theme) for key in plot.keys]
     return APART.join([*keys, f'<span style="color: {theme.quiet}">{titles}</span>'])
 
 
-def _key(key: LegendKey, theme: Theme) -> str:
+def _key_html(key: LegendKey, theme: Theme) -> str:
     colour = theme.quiet if key.colour is None else head_colour(key.colour, theme)
     if key.role is LossLineRole.EACH:
         colour = mixed(colour, theme.paper)
     words = metrics(12).elidedText(key.words, Qt.TextElideMode.ElideMiddle, MAX_NAME_PX)
     sign = f'<span style="color: {colour}">{SIGNS[key.role]}</span>'
-    return f'{sign}&nbsp;<span style="color: {theme.ink}">{_unbroken(words)}</span>'
+    return f'{sign}&nbsp;<span style="color: {theme.ink}">{_without_breaks(words)}</span>'
 
 
-def _unbroken(words: str) -> str:
+def _without_breaks(words: str) -> str:
     return escape(words).replace(" ", "&nbsp;")

@@ -1,4 +1,4 @@
-"""The loss plot as values: lines, reference losses, gaps and legend."""
+"""The content of the loss plot: lines, reference losses, gaps and legend."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOSS, STEP = "loss, nats a token", "step"
 
 
 class LossLineRole(StrEnum):
-    """What a line shows."""
+    """The role of a line: the losses that it shows."""
 
     EACH = "each step"
     TRAINING = "training"
@@ -32,7 +32,7 @@ class LossCurve(Struct, frozen=True, eq=False):
     Parameters
     ----------
     colour : int
-        Its index in the colour cycle.
+        Index in the colour cycle.
     """
 
     name: str
@@ -46,7 +46,7 @@ class ReferenceLoss(Struct, frozen=True):
     Parameters
     ----------
     name : str
-        What has this loss, as in "guessing by frequency".
+        Name of the baseline, such as "guessing by frequency".
     """
 
     name: str
@@ -73,9 +73,9 @@ class LossLine(Struct, frozen=True, eq=False):
     Parameters
     ----------
     name : str
-        The run's name, where there are several; else empty.
+        The run's name if there are several runs, otherwise empty.
     steps, values : ndarray
-        [point]; steps ascend, values may hold NaN and ∞.
+        [point]; steps ascend, values may contain NaN and ∞.
     """
 
     name: str
@@ -86,7 +86,7 @@ class LossLine(Struct, frozen=True, eq=False):
 
     @property
     def title(self) -> str:
-        """The name in the readout."""
+        """Name in the readout."""
         return f"{self.name}, {self.role}" if self.name else str(self.role)
 
 
@@ -111,19 +111,19 @@ class LossPlot(Struct, frozen=True, eq=False):
     Parameters
     ----------
     lines : tuple of LossLine
-        The faint ones first, this run's last: in the order of painting.
+        The lines in painting order: faint ones first, those of the open run last.
     shown_step : int or None
-        The selected step; None for the present.
+        The selected step; None for the current model.
     stops : ndarray
         The steps of snapshots, int64 [stop], ascending.
     message : str
-        Text shown instead while there is nothing to plot.
+        Text shown instead of the plot if there is nothing to plot.
     notices : tuple of str
-        What the picture leaves out, in sentences.
+        Sentences about what is outside the plot.
     told : str
-        A description for screen readers.
+        Description for screen readers.
     smoothed : tuple of SmoothedLosses
-        Kept so that the next plot smooths only new losses.
+        Smoothed losses, kept so that the next plot smooths only new ones.
     """
 
     lines: tuple[LossLine, ...] = ()
@@ -142,5 +142,5 @@ class LossPlot(Struct, frozen=True, eq=False):
 
     @property
     def last(self) -> int:
-        """The last step of any line."""
+        """Last step of any line."""
         return max((int(line.steps[-1]) for line in self.lines), default=0)

@@ -1,7 +1,7 @@
-"""Makes the loss plot of a run and of runs overlaid on it.
+"""Creates the loss plot of a run and of runs overlaid on it.
 
-It builds the lines, chooses the extent of the axes, reads all lines at a step, and describes the
-plot in words for tooltips and screen readers.
+It builds the lines, chooses the limits of the axes, reads all lines at a step, and describes the
+plot for tooltips and screen readers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def present_plot(
     stops: Sequence[int] = (),
     before: LossPlot | None = None,
 ) -> LossPlot:
-    """Make the plot of runs; the first is the open run.
+    """Create the plot of several runs; the first is the open run.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def present_plot(
         An earlier plot, whose smoothed losses are reused.
     """
     shown = [curve for curve in curves if len(curve.losses) or len(curve.losses.validation)]
-    smoothed = tuple(_smoothed(curve.losses, options, before) for curve in shown)
-    lines = tuple(_lines(shown, smoothed, options))
+    smoothed = tuple(_smooth_losses(curve.losses, options, before) for curve in shown)
+    lines = tuple(_all_lines(shown, smoothed, options))
     if not lines:
         return LossPlot()
     x, (y, notices) = (
@@ -64,8 +64,8 @@ def present_plot(
     plot = LossPlot(
         lines=lines,
         references=tuple(references),
-        keys=tuple(_keys(shown, lines, options)),
-        breaks=tuple(_breaks(shown)),
+        keys=tuple(_legend_keys(shown, lines, options)),
+        breaks=tuple(_find_gaps(shown)),
         x=x,
         y=y,
         shown_step=shown_step,
@@ -78,25 +78,25 @@ def present_plot(
     return replace(plot, told=plot_description(plot))
 
 
-def _smoothed(losses: Losses, options: PlotOptions, before: LossPlot | None) -> SmoothedLosses:
+def _smooth_losses(losses: Losses, options: PlotOptions, before: LossPlot | None) -> SmoothedLosses:
     known = (one for one in (before.smoothed if before else ()) if losses.continues(one.losses))
     return smooth(losses, options.smoothing, next(known, None))
 
 
-def _lines(
+def _all_lines(
     curves: Sequence[LossCurve], smoothed: Sequence[SmoothedLosses], options: PlotOptions
 ) -> Iterator[LossLine]:
-    """Make the lines in painting order: faint ones below, the first run on top."""
-    made = [
+    """Create the lines in painting order: faint ones below, the first run on top."""
+    all_lines = [
         line
         for curve, smooth_one in zip(curves, smoothed, strict=True)
-        for line in _of_run(curve, smooth_one, options, curve.name if len(curves) > 1 else "")
+        for line in _run_lines(curve, smooth_one, options, curve.name if len(curves) > 1 else "")
     ]
     for role in LossLineRole:
-        yield from (line for line in reversed(made) if line.role is role and len(line.steps))
+        yield from (line for line in reversed(all_lines) if line.role is role and len(line.steps))
 
 
-def _of_run(
+def _run_lines(
     curve: LossCurve, smoothed: SmoothedLosses, options: PlotOptions, name: str
 ) -> Iterator[LossLine]:
     losses = curve.losses
@@ -108,7 +108,7 @@ def _of_run(
     )
 
 
-def _keys(
+def _legend_keys(
     curves: Sequence[LossCurve], lines: Sequence[LossLine], options: PlotOptions
 ) -> Iterator[LegendKey]:
     roles = {line.role for line in lines}
@@ -125,7 +125,7 @@ def _keys(
             yield LegendKey(words, role, colour)
 
 
-def _breaks(curves: Sequence[LossCurve]) -> Iterator[LossGap]:
+def _find_gaps(curves: Sequence[LossCurve]) -> Iterator[LossGap]:
     for curve in curves:
         is_number = np.isfinite(curve.losses.training)
         if not is_number.all():
@@ -134,18 +134,18 @@ def _breaks(curves: Sequence[LossCurve]) -> Iterator[LossGap]:
 
 
 MAX_STEP_TICKS, MAX_LOSS_TICKS = 6, 6
-"""Most ticks of an axis."""
+"""Maximum number of ticks of an axis."""
 MARGIN = 0.05
-"""Share of the height above the largest and below the least loss."""
+"""Margin above the highest and below the lowest loss, as a fraction of the height."""
 FURTHEST = 3.0
 """A linear axis ends at this multiple of the first losses: a divergence would flatten the rest."""
 
 MAX_PLOTTED_LOSS = 1e100
-"""Losses beyond are drawn at the end of the axis; training in float32 has none."""
+"""Larger losses are drawn at the end of the axis; training in float32 has none."""
 
 
 def steps_axis(lines: Sequence[LossLine], scale: AxisScale) -> PlotAxis:
-    """Choose the axis of steps; on a logarithmic one, step 0 is drawn at 1."""
+    """Choose the step axis; on a logarithmic one, step 0 is drawn at 1."""
     high = max(float(line.steps[-1]) for line in lines)
     low, least = (1.0, 10.0) if scale is AxisScale.LOG else (0.0, 1.0)
     high = max(high, least)
@@ -157,27 +157,29 @@ def steps_axis(lines: Sequence[LossLine], scale: AxisScale) -> PlotAxis:
 def losses_axis(
     lines: Sequence[LossLine], references: Sequence[ReferenceLoss], scale: AxisScale
 ) -> tuple[PlotAxis, tuple[str, ...]]:
-    """Choose the axis of losses, and notices of what it leaves out."""
-    found = [_extent(line.values) for line in lines] + [(one.loss, one.loss) for one in references]
+    """Choose the loss axis, and return it with notices about losses outside it."""
+    found = [_finite_range(line.values) for line in lines] + [
+        (one.loss, one.loss) for one in references
+    ]
     extents = [extent for extent in found if extent] or [(1.0, 1.0)]
     low, high = min(low for low, _ in extents), max(high for _, high in extents)
     notices: tuple[str, ...] = ()
     if scale is AxisScale.LOG:
-        low = max(low if low > 0 else _least_above_zero(lines), 1 / MAX_PLOTTED_LOSS)
-        low, high = _apart(low, max(low, high), scale)
+        low = max(low if low > 0 else _lowest_positive_loss(lines), 1 / MAX_PLOTTED_LOSS)
+        low, high = _with_margin(low, max(low, high), scale)
     else:
-        most = FURTHEST * _usual(lines, references)
+        most = FURTHEST * _largest_usual_loss(lines, references)
         if high > most > low:
             notices = (f"Losses up to {format_number(high, 1)} stand above the plot.",)
             high = most
-        low, high = _apart(low, high, scale)
+        low, high = _with_margin(low, high, scale)
     return PlotAxis(
         LOSS, low, high, scale, ticks_between(low, high, scale, MAX_LOSS_TICKS)
     ), notices
 
 
-def _extent(values: np.ndarray) -> tuple[float, float] | None:
-    """Return the least and the largest finite number; None where none is finite."""
+def _finite_range(values: np.ndarray) -> tuple[float, float] | None:
+    """Return the smallest and the largest finite number; None if there is none."""
     least, most = float(values.min()), float(values.max())
     if not math.isfinite(least + most):
         values = values[np.isfinite(values)]
@@ -187,21 +189,21 @@ def _extent(values: np.ndarray) -> tuple[float, float] | None:
     return min(least, MAX_PLOTTED_LOSS), min(most, MAX_PLOTTED_LOSS)
 
 
-def _least_above_zero(lines: Sequence[LossLine]) -> float:
-    """Return the least positive loss, where a logarithmic axis begins if a loss is 0."""
+def _lowest_positive_loss(lines: Sequence[LossLine]) -> float:
+    """Return the smallest positive loss, where a logarithmic axis begins if a loss is 0."""
     above = (line.values[np.isfinite(line.values) & (line.values > 0)] for line in lines)
     return min((float(some.min()) for some in above if len(some)), default=1.0)
 
 
-def _usual(lines: Sequence[LossLine], references: Sequence[ReferenceLoss]) -> float:
+def _largest_usual_loss(lines: Sequence[LossLine], references: Sequence[ReferenceLoss]) -> float:
     """Return the largest of first losses and references: an upper estimate before divergence."""
     firsts = (float(line.values[np.argmax(np.isfinite(line.values))]) for line in lines)
     known = [first for first in firsts if math.isfinite(first)]
     return max(known + [reference.loss for reference in references], default=0.0)
 
 
-def _apart(low: float, high: float, scale: AxisScale) -> tuple[float, float]:
-    """Add a margin at both ends, and keep them apart."""
+def _with_margin(low: float, high: float, scale: AxisScale) -> tuple[float, float]:
+    """Add a margin at both ends so that they differ."""
     if scale is AxisScale.LOG:
         margin = max((high / low) ** MARGIN, 1.02)
         return low / margin, high * margin
@@ -235,18 +237,18 @@ class PlotReadout(Struct, frozen=True):
     @property
     def said(self) -> str:
         """The readout as a sentence."""
-        told = ", ".join(f"{row.title} {row.value}" for row in self.rows)
-        return f"Step {self.step:,}: {told}."
+        values = ", ".join(f"{row.title} {row.value}" for row in self.rows)
+        return f"Step {self.step:,}: {values}."
 
 
 def read_at(plot: LossPlot, step: float) -> PlotReadout:
-    """Read the nearest point of every line, with its step if that is another."""
+    """Read the nearest point of every line; its step is added if it differs."""
     at = round(min(max(step, plot.x.low), plot.x.high))
     is_one_run = len({line.name for line in plot.lines}) == 1
     shown = [
         line for line in reversed(plot.lines) if is_one_run or line.role is not LossLineRole.EACH
     ]
-    rows = [PlotReadoutRow(line.title, _value(line, at), line.colour) for line in shown]
+    rows = [PlotReadoutRow(line.title, _format_value(line, at), line.colour) for line in shown]
     if is_one_run and plot.rates and len(plot.rates[0]):
         steps, rates = plot.rates
         rows.append(PlotReadoutRow("learning rate", f"{rates[nearest(steps, at)]:.3g}", None))
@@ -261,15 +263,15 @@ def nearest(steps: np.ndarray, step: float) -> int:
     return after
 
 
-def _value(line: LossLine, step: int) -> str:
+def _format_value(line: LossLine, step: int) -> str:
     at = nearest(line.steps, step)
     value, there = format_number(float(line.values[at]), DECIMALS), int(line.steps[at])
     return value if there == step else f"{value} (step {there:,})"
 
 
-def _lowest(values: np.ndarray) -> int | None:
-    """Return the index of the least finite number; None where none is finite."""
-    least = values.min()  # NaN, where there is one
+def _index_of_lowest(values: np.ndarray) -> int | None:
+    """Return the index of the smallest finite number; None if there is none."""
+    least = values.min()  # NaN if there is one
     if not np.isfinite(least):
         least = np.where(np.isfinite(values), values, np.inf).min()
     # Not `argmin`, which copies arrays that are read-only.
@@ -277,19 +279,21 @@ def _lowest(values: np.ndarray) -> int | None:
 
 
 def plot_description(plot: LossPlot) -> str:
-    """Describe the plot: present and best loss, and which reference losses are beaten."""
+    """Describe the plot: current and best loss, and which reference losses are beaten."""
     step = plot.last if plot.shown_step is None else plot.shown_step
-    said = [read_at(plot, step).said]
+    sentences = [read_at(plot, step).said]
     first = [line for line in plot.lines if line.name == plot.lines[-1].name]
-    lowest = ((line, at) for line in reversed(first) if (at := _lowest(line.values)) is not None)
+    lowest = (
+        (line, at) for line in reversed(first) if (at := _index_of_lowest(line.values)) is not None
+    )
     judged, at = next(lowest, (None, 0))
     if judged:
         least = format_number(float(judged.values[at]), DECIMALS)
-        said.append(f"Least {judged.title}: {least} at step {int(judged.steps[at]):,}.")
-        said += [
+        sentences.append(f"Least {judged.title}: {least} at step {int(judged.steps[at]):,}.")
+        sentences += [
             f"{'Below' if judged.values[at] < one.loss else 'Not below'} {one.name}, "
             f"{format_number(one.loss, DECIMALS)}."
             for one in plot.references
         ]
-    said += [f"The loss is {each.words}." for each in plot.breaks]
-    return " ".join([*said, *plot.notices])
+    sentences += [f"The loss is {each.words}." for each in plot.breaks]
+    return " ".join([*sentences, *plot.notices])

@@ -1,4 +1,4 @@
-"""The values of all lines of the loss plot at the hovered step."""
+"""Readout of the loss plot: the values of all lines at the hovered step."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 MAX_NAME_PX = 260.0
-"""Largest width of a line's name in pixels."""
+"""Maximum width of a line's name in pixels."""
 AWAY = 14.0
 """Distance from the step in pixels."""
 
 
 def readout_html(readout: PlotReadout, theme: Theme) -> str:
-    """Write the values as a table, each beside its line's colour."""
-    rows = "".join(_rows(readout, theme))
+    """Format the values as a table, each next to its line's colour."""
+    rows = "".join(_table_rows(readout, theme))
     return (
         f'<div style="color: {theme.ink}; white-space: nowrap"><b>Step {readout.step:,}</b>'
         f'<table cellspacing="0">{rows}</table></div>'
     )
 
 
-def _rows(readout: PlotReadout, theme: Theme) -> Iterator[str]:
+def _table_rows(readout: PlotReadout, theme: Theme) -> Iterator[str]:
     middle = Qt.TextElideMode.ElideMiddle
     for row in readout.rows:
         colour = "transparent" if row.colour is None else head_colour(row.colour, theme)

@@ -1,8 +1,8 @@
 """Smooths losses, and thins them to the resolution of the plot.
 
-Sources: Kingma and Ba 2015, "Adam", §3 (the correction of an exponential average's bias towards
-its start at 0); Jugel et al. 2014, "M4: A Visualization-Oriented Time Series Data Aggregation"
-(first, last, least and largest of each column of pixels draw the same line as all points).
+Sources: Kingma and Ba 2015, "Adam", §3 (bias correction of an exponential average that starts at
+0); Jugel et al. 2014, "M4: A Visualization-Oriented Time Series Data Aggregation" (the first, last,
+minimum and maximum of each pixel column draw the same line as all points).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from visualizer.lab.training.recorded_losses import Losses
 
 FURTHEST_POWER = 100.0
-"""Powers of e that a block of the average spans: its sums do not overflow float64."""
+"""Powers of e that a block of the average spans, so that its sums do not overflow float64."""
 
 
 class SmoothedLosses(Struct, frozen=True, eq=False):
-    """The training losses of a run, smoothed; made by `smooth`.
+    """The training losses of a run, smoothed; created by `smooth`.
 
     Parameters
     ----------
@@ -39,14 +39,14 @@ class SmoothedLosses(Struct, frozen=True, eq=False):
 
     @property
     def values(self) -> np.ndarray:
-        """A loss for each training step, float64 [step]; NaN where the loss is NaN or infinite."""
+        """Smoothed loss of each training step, float64 [step]; NaN if the loss is not finite."""
         return self._values.values
 
 
 def smooth(losses: Losses, strength: float, before: SmoothedLosses | None = None) -> SmoothedLosses:
     """Smooth training losses by a bias-corrected exponential average.
 
-    After each step, average ← strength · average + (1 − strength) · loss, from 0; the result
+    After each step, average ← strength · average + (1 − strength) · loss, starting at 0; the result
     is average / (1 − strengthᵗ) after t steps, so that the first is the loss itself. Losses that
     are not finite are skipped.
 
@@ -63,32 +63,32 @@ def smooth(losses: Losses, strength: float, before: SmoothedLosses | None = None
     new = losses.training[len(before.values) :]
     is_number = np.isfinite(new)
     is_whole = bool(is_number.all())  # the usual case: no masking needed
-    averages = _averaged(new if is_whole else new[is_number], strength, before.average)
+    averages = _exponential_average(new if is_whole else new[is_number], strength, before.average)
     average = float(averages[-1]) if len(averages) else before.average
     weight = 1 - (1 - before.weight) * strength ** len(averages)
-    smoothed = _corrected(averages, strength, before.weight)
+    smoothed = _correct_bias(averages, strength, before.weight)
     if not is_whole:
         smoothed = np.full(len(new), np.nan)
         smoothed[is_number] = averages
     return SmoothedLosses(losses, strength, average, weight, before._values.extended(smoothed))
 
 
-def _corrected(averages: np.ndarray, strength: float, weight: float) -> np.ndarray:
+def _correct_bias(averages: np.ndarray, strength: float, weight: float) -> np.ndarray:
     """Divide each average in place by the average of ones; after a block, that is 1."""
-    first = averages[: _block(strength)]
+    first = averages[: _block_length(strength)]
     first /= 1 - (1 - weight) * strength ** np.arange(1.0, len(first) + 1)
     return averages
 
 
-def _block(strength: float) -> int:
+def _block_length(strength: float) -> int:
     return max(1, int(FURTHEST_POWER / -math.log(strength))) if strength else 0
 
 
-def _averaged(values: np.ndarray, strength: float, average: float) -> np.ndarray:
+def _exponential_average(values: np.ndarray, strength: float, average: float) -> np.ndarray:
     """Return the average after each value, block by block: Σ sⁿ⁻ⁱ xᵢ = sⁿ Σ xᵢ / sⁱ."""
     if strength == 0:
         return values.copy()
-    block = _block(strength)
+    block = _block_length(strength)
     averages = np.empty(len(values))
     powers = strength ** np.arange(1.0, min(block, len(values)) + 1)
     shares = (1 - strength) / powers
@@ -115,12 +115,12 @@ def distinct(rising: np.ndarray) -> np.ndarray:
 def thinned(
     steps: np.ndarray, values: np.ndarray, edges: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Thin a line to the first, least, largest and last point of each column of pixels (M4).
+    """Thin a line to the first, minimum, maximum and last point of each pixel column (M4).
 
     Parameters
     ----------
     steps, values : ndarray
-        The line, [point]; steps ascend. NaN remains where a column has nothing else.
+        The line, [point]; steps ascend. NaN is kept if a column contains nothing else.
     edges : ndarray
         Column edges in steps, [column + 1], ascending. Points outside are removed, except the
         nearest on either side, to which the line leads.
@@ -128,7 +128,7 @@ def thinned(
     Returns
     -------
     steps, values
-        A line of at most four points a column plus two; the given one if it has no more.
+        A line of at most four points per column plus two; the given line if it has no more.
     """
     if steps.dtype.kind == "i":
         edges = np.ceil(edges).astype(steps.dtype)  # otherwise all steps become floats

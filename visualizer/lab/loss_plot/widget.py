@@ -1,4 +1,4 @@
-"""The loss plot with its controls; hovering reads values, dragging selects a step of training."""
+"""The loss plot with its controls; hovering reads values, dragging selects a training step."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ KEYS = (
     "Escape goes back to the present."
 )
 PARTS, FAR = 100, 10
-"""Without snapshots keys move in this many parts of the axis; page keys move by `FAR` of them."""
+"""Number of arrow-key steps along the axis without snapshots, and of those per page-key step."""
 
 WALKS = {
     Qt.Key.Key_Left: -1,
@@ -61,13 +61,13 @@ WALKS = {
 class LossPlotView(QWidget):
     """Shows a `LossPlot`; clicking and dragging select a step.
 
-    Where there are snapshots, the nearest of them is selected.
+    If there are snapshots, the nearest one is selected.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Chart
     stepPicked = Signal(int)
     presentPicked = Signal()
-    """The present is selected."""
+    """The current model was selected, instead of a snapshot."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,8 +84,8 @@ class LossPlotView(QWidget):
         self._legend.setContentsMargins(10, 4, 10, 0)
         self._column = column_layout(self, (2, 2, 2, 2), spacing=0)  # for the focus frame
         self._column.addWidget(self._legend)
-        self._pointed: QPointF | None = None
-        self._is_marked = self._is_held = self._is_walked = False
+        self._hovered_point: QPointF | None = None
+        self._has_focus_frame = self._is_dragging = self._is_moved_by_keys = False
         set_accessible_value(self, self._plot.told)
 
     def sizeHint(self) -> QSize:
@@ -102,12 +102,12 @@ class LossPlotView(QWidget):
         is_elsewhere = plot.shown_step != self._plot.shown_step
         self._plot, self._theme = plot, theme
         set_accessible_value(self, plot.told)
-        if is_elsewhere and self._is_walked and self.hasFocus():
+        if is_elsewhere and self._is_moved_by_keys and self.hasFocus():
             step = plot.last if plot.shown_step is None else plot.shown_step
             announce(self, read_at(plot, step).said, Politeness.Assertive)
-        self._is_walked = self._is_walked and not is_elsewhere
+        self._is_moved_by_keys = self._is_moved_by_keys and not is_elsewhere
         self.setCursor(Qt.CursorShape.ArrowCursor if plot.message else Qt.CursorShape.CrossCursor)
-        self._draw()
+        self._redraw()
 
     def place_of(self, step: float) -> QPointF:
         """Return the point of a step in the drawn plot, at half the height."""
@@ -116,7 +116,7 @@ class LossPlotView(QWidget):
 
     # ------------------------------------------------------------------ drawing
 
-    def _draw(self) -> None:
+    def _redraw(self) -> None:
         """Draw the lines; a hidden plot is drawn when it is shown."""
         if not self.isVisible():
             return
@@ -132,15 +132,17 @@ class LossPlotView(QWidget):
             self.chart.view.setVisible(not plot.message)
             self._column.activate()
             self.chart.draw(plot, theme)
-            self._show_pointed()
+            self._show_hovered_step()
         self.update()
 
-    def _show_pointed(self) -> None:
+    def _show_hovered_step(self) -> None:
         if self.chart and not self._plot.message:
-            self.chart.point(self._stop_at(self._pointed) if self._pointed else None)
+            self.chart.point(
+                self._selectable_step_at(self._hovered_point) if self._hovered_point else None
+            )
 
-    def _stop_at(self, place: QPointF) -> int:
-        """Return the step at a position; if there are snapshots, the nearest."""
+    def _selectable_step_at(self, place: QPointF) -> int:
+        """Return the step at a position, or the nearest snapshot if there are any."""
         assert self.chart
         step = self.chart.step_at(place.x() - self.chart.view.x())
         stops = self._plot.stops
@@ -149,7 +151,7 @@ class LossPlotView(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.fillRect(self.rect(), QColor(self._theme.paper))
-        if self._is_marked:
+        if self._has_focus_frame:
             painter.setPen(QPen(QColor(self._theme.accent), 2))
             painter.drawRect(self.rect().adjusted(1, 1, -1, -1))
         painter.end()
@@ -157,41 +159,41 @@ class LossPlotView(QWidget):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
-            self._draw()
+            self._redraw()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        self._draw()
+        self._redraw()
 
     def showEvent(self, event: QShowEvent) -> None:
-        self._draw()
+        self._redraw()
 
     # ------------------------------------------------------------------ mouse
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton and not self._plot.message:
-            self._is_held = True
-            self._point(event.position())
+            self._is_dragging = True
+            self._update_pointer(event.position())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._point(event.position())
+        self._update_pointer(event.position())
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        self._is_held = False
+        self._is_dragging = False
 
     def leaveEvent(self, event: QEvent) -> None:
-        self._pointed = None
-        self._show_pointed()
+        self._hovered_point = None
+        self._show_hovered_step()
 
-    def _point(self, at: QPointF) -> None:
+    def _update_pointer(self, at: QPointF) -> None:
         chart, is_near = self.chart, False
         if chart:
             is_near = chart.inner.adjusted(-8, 0, 8, 8).contains(at - chart.view.pos())
-        self._pointed = at if is_near or self._is_held else None
-        if self._is_held:
-            self._pick(self._stop_at(at))
-        self._show_pointed()
+        self._hovered_point = at if is_near or self._is_dragging else None
+        if self._is_dragging:
+            self._pick_step(self._selectable_step_at(at))
+        self._show_hovered_step()
 
-    def _pick(self, step: int) -> None:
+    def _pick_step(self, step: int) -> None:
         if step != self._plot.shown_step:
             self.stepPicked.emit(step)
 
@@ -202,16 +204,15 @@ class LossPlotView(QWidget):
         if is_command(event) or self._plot.message:
             event.ignore()
         elif key == Qt.Key.Key_Escape and self._plot.shown_step is not None:
-            self._is_walked = True
+            self._is_moved_by_keys = True
             self.presentPicked.emit()
         elif key in {*WALKS, Qt.Key.Key_Home, Qt.Key.Key_End}:
-            self._is_walked = True
-            self._pick(self._walked(key))
+            self._is_moved_by_keys = True
+            self._pick_step(self._step_for_key(key))
         else:
             event.ignore()
 
-    def _walked(self, key: Qt.Key) -> int:
-        """Return the step that a key selects."""
+    def _step_for_key(self, key: Qt.Key) -> int:
         stops = self._plot.stops if len(self._plot.stops) else self._even_stops()
         if key not in WALKS:
             return int(stops[0 if key == Qt.Key.Key_Home else -1])
@@ -227,13 +228,13 @@ class LossPlotView(QWidget):
         return distinct(np.linspace(axis.low, last, PARTS + 1).round().astype(np.int64))
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        self._mark(event.reason() in BY_KEYS)
+        self._show_focus_frame(event.reason() in BY_KEYS)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        self._mark(False)
+        self._show_focus_frame(False)
 
-    def _mark(self, is_marked: bool) -> None:
-        self._is_marked = is_marked
+    def _show_focus_frame(self, is_marked: bool) -> None:
+        self._has_focus_frame = is_marked
         self.update()
 
 
@@ -243,13 +244,13 @@ AXES = {"losses": "Log losses", "steps": "Log steps"}
 
 
 def smoother(options: PlotOptions, by: int) -> PlotOptions:
-    """Return options smoother by this many entries of `SMOOTHINGS`, within its ends."""
+    """Return options smoothed by this many more entries of `SMOOTHINGS`, within its limits."""
     at = SMOOTHINGS.index(options.smoothing) + by
     return replace(options, smoothing=SMOOTHINGS[min(max(at, 0), len(SMOOTHINGS) - 1)])
 
 
 class PlotPane(QWidget):
-    """The plot under its controls."""
+    """The plot below its controls."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     optionsChosen = Signal(object)
@@ -266,7 +267,7 @@ class PlotPane(QWidget):
         self.smoothing.setPageStep(2)
         self.smoothing.setMaximumWidth(120)
         self.smoothing.setAccessibleName("Smoothing of the training losses")
-        self.smoothing.valueChanged.connect(self._smooth)
+        self.smoothing.valueChanged.connect(self._set_smoothing)
         row = row_layout(margins=(16, 4, 16, 0), spacing=8)
         label = PlainLabel("Smoothing")
         label.setProperty("role", "quiet")
@@ -290,6 +291,6 @@ class PlotPane(QWidget):
         self.notices.setText("\n".join(plot.notices))
         self.notices.setVisible(bool(plot.notices))
 
-    def _smooth(self, at: int) -> None:
+    def _set_smoothing(self, at: int) -> None:
         if SMOOTHINGS[at] != self._options.smoothing:
             self.optionsChosen.emit(replace(self._options, smoothing=SMOOTHINGS[at]))

@@ -1,4 +1,4 @@
-"""The questions before a run is deleted, and before a training is left."""
+"""Confirmation dialogs before a run is deleted or a training run is closed."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def ask_leaving(
     stop: Callable[[], object],
     go_on: Callable[[], object],
 ) -> None:
-    """Ask whether a training stops or continues in the background; one question at a time.
+    """Ask whether training stops or continues in the background, replacing an open dialog.
 
-    The newest, as what follows may have been wanted in another window: that the program ends.
-    ``lost`` says which steps may be lost by either, if any.
+    The newest dialog is kept because its follow-up may have been requested elsewhere, such as by
+    quitting the program. ``lost`` describes steps that both choices may lose, if any.
     """
-    for asked in window.findChildren(QMessageBox, "leaving"):
-        asked.close()
-    said = f"“{name}” is training. {lost}".rstrip()
-    box = message_box(window, "leaving", QMessageBox.Icon.Question, said)
+    for open_dialog in window.findChildren(QMessageBox, "leaving"):
+        open_dialog.close()
+    question = f"“{name}” is training. {lost}".rstrip()
+    box = message_box(window, "leaving", QMessageBox.Icon.Question, question)
     box.setInformativeText(
         "It can stop here, with a checkpoint to go on from, or go on without a window until it is "
         "done. Opened again, it is shown wherever it is by then."
@@ -45,9 +45,9 @@ def ask_leaving(
 
 
 def ask_losing(window: QWidget, name: str, lost: str, close: Callable[[], object]) -> None:
-    """Ask whether to close a run that may lose steps, which ``lost`` says."""
-    for asked in window.findChildren(QMessageBox, "losing"):
-        asked.close()
+    """Ask whether to close a run that may lose steps, as described by ``lost``."""
+    for open_dialog in window.findChildren(QMessageBox, "losing"):
+        open_dialog.close()
     box = message_box(window, "losing", QMessageBox.Icon.Warning, f"Close “{name}”? {lost}")
     closing = box.addButton("C&lose it", QMessageBox.ButtonRole.DestructiveRole)
     cancel = box.addButton(QMessageBox.StandardButton.Cancel)
@@ -60,8 +60,8 @@ def ask_delete(window: QWidget, name: str, delete: Callable[[], object]) -> None
     """Ask whether to delete a run permanently."""
     if window.findChild(QMessageBox, "delete"):
         return
-    said = f"Delete “{name}”, its losses and all weights that were kept?"
-    box = message_box(window, "delete", QMessageBox.Icon.Question, said)
+    question = f"Delete “{name}”, its losses and all weights that were kept?"
+    box = message_box(window, "delete", QMessageBox.Icon.Question, question)
     box.setInformativeText("This cannot be undone.")
     deleting = box.addButton("&Delete", QMessageBox.ButtonRole.DestructiveRole)
     cancel = box.addButton(QMessageBox.StandardButton.Cancel)

@@ -1,4 +1,4 @@
-"""The stored training runs: folders beside each other, each named as its run."""
+"""The stored training runs: sibling folders, each with the name of its run."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
 MAX_PROBE_BYTES = 2**20
-"""Largest size of a stored probe in bytes."""
-_FORBIDDEN = set('/\\:*?"<>|\0')
+"""Maximum size of a stored probe in bytes."""
+_FORBIDDEN_CHARACTERS = set('/\\:*?"<>|\0')
 
 
 class StoredRun(Struct, frozen=True):
@@ -35,7 +35,7 @@ class StoredRun(Struct, frozen=True):
     Parameters
     ----------
     changed : float
-        When it was last trained, in seconds since 1970.
+        Time of its last training, in seconds since 1970.
     """
 
     folder: Path
@@ -47,16 +47,16 @@ class StoredRun(Struct, frozen=True):
 
 
 def stored_runs(home: Path) -> tuple[StoredRun, ...]:
-    """List the runs of a folder, the newest first."""
+    """List the runs in a folder, newest first."""
     folders = [one for one in home.glob("*") if RunFolder(one).about.is_file()]
-    found = [StoredRun(one, _changed(one)) for one in folders]
+    found = [StoredRun(one, _last_change(one)) for one in folders]
     return tuple(sorted(found, key=lambda run: (-run.changed, run.name)))
 
 
-def _changed(folder: Path) -> float:
+def _last_change(folder: Path) -> float:
     found = [0.0]
     for file in (RunFolder(folder).losses, RunFolder(folder).about):
-        with suppress(OSError):  # the run may just be deleted
+        with suppress(OSError):  # the run may have just been deleted
             found.append(file.stat().st_mtime)
     return max(found)
 
@@ -67,7 +67,7 @@ def unused_folder(home: Path, settings: TrainingSettings, taken: Collection[Path
     Parameters
     ----------
     taken : collection of Path
-        Folders that are not there yet but will be.
+        Folders that do not exist yet but will be created.
     """
     name = f"{settings.source.kind}-{settings.model}"
     folders = (home / f"{name}-{number}" for number in itertools.count(1))
@@ -80,10 +80,10 @@ def renamed(folder: Path, name: str) -> Path:
     Raises
     ------
     InputError
-        Of ``name``, when it is not a valid folder name or is taken.
+        With the field ``name``, if it is not a valid folder name or is in use.
     """
     name = name.strip()
-    if not name or name in {".", ".."} or _FORBIDDEN & set(name):
+    if not name or name in {".", ".."} or _FORBIDDEN_CHARACTERS & set(name):
         raise InputError("name", 'A run’s name cannot be empty, nor have / \\ : * ? " < > | in it.')
     target = folder.with_name(name)
     if target == folder:
@@ -98,15 +98,15 @@ def renamed(folder: Path, name: str) -> Path:
 
 
 def delete(folder: Path) -> None:
-    """Delete a run with its files, without following links; of many snapshots, it takes seconds.
+    """Delete a run with its files, without following links; many snapshots take seconds.
 
     Raises
     ------
     InputError
-        Of ``folder``, when it is not a run or could not be deleted.
+        With the field ``folder``, if it is not a run or could not be deleted.
     """
     about = RunFolder(folder).about
-    if not about.is_file():  # never any other folder of the user's
+    if not about.is_file():  # never delete any other folder of the user
         raise InputError("folder", f"There is no run in {folder}.")
     if folder.is_symlink():
         sentence = f"“{folder.name}” is a link to a folder elsewhere. Delete that folder itself."
@@ -117,7 +117,7 @@ def delete(folder: Path) -> None:
                 shutil.rmtree(path)
             elif path != about.path:
                 path.unlink()
-        shutil.rmtree(folder)  # the metadata last: what is left until then is still a run
+        shutil.rmtree(folder)  # the metadata last, so that a partly deleted folder is still a run
     except OSError as error:
         reason = reason_of(error)
         raise InputError("folder", f"“{folder.name}” could not be deleted: {reason}.") from error
@@ -132,7 +132,7 @@ def keep_probe(folder: Path, text: str) -> None:
 
 
 def kept_probe(folder: Path) -> str:
-    """Return the last probe of a run; empty where none is stored, or it is invalid."""
+    """Return the last probe of a run; empty if none is stored, or it is invalid."""
     try:
         return RunFolder(folder).probe.read_bytes(MAX_PROBE_BYTES).decode()
     except (OSError, UnicodeDecodeError):
@@ -145,12 +145,12 @@ def losses_of(folder: Path, rest: Callable[[], None] = lambda: None) -> Losses:
     Parameters
     ----------
     rest : callable
-        Called after every thousand steps, so that a thread can yield to others.
+        Called after every thousand steps, so that the thread can yield to others.
 
     Raises
     ------
     InputError
-        When they cannot be read.
+        If they cannot be read.
     """
     try:
         with TextIOWrapper(RunFolder(folder).losses.open(MAX_FILE_BYTES), "utf-8") as lines:

@@ -1,4 +1,4 @@
-"""Controls the stored runs: opening, overlaying, renaming, deleting and leaving them."""
+"""Controls the stored runs: opening, overlaying, renaming, deleting and closing them."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
 
 REST_S = 0.004
-"""Pause after each part of reading losses, which takes about a millisecond: a thread that runs
-Python without pauses blocks the window."""
+"""Pause after each part when reading losses, in seconds. A part takes about a millisecond; a thread
+that runs Python without pauses blocks the window.
+"""
 LOOK_MS = 2000
-"""Interval at which background trainings are checked."""
+"""Interval at which background training runs are checked, in milliseconds."""
 
 
 class RunController(QObject):
@@ -53,81 +54,88 @@ class RunController(QObject):
         self._lab, self._pane, self._window = lab, pane, window
         self.runs: tuple[run_store.StoredRun, ...] = ()
         self.at_work: frozenset[str] = frozenset()
-        """Runs that train in the background."""
+        """Runs that are training in the background."""
         self.overlaid: dict[str, Losses] = {}
-        self._wanted: set[str] = set()
+        self._pending_overlays: set[str] = set()
         self._is_closed = Event()
         self._worker = Worker(self)
-        self._worker.answered.connect(self._take)
-        self._worker.failed.connect(self._fail)
-        self._deleting: list[Path] = []
+        self._worker.answered.connect(self._on_losses)
+        self._worker.failed.connect(self._on_failure)
+        self._pending_deletions: list[Path] = []
         """Runs to be deleted, one after another."""
         self._deleter = Worker(self)
-        self._deleter.answered.connect(self._take_deleted)
-        self._deleter.failed.connect(self._take_deleted)
-        self._watching = QTimer(self, interval=LOOK_MS)
-        self._watching.timeout.connect(self.look)
-        lab.opened.connect(self._remember)
+        self._deleter.answered.connect(self._on_deleted)
+        self._deleter.failed.connect(self._on_deleted)
+        self._watch_timer = QTimer(self, interval=LOOK_MS)
+        self._watch_timer.timeout.connect(self.look)
+        lab.opened.connect(self._save_last_run)
         lab.opened.connect(self.look)
         self.look()
 
     def look(self) -> None:
         """Refresh the list of runs."""
         stored = run_store.stored_runs(self._lab.home)
-        self.runs = tuple(run for run in stored if run.folder not in self._deleting)
+        self.runs = tuple(run for run in stored if run.folder not in self._pending_deletions)
         names = {run.name for run in self.runs}
         self.overlaid = {name: one for name, one in self.overlaid.items() if name in names}
-        self._wanted &= names
-        self._see_who_works()
+        self._pending_overlays &= names
+        self._update_background_runs()
         self.changed.emit()
 
-    def _remember(self) -> None:
+    def _save_last_run(self) -> None:
         run = self._lab.run
         if run and run.folder.parent == self._lab.home:
             app_settings.save_last_run(run.name)
 
-    def _see_who_works(self) -> None:
+    def _update_background_runs(self) -> None:
         own = self._lab.run.folder if self._lab.run else None
         others = (run for run in self.runs if run.folder != own)
         self.at_work = frozenset(
             run.name for run in others if detached_training_controller.is_at_work(run.folder)
         )
-        if bool(self.at_work) != self._watching.isActive():
-            (self._watching.start if self.at_work else self._watching.stop)()
+        if bool(self.at_work) != self._watch_timer.isActive():
+            (self._watch_timer.start if self.at_work else self._watch_timer.stop)()
 
     @property
     def ticked(self) -> frozenset[str]:
-        """The runs overlaid on the plot, including those whose losses are still being read."""
-        return frozenset(self._wanted.union(self.overlaid))
+        """Runs overlaid on the plot, including those whose losses are still being read."""
+        return frozenset(self._pending_overlays.union(self.overlaid))
 
     def close(self) -> None:
-        """Stop reading and checking runs; those to be deleted still are."""
-        self._watching.stop()
+        """Stop reading and checking runs; pending deletions still complete."""
+        self._watch_timer.stop()
         self._is_closed.set()
         self._worker.leave()
-        left = partial(_delete_all, tuple(self._deleting)) if self._deleting else None
+        left = (
+            partial(_delete_all, tuple(self._pending_deletions))
+            if self._pending_deletions
+            else None
+        )
         self._deleter.leave(left)
 
     # ------------------------------------------------------------------ opening and leaving
 
     def leave(self, then: Callable[[], object]) -> bool:
-        """Close the run and call `then`; return whether that was done at once.
+        """Close the run and call `then`; return whether that was done immediately.
 
-        If it is training or cannot be saved, the user is asked, and `then` waits for the answer.
+        If it is training or cannot be saved, the user is asked, and `then` is called after the
+        answer.
         """
         run, lab = self._lab.run, self._lab
         if run is None or lab.is_safe_to_leave:
-            self._go(False, then)
+            self._leave_and_continue(False, then)
             return True
-        stop, go_on = (partial(self._go, goes_on, then) for goes_on in (False, True))
-        lost = _lost(run.folder) if lab.is_unsaved else ""
+        stop, go_on = (
+            partial(self._leave_and_continue, goes_on, then) for goes_on in (False, True)
+        )
+        lost = _lost_steps_message(run.folder) if lab.is_unsaved else ""
         if lab.is_training:
             ask_leaving(self._window, run.name, lost, stop, go_on)
         else:
             ask_losing(self._window, run.name, lost, stop)
         return False
 
-    def _go(self, goes_on: bool, then: Callable[[], object], *_: object) -> None:
+    def _leave_and_continue(self, goes_on: bool, then: Callable[[], object], *_: object) -> None:
         try:
             self._lab.leave(goes_on)
         except InputError as refused:
@@ -137,9 +145,9 @@ class RunController(QObject):
 
     def begin_another(self) -> None:
         """Unlock the settings for a new run."""
-        self.leave(self._begin_another)
+        self.leave(self._unlock_settings)
 
-    def _begin_another(self) -> None:
+    def _unlock_settings(self) -> None:
         self.look()
         self.settingsWanted.emit()
 
@@ -154,22 +162,22 @@ class RunController(QObject):
         self.open(self._lab.home / name)
 
     def open(self, folder: Path | str) -> None:
-        """Open a run, closing the one that is open unless there is no other to open.
+        """Open a run, closing the current one unless there is no other run to open.
 
-        That one is opened again where it cannot go on.
+        The current run is reopened if it cannot continue.
         """
         run, path = self._lab.run, Path(folder)
         is_open = run is not None and run.folder == path
-        if run is None or (self._must_open_again(run) if is_open else self._holds_run(path)):
+        if run is None or (self._must_reopen(run) if is_open else self._contains_run(path)):
             self.leave(partial(self._lab.open, path))
 
-    def _must_open_again(self, run: RunState) -> bool:
-        """Whether the open run broke off, or was changed by another program."""
+    def _must_reopen(self, run: RunState) -> bool:
+        """Whether the open run failed, or was changed by another program."""
         refused = self._lab.refused
         return run.phase is Phase.FAILED or (refused is not None and refused.field == "held")
 
-    def _holds_run(self, folder: Path) -> bool:
-        """Whether a folder has a run that can be opened; what is wrong with it is said."""
+    def _contains_run(self, folder: Path) -> bool:
+        """Whether a folder contains a run that can be opened; otherwise show why not."""
         try:
             RunFolder(folder).read_about()
         except InputError as refused:
@@ -183,34 +191,36 @@ class RunController(QObject):
         """Overlay the losses of a run on the plot, or remove them."""
         if not is_overlaid:
             self.overlaid.pop(name, None)
-            self._wanted.discard(name)
+            self._pending_overlays.discard(name)
         elif name not in self.overlaid:
-            self._wanted.add(name)
-            self._read()
+            self._pending_overlays.add(name)
+            self._read_next()
         self.changed.emit()
 
-    def _read(self) -> None:
-        """Read the next losses on a worker thread: for a long run, that takes seconds."""
-        if self._wanted and not self._worker.is_working:
-            rest = partial(_rest, self._is_closed)
-            self._worker.ask(partial(_losses, self._lab.home / min(self._wanted), rest))
+    def _read_next(self) -> None:
+        """Read the next losses on a worker thread, which takes seconds for a long run."""
+        if self._pending_overlays and not self._worker.is_working:
+            rest = partial(_yield_to_window, self._is_closed)
+            self._worker.ask(
+                partial(_read_losses, self._lab.home / min(self._pending_overlays), rest)
+            )
 
-    def _take(self, answer: tuple[str, Losses | InputError]) -> None:
+    def _on_losses(self, answer: tuple[str, Losses | InputError]) -> None:
         name, read = answer
-        if name in self._wanted:
-            self._wanted.discard(name)
+        if name in self._pending_overlays:
+            self._pending_overlays.discard(name)
             if isinstance(read, InputError):
                 self.said.emit(read.sentence)
             else:
                 self.overlaid[name] = read
             self.changed.emit()
-        self._read()
+        self._read_next()
 
-    def _fail(self, error: Exception) -> None:
-        self._wanted.clear()
-        self._report(error)
+    def _on_failure(self, error: Exception) -> None:
+        self._pending_overlays.clear()
+        self._report_bug(error)
 
-    def _report(self, error: Exception) -> None:
+    def _report_bug(self, error: Exception) -> None:
         self.broke.emit("".join(traceback.format_exception(error)))
 
     def rename(self) -> None:
@@ -221,14 +231,14 @@ class RunController(QObject):
         """Rename a run, unless it is in use."""
         folder = self._lab.home / name
         try:
-            self._refuse_used(folder, "renamed")
+            self._check_unused(folder, "renamed")
             run_store.renamed(folder, other)
             if app_settings.load_last_run() == name:
                 app_settings.save_last_run(other.strip())
             if name in self.overlaid:
                 self.overlaid[other.strip()] = self.overlaid.pop(name)
-            elif name in self._wanted:
-                self._wanted = self._wanted - {name} | {other.strip()}
+            elif name in self._pending_overlays:
+                self._pending_overlays = self._pending_overlays - {name} | {other.strip()}
         except InputError as refused:
             self.said.emit(refused.sentence)
         self.look()
@@ -237,34 +247,33 @@ class RunController(QObject):
         """Ask whether to delete the selected run."""
         name = self._pane.chosen
         if name:
-            ask_delete(self._window, name, partial(self._delete, name))
+            ask_delete(self._window, name, partial(self._delete_run, name))
 
-    def _delete(self, name: str, *_: object) -> None:
+    def _delete_run(self, name: str, *_: object) -> None:
         folder = self._lab.home / name
         try:
-            self._refuse_used(folder, "deleted")
+            self._check_unused(folder, "deleted")
         except InputError as refused:
             self.said.emit(refused.sentence)
         else:
-            self._deleting.append(folder)
+            self._pending_deletions.append(folder)
             self._delete_next()
         self.look()
 
     def _delete_next(self) -> None:
-        """Delete the next run on a worker thread."""
-        if self._deleting and not self._deleter.is_working:
-            self._deleter.ask(partial(run_store.delete, self._deleting[0]))
+        if self._pending_deletions and not self._deleter.is_working:
+            self._deleter.ask(partial(run_store.delete, self._pending_deletions[0]))
 
-    def _take_deleted(self, refused: Exception | None) -> None:
-        self._deleting.pop(0)
+    def _on_deleted(self, refused: Exception | None) -> None:
+        self._pending_deletions.pop(0)
         if isinstance(refused, InputError):
             self.said.emit(refused.sentence)
         elif refused:
-            self._report(refused)
+            self._report_bug(refused)
         self._delete_next()
         self.look()
 
-    def _refuse_used(self, folder: Path, done: str) -> None:
+    def _check_unused(self, folder: Path, done: str) -> None:
         run = self._lab.run
         if run and run.folder == folder:
             sentence = f"“{folder.name}” is open. Begin or open another run, then it can be {done}."
@@ -274,7 +283,7 @@ class RunController(QObject):
             raise InputError("folder", sentence)
 
 
-def _lost(folder: Path) -> str:
+def _lost_steps_message(folder: Path) -> str:
     step = RunFolder(folder).checkpoint_step() or 0
     return (
         "There was no room for its last checkpoint. If there still is none, what it learned after "
@@ -282,19 +291,19 @@ def _lost(folder: Path) -> str:
     )
 
 
-def _rest(is_closed: Event) -> None:
-    """Yield to the window while losses are read; stop once it is closed."""
+def _yield_to_window(is_closed: Event) -> None:
+    """Yield to the window while losses are read; abort once it is closed."""
     if is_closed.wait(REST_S):
         raise InputError("losses", "The lab was closed.")
 
 
 def _delete_all(folders: tuple[Path, ...]) -> None:
     for folder in folders:
-        with suppress(InputError):  # nobody is there any more to be told
+        with suppress(InputError):  # the window that would report it is closed
             run_store.delete(folder)
 
 
-def _losses(folder: Path, rest: Callable[[], None]) -> tuple[str, Losses | InputError]:
+def _read_losses(folder: Path, rest: Callable[[], None]) -> tuple[str, Losses | InputError]:
     try:
         return folder.name, run_store.losses_of(folder, rest)
     except InputError as refused:

@@ -1,4 +1,4 @@
-"""Asks for a file and saves a run's weights or the film of its training in it."""
+"""Exports a run's weights or a film of its training to a file chosen by the user."""
 
 from __future__ import annotations
 
@@ -38,56 +38,62 @@ class RunExportController(QObject):
         super().__init__(window)
         self._lab, self._window = lab, window
         self.film_controller = TrainingFilmController(lab, self)
-        self.film_controller.said.connect(self._say)
+        self.film_controller.said.connect(self._show_message)
         self.film_controller.refused.connect(self.said)
-        self.film_controller.progressed.connect(self._count)
+        self.film_controller.progressed.connect(self._show_progress)
         self.progress = ExportProgressController(self.film_controller, self)
         self.colouring = ColourOptions()
-        """The colour options of films, the window's."""
-        self._saving: tuple[str, Path] | None = None
-        self._saves = 0
-        lab.answered.connect(self._take)
+        """Colour options of films: those of the window."""
+        self._pending_save: tuple[str, Path] | None = None
+        self._save_count = 0
+        lab.answered.connect(self._on_answer)
 
     def save_weights(self) -> None:
         """Ask for a file and save the weights of the selected step."""
         run, view = self._lab.run, self._lab.view
         if run:
             step = run.step if view.step is None else view.step
-            self._ask("Save the weights", f"step-{step}.safetensors", WEIGHTS, self._save)
+            self._ask_for_path(
+                "Save the weights", f"step-{step}.safetensors", WEIGHTS, self._request_save
+            )
 
     def save_film(self) -> None:
         kinds = ";;".join(f"{each.words} (*{each.suffix})" for each in FILMS)
-        self._ask("Save a film of the training", f"training{FILMS[0].suffix}", kinds, self._film)
+        self._ask_for_path(
+            "Save a film of the training", f"training{FILMS[0].suffix}", kinds, self._start_film
+        )
 
-    def _ask(self, title: str, name: str, kinds: str, then: Callable[[str], object]) -> None:
+    def _ask_for_path(
+        self, title: str, name: str, kinds: str, then: Callable[[str], object]
+    ) -> None:
         run = self._lab.run
         if run:
             ask_save_path(self._window, title, Path.home() / f"{run.name}-{name}", kinds, then)
 
-    def _save(self, name: str) -> None:
-        self._saves += 1
-        self._saving = (f"save {self._saves}", Path(name))
-        self._lab.ask("save", id=self._saving[0], path=name, step=self._lab.view.step)
+    def _request_save(self, name: str) -> None:
+        self._save_count += 1
+        self._pending_save = (f"save {self._save_count}", Path(name))
+        self._lab.ask("save", id=self._pending_save[0], path=name, step=self._lab.view.step)
 
-    def _film(self, name: str) -> None:
+    def _start_film(self, name: str) -> None:
         run = self._lab.run
         settings = TrainingFilmSettings(title=run.name if run else "", colouring=self.colouring)
         self.film_controller.film(Path(name), settings)
 
-    def _take(self, message: Message) -> None:
-        if self._saving is None or message.values.get("id") != self._saving[0]:
+    def _on_answer(self, message: Message) -> None:
+        if self._pending_save is None or message.values.get("id") != self._pending_save[0]:
             return
-        (_, path), self._saving = self._saving, None
+        (_, path), self._pending_save = self._pending_save, None
         refused = message.values.get("sentence")
         self.said.emit(str(refused) if refused else f"The weights are in {path}.")
 
-    def _say(self, sentence: str, _: int) -> None:
+    def _show_message(self, sentence: str, _: int) -> None:
         self.said.emit(sentence)
 
-    def _count(self, done: int, of: int) -> None:
+    def _show_progress(self, done: int, of: int) -> None:
         what = CLOSES_THEN if self.progress.is_closing else "The film"
         self.said.emit(f"{what}: {done:,} of {of:,}")
 
     def close(self) -> None:
-        """End the thread; no film is being made."""
+        """Stop the thread; no film is being written."""
         self.film_controller.close()

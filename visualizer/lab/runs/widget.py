@@ -37,7 +37,7 @@ AT_WORK = "It trains in the background. Open it to watch it here."
 
 
 class RunRow(Struct, frozen=True):
-    """A row of the list, as it is shown: the list is built again where one is another."""
+    """A row of the list as it is shown; the list is rebuilt if any row changes."""
 
     name: str
     went_on: str
@@ -47,7 +47,7 @@ class RunRow(Struct, frozen=True):
 
 
 class RunsPane(QWidget):
-    """The stored runs, newest first. The signals carry names."""
+    """The stored runs, newest first. The signals carry names of runs."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     opened = Signal(str)
@@ -57,7 +57,7 @@ class RunsPane(QWidget):
     def __init__(self, actions: Mapping[str, QAction]) -> None:
         super().__init__()
         self._rows: tuple[RunRow, ...] = ()
-        self._shown: object = None
+        self._shown_rows: object = None
         self._actions = tuple(actions.values())
         self.hint, self.list = PlainLabel(EMPTY), QTreeWidget()
         self.hint.setWordWrap(True)
@@ -72,13 +72,13 @@ class RunsPane(QWidget):
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         header.setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
         self.list.setEditTriggers(QTreeWidget.EditTrigger.EditKeyPressed)
-        self.list.itemActivated.connect(self._open)
-        self.list.itemChanged.connect(self._change)
-        # Queued, as the list is still being edited then.
+        self.list.itemActivated.connect(self._emit_opened)
+        self.list.itemChanged.connect(self._on_item_changed)
+        # Queued: the list is still being edited when the signal is emitted.
         self.list.itemDelegate().closeEditor.connect(
             self._show_rows, Qt.ConnectionType.QueuedConnection
         )
-        self.list.currentItemChanged.connect(self._enable)
+        self.list.currentItemChanged.connect(self._update_actions)
         row = QHBoxLayout()
         for name, words in BUTTONS.items():
             row.addWidget(text_button(actions[name], words))
@@ -87,11 +87,11 @@ class RunsPane(QWidget):
         column.addWidget(self.hint)
         column.addWidget(self.list, 1)
         column.addLayout(row)
-        self._enable()
+        self._update_actions()
 
     @property
     def chosen(self) -> str:
-        """The name of the selected run; empty without a selection."""
+        """Name of the selected run; empty without a selection."""
         item = self.list.currentItem()
         return str(item.data(0, Qt.ItemDataRole.UserRole)) if item else ""
 
@@ -106,7 +106,7 @@ class RunsPane(QWidget):
 
     def edit_name(self) -> None:
         item = self.list.currentItem()
-        if item and self.list.state() is not QTreeWidget.State.EditingState:  # else Qt warns
+        if item and self.list.state() is not QTreeWidget.State.EditingState:  # otherwise Qt warns
             self.list.editItem(item, 0)
 
     def show_runs(
@@ -118,49 +118,50 @@ class RunsPane(QWidget):
     ) -> None:
         """Show the list; the open run is bold, and always in the plot.
 
-        Runs that train in the background say so instead of when they were last trained, and come
-        first by their names: otherwise they would change places with every step.
+        Runs that are training in the background are marked as such, instead of with the time of
+        their last training. They come first, sorted by name, because they would otherwise swap
+        places with every step.
         """
         ordered = sorted(runs, key=lambda run: (0, run.name) if run.name in at_work else (1, ""))
         self._rows = tuple(
-            _row(run, run.name in overlaid, run.name in at_work, run.name == present)
+            _make_row(run, run.name in overlaid, run.name in at_work, run.name == present)
             for run in ordered
         )
         self._show_rows()
 
     def _show_rows(self) -> None:
-        """Show the rows, unless a name is edited: that would be lost."""
-        if self._rows == self._shown or self.list.state() is QTreeWidget.State.EditingState:
+        """Show the rows, unless a name is being edited: the edit would be lost."""
+        if self._rows == self._shown_rows or self.list.state() is QTreeWidget.State.EditingState:
             return
-        self._shown, chosen = self._rows, self.chosen
+        self._shown_rows, chosen = self._rows, self.chosen
         scroll_bar = self.list.verticalScrollBar()
         place = scroll_bar.value()
         with QSignalBlocker(self.list):
             self.list.clear()
-            self.list.addTopLevelItems([_item(row) for row in self._rows])
-            self.choose(chosen)  # which scrolls to it
+            self.list.addTopLevelItems([_make_item(row) for row in self._rows])
+            self.choose(chosen)  # this scrolls to it
         scroll_bar.setValue(place)
         self.hint.setText(OVERLAY if self._rows else EMPTY)
-        self._enable()
+        self._update_actions()
 
-    def _enable(self) -> None:
+    def _update_actions(self) -> None:
         """Enable the actions that the selected run allows."""
         for action in self._actions:
             action.setEnabled(bool(self.chosen))
 
-    def _open(self, item: QTreeWidgetItem) -> None:
+    def _emit_opened(self, item: QTreeWidgetItem) -> None:
         self.opened.emit(item.data(0, Qt.ItemDataRole.UserRole))
 
-    def _change(self, item: QTreeWidgetItem) -> None:
+    def _on_item_changed(self, item: QTreeWidgetItem) -> None:
         name = str(item.data(0, Qt.ItemDataRole.UserRole))
         if item.text(0) != name:
-            self._shown = None  # the edited name may be rejected
+            self._shown_rows = None  # the edited name may be rejected
             self.renamed.emit(name, item.text(0))
         else:
             self.overlaid.emit(name, item.checkState(0) is Qt.CheckState.Checked)
 
 
-def _row(run: StoredRun, is_overlaid: bool, is_at_work: bool, is_present: bool) -> RunRow:
+def _make_row(run: StoredRun, is_overlaid: bool, is_at_work: bool, is_present: bool) -> RunRow:
     if is_at_work:
         return RunRow(run.name, "training", AT_WORK, is_overlaid, is_present)
     when = datetime.fromtimestamp(run.changed)
@@ -169,7 +170,7 @@ def _row(run: StoredRun, is_overlaid: bool, is_at_work: bool, is_present: bool) 
     return RunRow(run.name, went_on, format_date_and_time(when), is_overlaid, is_present)
 
 
-def _item(row: RunRow) -> QTreeWidgetItem:
+def _make_item(row: RunRow) -> QTreeWidgetItem:
     item = QTreeWidgetItem([row.name, row.went_on])
     item.setToolTip(0, plain_tooltip(row.name))
     item.setToolTip(1, plain_tooltip(row.tooltip))

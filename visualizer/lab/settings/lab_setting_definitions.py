@@ -1,4 +1,4 @@
-"""The table of the training settings: titles, kinds, choices and ranges, and access by name."""
+"""The table of training settings: titles, kinds, choices and ranges, and access by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from visualizer.session.setting_definitions import (
 )
 
 OWN = ""
-"""The preset name of settings that match no preset."""
+"""Preset name of settings that match no preset."""
 TEXTS = {
     CorpusKind.FILE: "A text file",
     CorpusKind.WORLD: "A small world of sentences",
@@ -34,7 +34,7 @@ TEXTS = {
 }
 
 
-_SOURCE = {"kind", "path", "size", "tokenizer"}
+_SOURCE_FIELDS = {"kind", "path", "size", "tokenizer"}
 
 
 def _is_layered(settings: TrainingSettings) -> bool:
@@ -90,7 +90,7 @@ LAB_SETTINGS: tuple[Setting, ...] = (
 
 # fmt: on
 STAYING = frozenset({"steps"})
-"""Settings that an open run can still change."""
+"""Settings that can still be changed in an open run."""
 
 
 RANGES: dict[str, tuple[float, float]] = {
@@ -99,21 +99,21 @@ RANGES: dict[str, tuple[float, float]] = {
     "dropout": (0, 9),
     "rate": (0, 1_000),
 }
-"""Input ranges, wider than the valid ones: invalid values are explained, not refused."""
+"""Input ranges, wider than the valid ones, so that invalid values are explained, not blocked."""
 
 
 def get(settings: TrainingSettings, name: str) -> Any:
-    """Read a setting by its name in the table."""
+    """Return a setting by its name in the table."""
     if name == "preset":
         preset = preset_of(settings)
         return preset.name if preset else OWN
-    return getattr(settings.source if name in _SOURCE else settings, name)
+    return getattr(settings.source if name in _SOURCE_FIELDS else settings, name)
 
 
 def put(settings: TrainingSettings, name: str, value: Any) -> TrainingSettings:
     """Return settings with one changed, by its name in the table."""
     if name == "preset":
         return settings if value == OWN else with_preset(settings, value)
-    if name in _SOURCE:
+    if name in _SOURCE_FIELDS:
         return replace(settings, source=replace(settings.source, **{name: value}))
     return replace(settings, **{name: value})

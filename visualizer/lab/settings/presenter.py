@@ -1,4 +1,4 @@
-"""The pane of the training settings, as a value."""
+"""Presents the pane of training settings as a value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from visualizer.session.setting_definitions import (
 )
 
 AT_TEXT = {"text": "kind", "memory": "batch"}
-"""The setting at which a problem of the text or of memory is shown."""
+"""Settings at which problems with the text or with memory are shown."""
 
 
 class LabSettingsPanel(Struct, frozen=True):
@@ -29,9 +29,9 @@ class LabSettingsPanel(Struct, frozen=True):
     sample : str
         The beginning of the text.
     says : str
-        What the chosen preset shows; empty where settings match none.
+        What the selected preset demonstrates; empty if the settings match no preset.
     locked : str
-        Why settings cannot be changed; empty where they can.
+        Why settings cannot be changed; empty if they can.
     elsewhere : tuple of str
         Problems that belong to no setting.
     notes : tuple of str
@@ -53,17 +53,17 @@ def present_setup(
     locked: str = "",
     notes: tuple[str, ...] = (),
 ) -> LabSettingsPanel:
-    """Present the settings, each problem at its setting."""
+    """Present the settings, with each problem at its setting."""
     found: dict[str, Problem | InputError] = {one.field: one for one in problems(settings)}
     if refused:
         found.setdefault(AT_TEXT.get(refused.field, refused.field), refused)
-    rows = tuple(_shown(setting, settings, found.pop(setting.name, None), locked)
+    rows = tuple(_setting_state(setting, settings, found.pop(setting.name, None), locked)
                  for setting in LAB_SETTINGS)  # fmt: skip
     preset, elsewhere = preset_of(settings), tuple(one.sentence for one in found.values())
     return LabSettingsPanel(rows, sample, preset.says if preset else "", locked, elsewhere, notes)
 
 
-def _shown(
+def _setting_state(
     setting: Setting, settings: TrainingSettings, problem: Problem | InputError | None, locked: str
 ) -> SettingState:
     of_use = setting.counts(settings)
@@ -71,7 +71,7 @@ def _shown(
     remedy = problem.remedy if problem else None
     if remedy and locked and remedy[0] not in STAYING:  # it could not be applied
         remedy = None
-    mends = remedy_in_words(*remedy, LAB_SETTINGS) if remedy else ""
+    remedy_text = remedy_in_words(*remedy, LAB_SETTINGS) if remedy else ""
     value = get(settings, setting.name)
-    said = problem and Problem(problem.field, problem.sentence, remedy)
-    return SettingState(setting, value, counts, said or None, mends, of_use)
+    shown_problem = problem and Problem(problem.field, problem.sentence, remedy)
+    return SettingState(setting, value, counts, shown_problem or None, remedy_text, of_use)

@@ -1,4 +1,4 @@
-"""Reads the sample of the text that the settings name, on a worker thread."""
+"""Reads a sample of the text selected by the settings on a worker thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_PREVIEW_CHARACTERS = 600
 MADE_SOON = 5_000_000
-"""Tokens that are generated in a second or two; a longer text is sampled at this length."""
+"""Tokens that are generated in a second or two; longer texts are sampled at this length."""
 
 
 class TextSampleController(QObject):
@@ -33,41 +33,44 @@ class TextSampleController(QObject):
     def __init__(self, lab: LabStateController) -> None:
         super().__init__(lab)
         self._lab = lab
-        self._of: TrainingSettings | None = None
+        self._sampled_settings: TrainingSettings | None = None
         self._worker = Worker(self)
-        self._worker.answered.connect(self._take)
-        self._worker.failed.connect(self._fail)
+        self._worker.answered.connect(self._on_sample)
+        self._worker.failed.connect(self._on_failure)
         lab.changed.connect(self.look)
 
     def look(self) -> None:
-        """Read the sample again if the settings name another text."""
+        """Read the sample again if the settings select another text."""
         draft, is_free = self._lab.draft, self._lab.run is None
         made_of = draft.source, draft.block
-        if is_free and (self._of is None or made_of != (self._of.source, self._of.block)):
-            self._of = draft
-            self._worker.ask(partial(_read, draft))
+        if is_free and (
+            self._sampled_settings is None
+            or made_of != (self._sampled_settings.source, self._sampled_settings.block)
+        ):
+            self._sampled_settings = draft
+            self._worker.ask(partial(_read_sample, draft))
 
-    def _take(self, answer: tuple[TrainingSettings, str | InputError]) -> None:
+    def _on_sample(self, answer: tuple[TrainingSettings, str | InputError]) -> None:
         settings, read = answer
-        if settings is not self._of:
+        if settings is not self._sampled_settings:
             return
         if self._lab.run is not None:
-            self._of = None  # read again once the settings are free
+            self._sampled_settings = None  # read again once the settings are unlocked
         elif isinstance(read, InputError):
             self._lab.show_sample("")
             self._lab.refuse(read)
         else:
             self._lab.show_sample(read)
 
-    def _fail(self, error: Exception) -> None:
+    def _on_failure(self, error: Exception) -> None:
         self.broke.emit("".join(traceback.format_exception(error)))
 
     def close(self) -> None:
-        """Read nothing any more."""
+        """Stop reading."""
         self._worker.leave()
 
 
-def _read(settings: TrainingSettings) -> tuple[TrainingSettings, str | InputError]:
+def _read_sample(settings: TrainingSettings) -> tuple[TrainingSettings, str | InputError]:
     try:
         sample = sample_of(settings)
         tokenize(sample, settings.source.effective_tokenizer)  # imports the tokenizer early
@@ -82,18 +85,18 @@ def sample_of(settings: TrainingSettings) -> str:
     Raises
     ------
     InputError
-        When the text cannot be read.
+        If the text cannot be read.
     """
     if problems(settings):
         return ""
     source = settings.source
     if source.kind is CorpusKind.FILE:
-        return _beginning(Path(source.path))
+        return _read_beginning(Path(source.path))
     soon = replace(settings, source=replace(source, size=min(MADE_SOON, source.size)))
     return load(soon).text[:MAX_PREVIEW_CHARACTERS]
 
 
-def _beginning(path: Path) -> str:
+def _read_beginning(path: Path) -> str:
     try:
         with open_regular_file(path) as file:
             read = file.read(4 * MAX_PREVIEW_CHARACTERS)

@@ -36,9 +36,9 @@ LINES = (
     ("block", "width"), ("heads", "layers"), ("dropout", "batch"), ("rate", "decay"),
     ("warmup", "steps"), ("seed", "device"),
 )  # fmt: skip
-"""Settings shown beside each other."""
+"""Settings by row; those of one row are shown side by side."""
 COMING = frozenset({"path", "tokenizer", "size"})
-"""Settings shown only where they apply."""
+"""Settings that are hidden if they do not apply."""
 SAMPLE_LINES = 7
 
 
@@ -55,7 +55,7 @@ class SettingsPane(QScrollArea):
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Settings of the training")
-        self.rows = {one.name: self._row(LAB_CONTROLS[one.kind](one)) for one in LAB_SETTINGS}
+        self.rows = {one.name: self._make_row(LAB_CONTROLS[one.kind](one)) for one in LAB_SETTINGS}
         self._shown: LabSettingsPanel | None = None
         self._theme: Theme | None = None
         self.locked, self.another = PlainLabel(), QPushButton("New run with these settings…")
@@ -64,25 +64,25 @@ class SettingsPane(QScrollArea):
             label.setWordWrap(True)
             label.setProperty("role", "quiet")
         self.another.clicked.connect(self.anotherWanted)
-        self._inner = inner = QWidget()
+        self._content = inner = QWidget()
         column = column_layout(inner, (16, 8, 16, 16), spacing=8)
         for widget in (self.locked, self.another):
             column.addWidget(widget)
         for names in LINES:
-            column.addLayout(self._line(names))
+            column.addLayout(self._make_line(names))
             if names == ("preset",):
                 column.addWidget(self.says)
         self._add_sample(column)
         self.setWidget(inner)
 
     def minimumSizeHint(self) -> QSize:
-        """As wide as every choice, at any size of text: nothing scrolls sideways."""
+        """Return a width that fits every choice at any text size, so nothing scrolls sideways."""
         bar = self.verticalScrollBar().sizeHint().width()
         least = super().minimumSizeHint()
-        return QSize(self._inner.minimumSizeHint().width() + bar, least.height())
+        return QSize(self._content.minimumSizeHint().width() + bar, least.height())
 
-    def _line(self, names: tuple[str, ...]) -> QVBoxLayout:
-        """Put settings beside each other; their problems span the whole width below."""
+    def _make_line(self, names: tuple[str, ...]) -> QVBoxLayout:
+        """Arrange settings side by side; their problems span the whole width below."""
         whole, line = QVBoxLayout(), QHBoxLayout()
         whole.setSpacing(2)
         line.setSpacing(12)
@@ -93,9 +93,9 @@ class SettingsPane(QScrollArea):
             whole.addWidget(self.rows[name].problem)
         return whole
 
-    def _row(self, control: SettingControl) -> SettingRow:
+    def _make_row(self, control: SettingControl) -> SettingRow:
         row = SettingRow(control)
-        control.chosen.connect(self._take)
+        control.chosen.connect(self._emit_chosen)
         row.remedied.connect(self.remedied)
         return row
 
@@ -133,7 +133,8 @@ class SettingsPane(QScrollArea):
         for widget in (self.locked, self.another):
             widget.setVisible(bool(setup.locked))
         for box in self.findChildren(QSpinBox):
-            # In an open run, the first digits of more steps are fewer than it has, and end it.
+            # In an open run, the first typed digits could be a smaller number of steps, which would
+            # end it.
             box.setKeyboardTracking(not setup.locked)
         self.says.setText(setup.says)
         self.says.setVisible(bool(setup.says))
@@ -141,18 +142,18 @@ class SettingsPane(QScrollArea):
         if self.sample.toPlainText() != setup.sample:
             self.sample.setPlainText(setup.sample)
 
-    def _take(self, name: str, value: object) -> None:
+    def _emit_chosen(self, name: str, value: object) -> None:
         self.chosen.emit(name, value)
 
 
 TEXTS = "Texts (*.txt *.md *.csv *.json *.py);;All files (*)"
 NARROW = 72
-"""Width in pixels for a usual number; Qt reserves room for the longest one."""
+"""Width in pixels for a typical number; Qt reserves space for the longest one."""
 ADAPTIVE = QAbstractSpinBox.StepType.AdaptiveDecimalStepType
 
 
 class WholeNumberControl(TypedControl):
-    """An input for a whole number."""
+    """Input control for an integer."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -165,7 +166,7 @@ class WholeNumberControl(TypedControl):
 
 
 class ScientificSpinBox(QDoubleSpinBox):
-    """A spin box for small numbers, which shows as many decimals as needed."""
+    """Spin box for small numbers that shows as many decimals as needed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -177,7 +178,7 @@ class ScientificSpinBox(QDoubleSpinBox):
 
 
 class SmallNumberControl(TypedControl):
-    """An input for a small number."""
+    """Input control for a small number."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -191,13 +192,13 @@ class SmallNumberControl(TypedControl):
 
 
 class FileControl(SettingControl):
-    """An input for a file: a typed path or a file dialog."""
+    """Input control for a file: a typed path or a file dialog."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.box, self.choose = QLineEdit(), QPushButton("Choose…")
         self.box.editingFinished.connect(self._type)
-        self.choose.clicked.connect(self._ask)
+        self.choose.clicked.connect(self._ask_for_file)
         self.add(self.box, "QLineEdit", 1)
         self.add(self.choose, "QPushButton")
         self.choose.setAccessibleName("Choose a text file")
@@ -209,7 +210,7 @@ class FileControl(SettingControl):
             with QSignalBlocker(self.box):
                 self.box.setText(value)
 
-    def _ask(self) -> None:
+    def _ask_for_file(self) -> None:
         ask_open_path(self, Path(self.box.text()).parent, TEXTS, self.emit_chosen)
 
     def _type(self) -> None:

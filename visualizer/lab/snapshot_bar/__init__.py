@@ -1,1 +1,1 @@
-"""The bar that scrubs through snapshots of the weights."""
+"""A bar for scrubbing through snapshots of the weights."""

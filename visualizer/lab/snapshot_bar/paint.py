@@ -65,7 +65,7 @@ class SnapshotAxis(Struct, frozen=True):
         self._paint_labels(painter, middle + knob + 3 * scale, theme)
 
     def _paint_labels(self, painter: QPainter, top: float, theme: Theme) -> None:
-        """Write the selected step, the present, and as many round numbers as fit."""
+        """Draw the selected step, the current one, and as many round numbers as fit."""
         looked = self.scrub.looked
         labels = [(1.0, NOW, theme.ink if looked is None else theme.quiet)]
         if looked is not None:

@@ -1,6 +1,6 @@
-"""The snapshot bar as a value: the kept steps on a logarithmic axis, with the present at its end.
+"""Presents the snapshot bar: saved steps on a logarithmic axis that ends at the current step.
 
-Most is learned early: on a linear axis of steps, it would be in the first pixels.
+Models learn most early: on a linear axis of steps, that would be in the first few pixels.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class SnapshotTimeline(Struct, frozen=True, dict=True):
     Parameters
     ----------
     stops : tuple of int or None
-        Selectable steps in order; the last is None, the present.
+        Selectable steps in order; the last is None, the current model.
     now : int
-        The number of steps done.
+        Number of steps done.
     at : int
-        The index of the selected stop.
+        Index of the selected stop.
     said : str
-        The step and its losses in words.
+        Description of the step and its losses.
     is_waiting : bool
-        Whether the selected step's reading is pending.
+        Whether the result of the selected step is pending.
     """
 
     stops: tuple[int | None, ...] = (None,)
@@ -47,12 +47,12 @@ class SnapshotTimeline(Struct, frozen=True, dict=True):
 
     @property
     def looked(self) -> int | None:
-        """The selected step; None for the present."""
+        """Selected step; None for the current model."""
         return self.stops[self.at]
 
     @property
     def is_last(self) -> bool:
-        """Whether the present is selected."""
+        """Whether the current model is selected."""
         return self.at == len(self.stops) - 1
 
     def share(self, step: int | None) -> float:
@@ -63,7 +63,7 @@ class SnapshotTimeline(Struct, frozen=True, dict=True):
 
     @cached_property
     def shares(self) -> tuple[float, ...]:
-        """Each stop's position on the axis, from 0 to 1."""
+        """Positions of the stops on the axis, from 0 to 1."""
         return tuple(map(self.share, self.stops))
 
     def nearest(self, share: float) -> int:
@@ -74,12 +74,12 @@ class SnapshotTimeline(Struct, frozen=True, dict=True):
         return before if is_nearer else after
 
     def beside(self, by: int) -> int:
-        """Return the index of the stop this many further on, clipped at the ends."""
+        """Return the index of the stop at this distance from the selected one, within the ends."""
         return min(max(self.at + by, 0), len(self.stops) - 1)
 
     @property
     def ticks(self) -> tuple[tuple[int, float], ...]:
-        """The ticks of the axis, powers of ten, with their positions."""
+        """Ticks of the axis, powers of ten, with their positions."""
         powers = (10**power for power in range(len(str(self.now))))
         return ((0, 0.0), *((step, self.share(step)) for step in powers if step < self.now))
 
@@ -97,24 +97,24 @@ def present_scrub(
     Parameters
     ----------
     snapshots : iterable of int
-        The steps of kept snapshots.
+        The steps of saved snapshots.
     looked : int or None
-        The selected step; the nearest if it is no longer kept; None for the present.
+        The selected step, or the nearest one if it is no longer saved; None for the current model.
     training, validation : Measured or None
-        The losses at that step, or the last before it, where they are known.
+        The losses at that step, or the last ones before it, if known.
     is_waiting : bool
-        Whether the selected step's reading is pending.
+        Whether the result of the selected step is pending.
     """
     stops = (*sorted({step for step in snapshots if step < now or step == looked}), None)
     at = len(stops) - 1
     if looked is not None and len(stops) > 1:
         kept = [step for step in stops if step is not None]
         at = min(range(len(kept)), key=lambda place: abs(kept[place] - looked))
-    said = _said(stops[at], now, training, validation)
-    return SnapshotTimeline(stops, now, at, said, is_waiting)
+    description = _describe_stop(stops[at], now, training, validation)
+    return SnapshotTimeline(stops, now, at, description, is_waiting)
 
 
-def _said(
+def _describe_stop(
     looked: int | None, now: int, training: Measured | None, validation: Measured | None
 ) -> str:
     when = f"Now, step {now:,}" if looked is None else f"Step {looked:,} of {now:,}"
@@ -123,13 +123,13 @@ def _said(
         when += " (untrained)"
     losses = []
     if training:  # after n steps, the last batch was step n − 1, counted from 0
-        losses.append(_written("training", training, {step, step - 1}))
+        losses.append(_format_loss("training", training, {step, step - 1}))
     if validation:
-        losses.append(_written("validation", validation, {step}))
+        losses.append(_format_loss("validation", validation, {step}))
     return ": ".join(filter(None, (when, ", ".join(losses))))
 
 
-def _written(name: str, measured: Measured, here: set[int]) -> str:
-    """Format a loss, with its step if that is another."""
-    said = f"{name} loss {format_number(measured.loss, DECIMALS)}"
-    return said if measured.step in here else f"{said} at step {measured.step:,}"
+def _format_loss(name: str, measured: Measured, here: set[int]) -> str:
+    """Format a loss, with its step if that differs."""
+    text = f"{name} loss {format_number(measured.loss, DECIMALS)}"
+    return text if measured.step in here else f"{text} at step {measured.step:,}"

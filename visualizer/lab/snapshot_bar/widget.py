@@ -1,4 +1,4 @@
-"""The snapshot bar: selects a kept step of training, or plays through all of them."""
+"""The snapshot bar: selects a saved training step, or plays through all of them."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
 SAYING = 600
-"""Least width in pixels for text in the bar; a narrower one has it only as tooltip."""
+"""Minimum width in pixels for text in the bar; in a narrower bar, it is only a tooltip."""
 SPEEDS = (0.5, 1.0, 2.0, 4.0, 8.0)
 FRAME_MS = 300
-"""How long each step is shown while playing at normal speed."""
+"""Duration of each step when playing at normal speed."""
 
 
 class SnapshotBar(QWidget):
-    """Shows the selected step of training, and selects another.
+    """Shows the selected training step, and selects another.
 
-    `stepLooked` carries a kept step, or None for the present. While it plays, it selects the next
-    step once the one before is shown.
+    `stepLooked` carries a saved step, or None for the current model. While playing, it selects the
+    next step once the previous one is shown.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
@@ -47,26 +47,26 @@ class SnapshotBar(QWidget):
         super().__init__()
         self.setObjectName("scrub")
         self.setAccessibleName("Training time")
-        self._scrub, self._theme, self._widest = SnapshotTimeline(), LIGHT, 1
+        self._timeline, self._theme, self._widest_text = SnapshotTimeline(), LIGHT, 1
         self._timer = QTimer(self, interval=FRAME_MS)
-        self._timer.timeout.connect(self._go_on)
+        self._timer.timeout.connect(self._show_next)
         self.track, self.said = SnapshotSlider(), ElidedLabel(lines=2)
         self.track.sought.connect(self._seek)
         row = row_layout(self, (8, 4, 8, 4), spacing=2)
-        self.back = self._button("step-back", "The kept moment before", self.step_back)
-        self.play = self._button("play", "Play the training", self.toggle)
-        self.on = self._button("step-on", "The next kept moment", self.step_on)
-        self.to_now = self._button("to-end", "Now", self.go_to_now)
+        self.back = self._add_button("step-back", "The kept moment before", self.step_back)
+        self.play = self._add_button("play", "Play the training", self.toggle)
+        self.on = self._add_button("step-on", "The next kept moment", self.step_on)
+        self.to_now = self._add_button("to-end", "Now", self.go_to_now)
         self.speed = combo_box("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
         self.speed.setCurrentIndex(SPEEDS.index(1.0))
-        self.speed.currentIndexChanged.connect(self._take_speed)
+        self.speed.currentIndexChanged.connect(self._set_speed)
         row.addWidget(self.speed)
         row.addSpacing(4)
         row.addWidget(self.track, 1)
         row.addSpacing(4)
         row.addWidget(self.said, 1)
 
-    def _button(self, name: str, words: str, act: Callable[[], object]) -> QToolButton:
+    def _add_button(self, name: str, words: str, act: Callable[[], object]) -> QToolButton:
         button = QToolButton()
         button.setObjectName(name)
         button.setAutoRaise(True)
@@ -86,14 +86,14 @@ class SnapshotBar(QWidget):
     # ------------------------------------------------------------------ content
 
     def show_scrub(self, scrub: SnapshotTimeline, theme: Theme) -> None:
-        if scrub == self._scrub and theme is self._theme and self.said.text():
+        if scrub == self._timeline and theme is self._theme and self.said.text():
             return
-        self._scrub, self._theme = scrub, theme
+        self._timeline, self._theme = scrub, theme
         self.track.show_scrub(scrub, theme)
         self.said.tell(scrub.said)
         self.track.setToolTip(plain_tooltip(scrub.said))
-        self._widest = max(self._widest, self.said.sizeHint().width())
-        self.said.setMaximumWidth(self._widest)  # otherwise the track would move while playing
+        self._widest_text = max(self._widest_text, self.said.sizeHint().width())
+        self.said.setMaximumWidth(self._widest_text)  # otherwise the track would move while playing
         set_accessible_value(self, scrub.said)
         is_alone = len(scrub.stops) == 1
         for button, can in (
@@ -121,13 +121,13 @@ class SnapshotBar(QWidget):
         return self._timer.isActive()
 
     def toggle(self) -> None:
-        """Play from the selected step, or from the first at the present; or pause."""
+        """Pause, or play from the selected step; from the first step if the last is selected."""
         if self.is_playing:
             self.pause()
-        elif len(self._scrub.stops) > 1:
+        elif len(self._timeline.stops) > 1:
             self._timer.start()
             self._show_icons()
-            self._show_stop(0 if self._scrub.is_last else self._scrub.beside(1))
+            self._show_stop(0 if self._timeline.is_last else self._timeline.beside(1))
 
     def pause(self) -> None:
         """Stop playing at the selected step."""
@@ -140,33 +140,33 @@ class SnapshotBar(QWidget):
         at = self.speed.currentIndex() + by
         self.speed.setCurrentIndex(min(max(at, 0), self.speed.count() - 1))
 
-    def _take_speed(self, at: int) -> None:
+    def _set_speed(self, at: int) -> None:
         self._timer.setInterval(round(FRAME_MS / SPEEDS[at]))
 
     def step_back(self) -> None:
-        self._seek(self._scrub.beside(-1))
+        self._seek(self._timeline.beside(-1))
 
     def step_on(self) -> None:
-        self._seek(self._scrub.beside(1))
+        self._seek(self._timeline.beside(1))
 
     def go_to_now(self) -> None:
-        self._seek(len(self._scrub.stops) - 1)
+        self._seek(len(self._timeline.stops) - 1)
 
     def _seek(self, stop: int) -> None:
         self.pause()
         self._show_stop(stop)
 
     def _show_stop(self, stop: int) -> None:
-        if stop != self._scrub.at:
-            self.stepLooked.emit(self._scrub.stops[stop])
+        if stop != self._timeline.at:
+            self.stepLooked.emit(self._timeline.stops[stop])
 
-    def _go_on(self) -> None:
-        if self._scrub.is_waiting:
+    def _show_next(self) -> None:
+        if self._timeline.is_waiting:
             return
-        if self._scrub.is_last:
+        if self._timeline.is_last:
             self.pause()
         else:
-            self._show_stop(self._scrub.beside(1))
+            self._show_stop(self._timeline.beside(1))
 
 
 STEPS = {
@@ -188,45 +188,45 @@ class SnapshotSlider(TrackSlider):
     def __init__(self) -> None:
         keys = "Left and right go by a kept moment; End goes to now."
         super().__init__("Training time", keys, 72)
-        self._scrub = SnapshotTimeline()
+        self._timeline = SnapshotTimeline()
 
     @property
     def tall(self) -> float:
         return axis_height()
 
     def show_scrub(self, scrub: SnapshotTimeline, theme: Theme) -> None:
-        self._scrub, self._theme = scrub, theme
+        self._timeline, self._theme = scrub, theme
         self.setRange(0, max(1, len(scrub.stops) - 1))
         self.setValue(scrub.at)
         set_accessible_value(self, scrub.said)
         self.update()
 
     @property
-    def _axis(self) -> SnapshotAxis:
-        return SnapshotAxis(self._scrub, self.width())
+    def _current_axis(self) -> SnapshotAxis:
+        return SnapshotAxis(self._timeline, self.width())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
-        self._axis.paint(painter, self._theme)
+        self._current_axis.paint(painter, self._theme)
         self.paint_focus(painter)
         painter.end()
 
     # ------------------------------------------------------------------ mouse and keys
 
     def point_at(self, x: float) -> None:
-        self._seek(self._axis.stop_at(x))
+        self._seek(self._current_axis.stop_at(x))
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        self._seek(self._scrub.beside(-1 if event.angleDelta().y() > 0 else 1))
+        self._seek(self._timeline.beside(-1 if event.angleDelta().y() > 0 else 1))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        key, last = Qt.Key(event.key()), len(self._scrub.stops) - 1
+        key, last = Qt.Key(event.key()), len(self._timeline.stops) - 1
         ends = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: last}
         if is_command(event) or not (key in STEPS or key in ends):
             event.ignore()
         else:
-            self._seek(ends[key] if key in ends else self._scrub.beside(STEPS[key]))
+            self._seek(ends[key] if key in ends else self._timeline.beside(STEPS[key]))
 
     def _seek(self, stop: int) -> None:
-        if stop != self._scrub.at:
+        if stop != self._timeline.at:
             self.sought.emit(stop)

@@ -1,4 +1,4 @@
-"""Trainings without a window: starts, detects, stops and takes over background processes."""
+"""Background training: starts, detects, stops and takes over detached processes."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 DETACH_ERROR = "“{}” could not be left to go on in the background"
 POLL_MS = 200
 MAX_ORDERS_BYTES = 2**20
-"""Largest size of an orders file in bytes."""
+"""Maximum size of an orders file in bytes."""
 MAX_START_S = 60.0
-"""How long a started process may take to lock its run: it imports torch first."""
-_to_be_ordered: set[Path] = set()
-"""Runs whose windows are closed and that go on once their processes have ended."""
+"""Maximum time for a started process to lock its run, in seconds: it imports torch first."""
+_pending_orders: set[Path] = set()
+"""Runs of closed windows that continue in the background once their processes have ended."""
 
 
 def order(folder: Path) -> None:
     """Write the orders of a background training; from then on its run counts as training.
 
-    The process reads its orders from a file, as no window sends them.
+    The process reads its orders from a file, because no window sends them.
 
     Raises
     ------
     InputError
-        Of ``folder``, when they cannot be written.
+        With the field ``folder``, if they cannot be written.
     """
     orders = (
         Message("open", {"folder": str(folder), "settings": None}),
@@ -61,28 +61,28 @@ def order(folder: Path) -> None:
 
 
 def order_later(folder: Path) -> None:
-    """Have a run go on that has no orders yet, as its process would remove them when it begins."""
-    _to_be_ordered.add(folder)
+    """Continue a run later, without orders yet: its process would remove them when it starts."""
+    _pending_orders.add(folder)
 
 
 def go_on(folder: Path, command: Sequence[str] = SERVICE) -> None:
-    """Continue a run that has its orders in a process that outlives this program.
+    """Continue a run that has orders in a process that outlives this program.
 
     Raises
     ------
     InputError
-        Of ``folder``, when they cannot be written, or the process cannot be started.
+        With the field ``folder``, if the orders cannot be written or the process cannot start.
     """
-    order(folder)  # written again, as `MAX_START_S` counts from now
-    why = _start(RunFolder(folder), command)
+    order(folder)  # written again, because `MAX_START_S` counts from now
+    why = _start_process(RunFolder(folder), command)
     if why:
         take_back(folder)
         sentence = f"{DETACH_ERROR.format(folder.name)}: {why}. It stands at its last checkpoint."
         raise InputError("folder", sentence)
 
 
-def _start(run: RunFolder, command: Sequence[str]) -> str:
-    """Start a detached process that reads a run's orders; return an error, or nothing."""
+def _start_process(run: RunFolder, command: Sequence[str]) -> str:
+    """Start a detached process that reads a run's orders; return an error, or an empty string."""
     process = QProcess()
     process.setProcessEnvironment(environment())
     process.setProgram(command[0])
@@ -102,13 +102,13 @@ def _start(run: RunFolder, command: Sequence[str]) -> str:
 def take_over(
     folder: Path, command: Sequence[str], said: SignalInstance, ended: ProcessEnd
 ) -> None:
-    """Continue a run that a window has closed; emit a sentence if that fails."""
-    is_wanted = folder in _to_be_ordered or RunFolder(folder).orders.is_file()
-    _to_be_ordered.discard(folder)
+    """Continue a run whose window was closed; emit an error message if that fails."""
+    is_wanted = folder in _pending_orders or RunFolder(folder).orders.is_file()
+    _pending_orders.discard(folder)
     if not is_wanted:
-        return  # it was stopped while the process of the window ended
+        return  # it was stopped while the window's process was ending
     try:
-        if ended.failure and not ended.is_given_up:  # which goes on from its last checkpoint
+        if ended.failure and not ended.is_given_up:  # a killed one resumes from its last checkpoint
             take_back(folder)
             raise InputError("folder", ended.failure.sentence)
         go_on(folder, command)
@@ -121,14 +121,14 @@ def take_over(
 
 def take_back(folder: Path) -> None:
     """Withdraw a run's orders."""
-    _to_be_ordered.discard(folder)
+    _pending_orders.discard(folder)
     with suppress(OSError):
         RunFolder(folder).orders.unlink(missing_ok=True)
 
 
 def is_at_work(folder: Path) -> bool:
-    """Whether a run is being trained by any process, or about to be; writes nothing."""
-    return folder in _to_be_ordered or _has_orders(folder) or _is_held(folder)
+    """Whether a process is training a run, or about to; writes nothing."""
+    return folder in _pending_orders or _has_orders(folder) or _is_held(folder)
 
 
 def _has_orders(folder: Path) -> bool:
@@ -146,13 +146,13 @@ def _is_held(folder: Path) -> bool:
 
 
 def ask_to_stop(folder: Path) -> None:
-    """Ask the process that trains a run to write a checkpoint and end."""
-    with suppress(OSError):  # its folder is gone
+    """Ask the process that trains a run to write a checkpoint and exit."""
+    with suppress(OSError):  # its folder no longer exists
         RunFolder(folder).stop.touch()
 
 
-def _withdraw(folder: Path) -> bool:
-    """Withdraw a request to stop; return whether the process that trains the run left it there."""
+def _withdraw_stop_request(folder: Path) -> bool:
+    """Withdraw a request to stop; return False if the training process has already handled it."""
     with suppress(OSError):
         RunFolder(folder).stop.unlink()
         return True
@@ -162,8 +162,8 @@ def _withdraw(folder: Path) -> bool:
 class BackgroundTrainingWatcher(QObject):
     """Asks the process that trains a run to stop, and waits until it has.
 
-    Orders alone do not prove that a process will train the run, as the folder may have been copied
-    from elsewhere: nothing is written there before the run is locked.
+    Orders do not prove that a process will train the run, because the folder may have been copied:
+    nothing is written to it before the run is locked.
     """
 
     free = Signal(bool)
@@ -173,46 +173,46 @@ class BackgroundTrainingWatcher(QObject):
         super().__init__(parent)
         self._folder: Path | None = None
         self._was_held = False
-        self._polling = QTimer(self, interval=POLL_MS)
-        self._polling.timeout.connect(self._poll)
+        self._poll_timer = QTimer(self, interval=POLL_MS)
+        self._poll_timer.timeout.connect(self._check_run)
 
     def wait(self, folder: Path) -> None:
         self._folder, self._was_held = folder, False
-        self._ask()
-        self._polling.start()
+        self._request_stop()
+        self._poll_timer.start()
 
     def stop(self) -> None:
-        self._polling.stop()
+        self._poll_timer.stop()
 
     def leave(self, goes_on: bool, command: Sequence[str]) -> None:
-        """Wait no more: the training stops, or goes on although it was asked to stop.
+        """Stop waiting: the training stops, or continues although it was asked to stop.
 
         Raises
         ------
         InputError
-            Of ``folder``, when it cannot go on.
+            With the field ``folder``, if it cannot continue.
         """
         assert self._folder
         if not goes_on:
-            take_back(self._folder)  # those of a process that does not hold the run yet
-            self._ask()
-        elif self._was_held and not _withdraw(self._folder):
+            take_back(self._folder)  # for a process that has not locked the run yet
+            self._request_stop()
+        elif self._was_held and not _withdraw_stop_request(self._folder):
             go_on(self._folder, command)
         self.stop()
 
-    def _ask(self) -> None:
+    def _request_stop(self) -> None:
         assert self._folder
         if _is_held(self._folder) and not is_stopping(self._folder):
             self._was_held = True
             ask_to_stop(self._folder)
 
-    def _poll(self) -> None:
+    def _check_run(self) -> None:
         assert self._folder
         if is_at_work(self._folder):
-            self._ask()  # again: the process may just have locked the run
+            self._request_stop()  # again, because the process may have just locked the run
             return
         self.stop()
         was_trained = self._was_held and not RunFolder(self._folder).has_rested
         if self._was_held:
-            _withdraw(self._folder)
+            _withdraw_stop_request(self._folder)
         self.free.emit(was_trained)

@@ -1,6 +1,6 @@
 """Append-only arrays.
 
-An extended array shares its buffer with the one before: appending costs what is added.
+An extended array shares its buffer with the previous one, so appending costs only what is added.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class GrowingBuffer:
-    """A buffer with spare capacity, shared by several `GrowingArray`.
+    """A buffer with spare capacity, shared by several `GrowingArray` objects.
 
-    The part that any of them shows is never written again.
+    The part that any of them shows is never overwritten.
     """
 
     __slots__ = ("array", "used")
@@ -34,10 +34,10 @@ class GrowingArray:
         All numbers, [number], read-only.
     """
 
-    __slots__ = ("_room", "values")
+    __slots__ = ("_buffer", "values")
 
     def __init__(self, room: GrowingBuffer, length: int) -> None:
-        self._room = room
+        self._buffer = room
         self.values = room.array[:length]
         self.values.flags.writeable = False
 
@@ -48,8 +48,7 @@ class GrowingArray:
         Parameters
         ----------
         capacity : int
-            The number of values for which memory is reserved: up to it, nothing is copied when the
-            array is extended.
+            Number of values for which memory is reserved; up to it, extending copies nothing.
         """
         given: np.ndarray = np.asarray(values, dtype=dtype).reshape(-1)
         array: np.ndarray = np.empty(max(len(given), capacity), dtype=dtype)
@@ -61,14 +60,14 @@ class GrowingArray:
 
     @property
     def capacity(self) -> int:
-        """The number of values up to which it can be extended without copying."""
-        return len(self._room.array)
+        """Number of values up to which it can be extended without copying."""
+        return len(self._buffer.array)
 
     def extended(self, more: ArrayLike) -> GrowingArray:
         """Return an array with more numbers appended; this one is unchanged."""
         added, begin = np.asarray(more, dtype=self.values.dtype).reshape(-1), len(self)
-        end, room = begin + len(added), self._room
-        if room.used != begin or end > len(room.array):  # another one grew there, or it is full
+        end, room = begin + len(added), self._buffer
+        if room.used != begin or end > len(room.array):  # already extended by another, or full
             array = np.empty(max(end, 2 * begin), dtype=self.values.dtype)
             array[:begin] = self.values
             room = GrowingBuffer(array, begin)
@@ -78,4 +77,4 @@ class GrowingArray:
 
     def until(self, length: int) -> GrowingArray:
         """Return the first `length` numbers."""
-        return GrowingArray(self._room, length)
+        return GrowingArray(self._buffer, length)

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SERVICE = (sys.executable, "-P", "-m", "visualizer.language.training_process_main")
-"""The training program; it imports torch, which the window does not.
+"""Command line of the training program, which imports torch; the window does not.
 
 ``-P`` keeps the working directory out of the module search path.
 """
 MAX_DETAILS_BYTES = 64 * 1024
 PATIENCE_MS = 60_000
-"""How long a process may take to write its checkpoint before it is killed."""
+"""Time for a process to write its checkpoint before it is killed, in milliseconds."""
 GIVEN_UP = "The training did not stop within a minute, and was ended."
 _KILLED = 9
 NOTHING = "It had not begun, and nothing is changed."
@@ -43,9 +43,9 @@ class ProcessEnd(Struct, frozen=True):
     Parameters
     ----------
     failure : Failure or None
-        The reason, if it ended without being asked to, by its window or another one.
+        The reason, if it ended without being asked to by this or another window.
     is_given_up : bool
-        Whether it was killed here, as it took too long to end.
+        Whether it was killed here because it took too long to end.
     """
 
     failure: Failure | None = None
@@ -55,8 +55,8 @@ class ProcessEnd(Struct, frozen=True):
 class TrainingProcess(QObject):
     """A process that trains one run and answers requests about its model.
 
-    Nothing here blocks: messages are written when the process reads, its answers are signals.
-    `ended` is always emitted, and is the last signal.
+    All methods return immediately: messages are written when the process reads them, and its
+    answers are emitted as signals. `ended` is always emitted, and is the last signal.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ class TrainingProcess(QObject):
     """
 
     said = Signal(object)
-    """A `Message`."""
+    """Carries a `Message` from the process."""
     ended = Signal(object)
-    """A `ProcessEnd`."""
+    """Carries a `ProcessEnd`."""
 
     def __init__(self, command: Sequence[str] = SERVICE, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -75,113 +75,115 @@ class TrainingProcess(QObject):
         self._unpacker = MessageUnpacker()
         self._details = b""
         self.stopped_run: Path | None = None
-        """The run that is not to be trained on after this process, which was left."""
-        self.is_over = self._may_end = self._is_left = self._is_given_up = False
+        """A closed run that must not be trained further after this process has ended."""
+        self.is_over = self._is_end_expected = self._is_closing = self._was_killed = False
         self.has_opened = False
-        """Whether it has read or made its run."""
+        """Whether it has opened or created its run."""
         self._process = QProcess(self)
         self._process.setProcessEnvironment(environment())
-        self._process.readyReadStandardOutput.connect(self._hear)
-        self._process.readyReadStandardError.connect(self._keep_details)
-        self._process.finished.connect(self._finish)
-        self._process.errorOccurred.connect(self._err)
-        self._patience = QTimer(self, singleShot=True, interval=PATIENCE_MS)
-        self._patience.timeout.connect(self._give_up)
+        self._process.readyReadStandardOutput.connect(self._read_messages)
+        self._process.readyReadStandardError.connect(self._append_details)
+        self._process.finished.connect(self._on_finished)
+        self._process.errorOccurred.connect(self._on_error)
+        self._kill_timer = QTimer(self, singleShot=True, interval=PATIENCE_MS)
+        self._kill_timer.timeout.connect(self._kill_unresponsive)
 
     def start(self) -> None:
         self._process.start(self._command[0], self._command[1:])
 
     def tell(self, says: str, **values: Any) -> None:
-        """Send a message; dropped once the process cannot receive any more."""
+        """Send a message; it is dropped if the process has ended."""
         if not self.is_over:
             self._process.write(Message(says, values).pack())
 
     def stop(self) -> None:
-        """Ask it to write a checkpoint and end; where it cannot write one, it says ``not_ended``.
+        """Ask it to write a checkpoint and exit; it answers ``not_ended`` if it cannot write one.
 
-        Asked again, it ends in any case.
+        After a second request, it exits in any case.
         """
-        self._may_end = True
+        self._is_end_expected = True
         self.tell("stop")
-        self._patience.start()
+        self._kill_timer.start()
 
     def end(self) -> None:
-        """Have it end, with a checkpoint if one can be written; see `wait_for_trainings`."""
-        if self.is_over or self._is_left:
+        """Make it exit, with a checkpoint if one can be written; see `wait_for_trainings`."""
+        if self.is_over or self._is_closing:
             return
-        self._is_left = True
-        self.setParent(QCoreApplication.instance())  # its owner may be gone before it ends
+        self._is_closing = True
+        self.setParent(QCoreApplication.instance())  # its owner may be deleted before it exits
         self.stop()
         self._process.closeWriteChannel()
 
-    def _give_up(self) -> None:
-        self._is_given_up = True
+    def _kill_unresponsive(self) -> None:
+        self._was_killed = True
         self._process.kill()
 
     # ------------------------------------------------------------------ messages
 
-    def _hear(self) -> None:
+    def _read_messages(self) -> None:
         try:
             for message in self._unpacker.feed(bytes(self._process.readAllStandardOutput().data())):
                 self.has_opened |= message.says == "opened"
-                if message.says == "not_ended" and not self._is_left:
-                    self._may_end = False
-                    self._patience.stop()
+                if message.says == "not_ended" and not self._is_closing:
+                    self._is_end_expected = False
+                    self._kill_timer.stop()
                 self.said.emit(message)
         except (ValueError, TypeError) as error:  # not a message, but printed text
             self._details += f"\nNot understood: {error!r}".encode()
             self._process.kill()
 
-    def _keep_details(self) -> None:
+    def _append_details(self) -> None:
         self._details += self._process.readAllStandardError().data()
         self._details = self._details[-MAX_DETAILS_BYTES:]
 
-    def _err(self, error: QProcess.ProcessError) -> None:
+    def _on_error(self, error: QProcess.ProcessError) -> None:
         if error is QProcess.ProcessError.FailedToStart:
             why = self._process.errorString()
             sentence = f"The training could not be started: {why}."
-            self._be_over(Failure(sentence, " ".join(self._command)))
+            self._emit_ended(Failure(sentence, " ".join(self._command)))
 
-    def _finish(self, code: int, status: QProcess.ExitStatus) -> None:
-        self._hear()
-        self._keep_details()
+    def _on_finished(self, code: int, status: QProcess.ExitStatus) -> None:
+        self._read_messages()
+        self._append_details()
         is_well = status is QProcess.ExitStatus.NormalExit and code == 0
-        if is_well and (self._may_end or self.has_opened):  # or another window asked it to end
-            self._be_over(None)
+        if is_well and (
+            self._is_end_expected or self.has_opened
+        ):  # or another window asked it to exit
+            self._emit_ended(None)
             return
-        why = GIVEN_UP if self._is_given_up else _why(code, status)
+        why = GIVEN_UP if self._was_killed else _exit_reason(code, status)
         sentence = why if self.has_opened else f"{why} {NOTHING}"
-        self._be_over(Failure(sentence, self._details.decode(errors="replace").strip()))
+        self._emit_ended(Failure(sentence, self._details.decode(errors="replace").strip()))
 
-    def _be_over(self, failure: Failure | None) -> None:
+    def _emit_ended(self, failure: Failure | None) -> None:
         if self.is_over:
             return
         self.is_over = True
-        self._patience.stop()
-        self.ended.emit(ProcessEnd(failure, self._is_given_up))
-        if self._may_end or failure is None:
+        self._kill_timer.stop()
+        self.ended.emit(ProcessEnd(failure, self._was_killed))
+        if self._is_end_expected or failure is None:
             self.deleteLater()
 
 
 def wait_for_trainings() -> None:
-    """Wait for the trainings that were asked to end; their windows are already gone."""
-    while ending := _ending():  # queried each time, as others end meanwhile
+    """Wait for the processes that were asked to exit; their windows are already closed."""
+    while ending := _ending_processes():  # queried each time, because others end in the meantime
         loop = QEventLoop()
         ending[0].ended.connect(loop.quit)
         loop.exec()
 
 
 def is_stopping(folder: Path) -> bool:
-    """Whether a process of this program still writes the checkpoint of a run that was left."""
-    return any(training.stopped_run == folder for training in _ending())
+    """Whether a process of this program is still writing the checkpoint of a closed run."""
+    return any(training.stopped_run == folder for training in _ending_processes())
 
 
-def _ending() -> list[TrainingProcess]:
+def _ending_processes() -> list[TrainingProcess]:
     all_ = QCoreApplication.instance().findChildren(TrainingProcess)  # type: ignore[union-attr]
     return [training for training in all_ if not training.is_over]
 
 
-def _why(code: int, status: QProcess.ExitStatus) -> str:
+def _exit_reason(code: int, status: QProcess.ExitStatus) -> str:
     if status is not QProcess.ExitStatus.CrashExit:
         return "The training broke off."
     if code == _KILLED:
@@ -190,7 +192,7 @@ def _why(code: int, status: QProcess.ExitStatus) -> str:
 
 
 def environment() -> QProcessEnvironment:
-    """Return the environment of a training, in which it imports this very package."""
-    made = QProcessEnvironment.systemEnvironment()
-    made.insert("PYTHONPATH", import_path_with_package(made.value("PYTHONPATH")))
-    return made
+    """Return the environment in which a training process imports this copy of the package."""
+    variables = QProcessEnvironment.systemEnvironment()
+    variables.insert("PYTHONPATH", import_path_with_package(variables.value("PYTHONPATH")))
+    return variables

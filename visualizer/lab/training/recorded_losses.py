@@ -1,4 +1,4 @@
-"""The losses of a run, appended to as they arrive."""
+"""The losses of a run, extended as they arrive."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class Measured(NamedTuple):
-    """A loss in nats a token, and the step that it was measured at."""
+    """A loss in nats per token, and the step at which it was measured."""
 
     loss: float
     step: int
 
 
 class EarlierLosses:
-    """Identity shared by losses that were extended from each other without replacing any."""
+    """Identity shared by losses that extend each other without replacing any."""
 
     __slots__ = ("longest",)
 
@@ -32,7 +32,7 @@ class EarlierLosses:
 class Losses(Struct, frozen=True, eq=False):
     """The losses of a run so far; extending them costs only what is added.
 
-    Made by `Losses.of` and `extended`, which ensure that steps ascend.
+    Create it with `Losses.of` and `extended`, which ensure that steps ascend.
     """
 
     _training: tuple[GrowingArray, GrowingArray, GrowingArray]
@@ -48,20 +48,20 @@ class Losses(Struct, frozen=True, eq=False):
         validation_steps: ArrayLike = (),
         validation: ArrayLike = (),
     ) -> Losses:
-        """Make losses from arrays.
+        """Create losses from arrays.
 
         Parameters
         ----------
         steps, training, rates : array_like
-            The steps, the loss of each step's batch in nats a token, and its learning rate.
+            The steps, the loss of each step's batch in nats per token, and its learning rate.
         validation_steps, validation : array_like
-            The steps of validation, and the losses in nats a token.
+            The steps of validation, and the losses in nats per token.
         """
         return cls.expecting(0).extended(steps, training, rates, validation_steps, validation)
 
     @classmethod
     def expecting(cls, steps: int) -> Losses:
-        """Return no losses yet, with memory reserved: up to so many steps, nothing is copied."""
+        """Return empty losses with memory for a number of steps, up to which nothing is copied."""
         whole, real = GrowingArray.of((), np.int64), GrowingArray.of(())
         training = (
             GrowingArray.of((), np.int64, steps),
@@ -72,32 +72,32 @@ class Losses(Struct, frozen=True, eq=False):
 
     @property
     def steps(self) -> np.ndarray:
-        """The steps of `training` and `rates`, int64 [step], ascending."""
+        """Steps of `training` and `rates`, int64 [step], ascending."""
         return self._training[0].values
 
     @property
     def training(self) -> np.ndarray:
-        """The loss of each step's batch in nats a token, float64 [step]; may hold NaN and ∞."""
+        """Loss of each step's batch in nats per token, float64 [step]; may contain NaN and ∞."""
         return self._training[1].values
 
     @property
     def rates(self) -> np.ndarray:
-        """The learning rate of each step, float64 [step]."""
+        """Learning rate of each step, float64 [step]."""
         return self._training[2].values
 
     @property
     def validation_steps(self) -> np.ndarray:
-        """The steps of `validation`, int64 [measure], ascending."""
+        """Steps of `validation`, int64 [measure], ascending."""
         return self._validation[0].values
 
     @property
     def validation(self) -> np.ndarray:
-        """The validation losses in nats a token, float64 [measure]; may hold NaN and ∞."""
+        """Validation losses in nats per token, float64 [measure]; may contain NaN and ∞."""
         return self._validation[1].values
 
     @property
     def capacity(self) -> int:
-        """The number of steps for which memory is reserved."""
+        """Number of steps for which memory is reserved."""
         return self._training[1].capacity
 
     def __len__(self) -> int:
@@ -113,11 +113,13 @@ class Losses(Struct, frozen=True, eq=False):
     ) -> Losses:
         """Return these losses with further ones appended.
 
-        A killed run continues from its checkpoint and repeats steps: what is added replaces
-        everything from its first step on.
+        A killed run resumes from its checkpoint and repeats steps: added losses replace all from
+        their first step on.
         """
-        grown, is_further = _joined(self._training, (steps, training, rates))
-        measured, is_measured_further = _joined(self._validation, (validation_steps, validation))
+        grown, is_further = _append_columns(self._training, (steps, training, rates))
+        measured, is_measured_further = _append_columns(
+            self._validation, (validation_steps, validation)
+        )
         is_further = is_further and is_measured_further and self._past.longest == len(self)
         past = self._past if is_further else EarlierLosses()
         past.longest = len(grown[0])
@@ -128,10 +130,10 @@ class Losses(Struct, frozen=True, eq=False):
         return self._past is before._past and len(before) <= len(self)
 
 
-def _joined(
+def _append_columns(
     before: tuple[GrowingArray, ...], added: tuple[ArrayLike, ...]
 ) -> tuple[tuple[GrowingArray, ...], bool]:
-    """Append columns, the first being steps; also return whether nothing was replaced."""
+    """Append columns, the first being the steps; also return whether none was replaced."""
     columns = [np.asarray(column).reshape(-1) for column in added]
     steps, kept = before[0].values, len(before[0])
     if len({len(column) for column in columns}) != 1:

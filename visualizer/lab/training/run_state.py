@@ -1,4 +1,4 @@
-"""The state of the open run: its phase, progress, and what its training reported last."""
+"""The state of the open run: its phase, its progress and the last training messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Phase(StrEnum):
-    """What a run is doing; the middle values are those that a training process sends."""
+    """Activity of a run; the training process sends the middle values."""
 
     WAITING = "waiting"
     """Until the process that trains it elsewhere has stopped."""
@@ -61,25 +61,25 @@ class RunState(Struct, frozen=True, eq=False):
     Parameters
     ----------
     step : int
-        The number of steps done.
+        Number of steps done.
     seconds, seconds_left : float
-        Training time so far, and an estimate of the rest.
+        Training time so far, and an estimate of the remaining time.
     rate : float
-        The learning rate.
+        Learning rate.
     snapshots : tuple of int
-        The steps at which the weights are kept.
+        Steps at which the weights are saved.
     tokens : tuple of str
         The vocabulary.
     frequency, bigram : float
-        Validation losses of the unigram and bigram baselines, in nats a token.
+        Validation losses of the unigram and bigram baselines, in nats per token.
     sample : str
         The beginning of its text.
     notice : str
-        A notice about its present state, such as that it cannot be saved.
+        A notice about its current state, such as that it cannot be saved.
     is_saved : bool
         Whether its last checkpoint could be written.
     final : tuple of (float, float) or None
-        Once it is done, its training and validation loss, each the mean of many batches.
+        Training and validation loss after completion, each the mean of many batches.
     """
 
     folder: Path
@@ -110,7 +110,7 @@ class RunState(Struct, frozen=True, eq=False):
 
     @property
     def losses_now(self) -> tuple[Measured | None, Measured | None]:
-        """The present losses: for a finished run, those measured at its end."""
+        """The current losses: for a finished run, those measured at its end."""
         if self.final is None:
             return self.losses_at(self.step)
         training, validation = (Measured(loss, self.step) for loss in self.final)
@@ -125,23 +125,23 @@ class RunState(Struct, frozen=True, eq=False):
         """Return the last training and validation loss up to a step."""
         losses = self.losses
         return (
-            _last(losses.steps, losses.training, step),
-            _last(losses.validation_steps, losses.validation, step),
+            _last_measured(losses.steps, losses.training, step),
+            _last_measured(losses.validation_steps, losses.validation, step),
         )
 
 
 MAX_RESERVED_STEPS = 2_000_000
-"""Most steps that are not done yet for which memory is reserved."""
-_OPENED = ("step", "parameters", "device", "frequency", "bigram", "sample")
-_PROGRESS = ("step", "seconds", "tokens_a_second", "seconds_left", "rate")
+"""Maximum number of future steps for which memory is reserved."""
+_OPENED_FIELDS = ("step", "parameters", "device", "frequency", "bigram", "sample")
+_PROGRESS_FIELDS = ("step", "seconds", "tokens_a_second", "seconds_left", "rate")
 
 
 def with_opened_run(run: RunState, message: Message) -> RunState:
-    """Apply the message that a training sends once it has opened a run."""
+    """Apply the message that a training process sends after it has opened a run."""
     values = message.values
-    is_without_text = values["state"] == Phase.STOPPED  # the last notice says why
+    is_without_text = values["state"] == Phase.STOPPED  # the last notice gives the reason
     settings = settings_of(values["settings"])
-    # The losses of a long run come in parts.
+    # The losses of a long run arrive in parts.
     expected = min(settings.steps, max(int(values["step"]), MAX_RESERVED_STEPS))
     return replace(
         run,
@@ -156,30 +156,30 @@ def with_opened_run(run: RunState, message: Message) -> RunState:
         failure=None,
         is_saved=True,
         final=tuple(values["final"]) if values.get("final") else None,
-        **_among(_OPENED, values),
+        **_known_values(_OPENED_FIELDS, values),
     )
 
 
 def with_progress(run: RunState, message: Message) -> RunState:
-    """Apply a progress message of a training."""
+    """Apply a progress message of a training process."""
     values = message.values
     ending = run.phase is Phase.ENDING or values["state"] == Phase.STOPPED
     return replace(
         run,
         phase=Phase.ENDING if ending else Phase(values["state"]),
-        # It may have done further steps before it was told to end.
+        # It may have done further steps before it was told to stop.
         settings=replace(run.settings, steps=max(run.settings.steps, int(values["step"]))),
         snapshots=tuple(values["snapshots"]),
         losses=run.losses.extended(**message.arrays),
         notice=values.get("notice") or "",
         is_saved=values.get("is_saved", True),
         final=tuple(values["final"]) if values.get("final") else None,
-        **_among(_PROGRESS, values),
+        **_known_values(_PROGRESS_FIELDS, values),
     )
 
 
 def with_step_to_go_on_from(failure: Failure, step: int | None) -> Failure:
-    """Add to a failure from which step the run goes on; None where its checkpoint is unreadable."""
+    """Add the step from which the run resumes to a failure; None if it cannot be read."""
     if step is None:
         then = "Its checkpoint cannot be read."
     elif step:
@@ -190,15 +190,15 @@ def with_step_to_go_on_from(failure: Failure, step: int | None) -> Failure:
 
 
 def refused_as(failure: Failure, values: Mapping[str, Any]) -> Message:
-    """Make the refusal of a request that a failed run will not answer."""
-    said = {"field": "folder", "sentence": failure.sentence}
-    return Message("refused", {"id": values.get("id"), **said})
+    """Create the rejection of a request that a failed run will not answer."""
+    fields = {"field": "folder", "sentence": failure.sentence}
+    return Message("refused", {"id": values.get("id"), **fields})
 
 
-def _among(names: tuple[str, ...], values: Any) -> dict[str, Any]:
+def _known_values(names: tuple[str, ...], values: Any) -> dict[str, Any]:
     return {name: values[name] for name in names if values.get(name) is not None}
 
 
-def _last(steps: np.ndarray, values: np.ndarray, step: int) -> Measured | None:
+def _last_measured(steps: np.ndarray, values: np.ndarray, step: int) -> Measured | None:
     last = int(np.searchsorted(steps, step, "right")) - 1
     return Measured(float(values[last]), int(steps[last])) if last >= 0 else None

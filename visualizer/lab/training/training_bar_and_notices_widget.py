@@ -36,7 +36,7 @@ MANY_MORE = 1_000
 
 
 class TrainingBar(QWidget):
-    """The buttons of a training and its progress."""
+    """Training buttons and progress."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
 
@@ -56,8 +56,8 @@ class TrainingBar(QWidget):
         self.more.setSuffix(" steps")
         install_input_filters(self.more)
         row = row_layout(margins=(16, 4, 16, 4), spacing=6)
-        self.buttons = {name: _button(actions[name]) for name in ("step", "stop", "more")}
-        self.buttons["toggle"] = _button(actions["toggle"], FixedWidthToolButton(BUTTONS))
+        self.buttons = {name: _action_button(actions[name]) for name in ("step", "stop", "more")}
+        self.buttons["toggle"] = _action_button(actions["toggle"], FixedWidthToolButton(BUTTONS))
         self.buttons["toggle"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.buttons["more"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
         for name in ("toggle", "step", "stop"):
@@ -78,7 +78,7 @@ class TrainingBar(QWidget):
         set_accessible_value(self, progress.line)
 
 
-def _button(action: QAction, made: QToolButton | None = None) -> QToolButton:
+def _action_button(action: QAction, made: QToolButton | None = None) -> QToolButton:
     button = made or QToolButton()
     button.setDefaultAction(action)
     button.setAutoRaise(True)
@@ -87,35 +87,35 @@ def _button(action: QAction, made: QToolButton | None = None) -> QToolButton:
 
 
 def text_button(action: QAction, words: str) -> QToolButton:
-    """Make a button for an action with a shorter text."""
+    """Create a button for an action with a shorter text."""
     action.setIconText(words)
-    button = _button(action)
+    button = _action_button(action)
     button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
     button.setAutoRaise(False)
     return button
 
 
 class RunNotices(QWidget):
-    """Notices under the pictures; hidden where there are none."""
+    """Notices below the pictures; hidden if there are none."""
 
     def __init__(self) -> None:
         super().__init__()
         self.said, self.copy = PlainLabel(), QPushButton("Copy details")
         self.said.setProperty("role", "notice")
         self.said.setWordWrap(True)
-        self.copy.clicked.connect(self._copy)
+        self.copy.clicked.connect(self._copy_details)
         self._details = ""
         row = row_layout(self, (0, 0, 16, 0))
         row.addWidget(self.said, 1)
         row.addWidget(self.copy)
 
     def show_notices(self, notices: tuple[str, ...], failure: Failure | None) -> None:
-        """Show the notices, first the failure."""
+        """Show the failure and then the notices."""
         sentences = (*([failure.sentence] if failure else []), *notices)
         self._details = failure.details if failure else ""
         self.said.setText("\n".join(sentences))
         self.copy.setVisible(bool(self._details))
         self.setVisible(bool(sentences))
 
-    def _copy(self) -> None:
+    def _copy_details(self) -> None:
         QApplication.clipboard().setText(self._details)

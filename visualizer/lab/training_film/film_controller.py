@@ -1,4 +1,4 @@
-"""Reads the steps of a training and makes its film."""
+"""Collects the results of training steps and creates a film of them."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from visualizer.language.wire_format import Message
 
 GONE = "step"
-"""The refused field where a snapshot is no longer kept: long trainings drop some."""
+"""Rejected field if a snapshot is no longer saved: long training runs drop some."""
 
 ENDED = frozenset({Phase.ENDING, Phase.FAILED})
-"""Phases in which a run does not answer any more."""
+"""Phases in which a run no longer answers."""
 
 INCOMPLETE_FILM_ERROR = "No film was written: the training ended before all its moments were read."
 MAX_READINGS_BYTES = 512 * 2**20
-"""Largest memory of the readings that a film holds, in bytes."""
+"""Maximum memory of the results that a film holds, in bytes."""
 
 
 class TrainingFilmController(QObject):
-    """Makes films of a run, one at a time.
+    """Creates films of a run, one at a time.
 
-    Each reading is requested when the one before has been answered, so that training continues
-    meanwhile. The signals are those of an `ExportRunner`.
+    Each result is requested after the previous one has arrived, so that training continues in
+    between. The signals are those of an `ExportRunner`.
     """
 
     said = Signal(str, int)
@@ -50,17 +50,17 @@ class TrainingFilmController(QObject):
     def __init__(self, lab: LabStateController, parent: QObject | None = None) -> None:
         super().__init__(parent or lab)
         self._lab = lab
-        self._wanted: deque[int] = deque()
+        self._pending_steps: deque[int] = deque()
         self._readings: list[ProbeResult] = []
         self._film: tuple[Path, RunState, str, TrainingFilmSettings] | None = None
-        self._count = 0
-        self._thinned = ""
+        self._request_count = 0
+        self._thinning_note = ""
         self._exporter = ExportRunner(self)
-        self._exporter.said.connect(self._say)
+        self._exporter.said.connect(self._show_message)
         for name in ("progressed", "refused", "broke", "changed"):
             getattr(self._exporter, name).connect(getattr(self, name))
-        lab.answered.connect(self._take)
-        lab.changed.connect(self._follow)
+        lab.answered.connect(self._on_answer)
+        lab.changed.connect(self._on_lab_changed)
 
     @property
     def is_working(self) -> bool:
@@ -77,7 +77,7 @@ class TrainingFilmController(QObject):
         except InputError as error:
             self.refused.emit(error.sentence)
             return
-        self._wanted, self._readings, self._thinned = deque(run.snapshots), [], ""
+        self._pending_steps, self._readings, self._thinning_note = deque(run.snapshots), [], ""
         self._film = (
             path,
             run,
@@ -86,76 +86,76 @@ class TrainingFilmController(QObject):
         )
         self.said.emit("Reading what was kept…", 0)
         self.changed.emit()
-        self._go_on()
+        self._request_next()
 
     def cancel(self) -> None:
-        """Write nothing of the film that is being made."""
+        """Discard the film that is being created."""
         if self._film:
-            self._end(CALLED_OFF)
+            self._end_film(CALLED_OFF)
         else:
             self._exporter.cancel()
 
     def close(self) -> None:
-        """End the thread; no film is being made."""
+        """Stop the thread; no film is being written."""
         self._exporter.close()
 
     # ------------------------------------------------------------------ reading
 
-    def _go_on(self) -> None:
+    def _request_next(self) -> None:
         assert self._film
-        if not self._wanted:
-            self._paint()
+        if not self._pending_steps:
+            self._export_film()
             return
-        self._count += 1
-        step, (_, _, probe, _) = self._wanted.popleft(), self._film
-        self._lab.ask("read", id=f"film {self._count}", text=probe, step=step)
+        self._request_count += 1
+        step, (_, _, probe, _) = self._pending_steps.popleft(), self._film
+        self._lab.ask("read", id=f"film {self._request_count}", text=probe, step=step)
 
-    def _take(self, message: Message) -> None:
-        if self._film is None or message.values.get("id") != f"film {self._count}":
+    def _on_answer(self, message: Message) -> None:
+        if self._film is None or message.values.get("id") != f"film {self._request_count}":
             return
         try:
-            self._take_reading(message)
-        except Exception as error:  # noqa: BLE001 - else it would seem to go on for ever
-            self._end("")
+            self._add_reading(message)
+        except Exception as error:  # noqa: BLE001 - otherwise it would seem to run forever
+            self._end_film("")
             self._exporter.report(memory_error_in_words(error))
 
-    def _take_reading(self, message: Message) -> None:
+    def _add_reading(self, message: Message) -> None:
         if message.says != "refused":
             self._readings.append(ProbeResult.of(message))
             if len(self._readings) == 1:
-                self._thin(self._readings[0].nbytes)
+                self._thin_steps(self._readings[0].nbytes)
         elif message.values.get("field") != GONE:
-            self._refuse(str(message.values["sentence"]))
+            self._cancel_with_error(str(message.values["sentence"]))
             return
         read = len(self._readings)
-        self.progressed.emit(read, read + len(self._wanted))
-        self._go_on()
+        self.progressed.emit(read, read + len(self._pending_steps))
+        self._request_next()
 
-    def _thin(self, size: int) -> None:
-        """Drop steps evenly where all together would take too much memory."""
-        all_ = 1 + len(self._wanted)
+    def _thin_steps(self, size: int) -> None:
+        """Drop steps evenly if all of them would take too much memory."""
+        all_ = 1 + len(self._pending_steps)
         apart = -(-all_ * size // MAX_READINGS_BYTES)
-        if apart > 1 and self._wanted:
-            last = self._wanted[-1]
-            kept = [*self._wanted][apart - 1 :: apart]
-            self._wanted = deque(kept if kept and kept[-1] == last else [*kept, last])
-            read = f"{1 + len(self._wanted):,} of {all_:,} moments"
-            self._thinned = f" ({read}: more would not fit into memory; film a shorter text)"
+        if apart > 1 and self._pending_steps:
+            last = self._pending_steps[-1]
+            kept = [*self._pending_steps][apart - 1 :: apart]
+            self._pending_steps = deque(kept if kept and kept[-1] == last else [*kept, last])
+            read = f"{1 + len(self._pending_steps):,} of {all_:,} moments"
+            self._thinning_note = f" ({read}: more would not fit into memory; film a shorter text)"
 
-    def _say(self, words: str, for_ms: int) -> None:
-        self.said.emit(words + self._thinned if words else "", for_ms)
+    def _show_message(self, words: str, for_ms: int) -> None:
+        self.said.emit(words + self._thinning_note if words else "", for_ms)
 
-    def _follow(self) -> None:
-        """Cancel if the run changes; say so if it does not answer any more."""
+    def _on_lab_changed(self) -> None:
+        """Cancel if the run changes; report an error if it no longer answers."""
         run = self._lab.run
         if self._film is None:
             return
         if run is None or run.folder != self._film[1].folder:
-            self._end(CALLED_OFF)
+            self._end_film(CALLED_OFF)
         elif run.phase in ENDED:
-            self._refuse(INCOMPLETE_FILM_ERROR)
+            self._cancel_with_error(INCOMPLETE_FILM_ERROR)
 
-    def _paint(self) -> None:
+    def _export_film(self) -> None:
         assert self._film
         path, run, _, settings = self._film
         run = self._lab.run or run
@@ -163,16 +163,16 @@ class TrainingFilmController(QObject):
         try:
             film = training_film(self._readings, run.settings.model, run.step, losses, settings)
         except InputError as error:
-            self._refuse(error.sentence)
+            self._cancel_with_error(error.sentence)
             return
         self._film, self._readings = None, []
         self._exporter.ask_to_write(partial(write_training_film, path, film))
 
-    def _refuse(self, sentence: str) -> None:
-        self._end("")
+    def _cancel_with_error(self, sentence: str) -> None:
+        self._end_film("")
         self.refused.emit(sentence)
 
-    def _end(self, said: str) -> None:
+    def _end_film(self, said: str) -> None:
         self._film, self._readings = None, []
         self.said.emit(said, SAID_MS)
         self.changed.emit()

@@ -1,4 +1,4 @@
-"""The frames of a film of training: the attention to one text at every kept step."""
+"""The frames of a training film: the attention to one text at every saved step."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import ModelKind
 
 Losses = tuple["Measured | None", "Measured | None"]
-"""The training and the validation loss, where known."""
+"""The training and the validation loss, if known."""
 
 
 class TrainingFilmSettings(Struct, frozen=True):
-    """The settings of a film of training.
+    """The settings of a training film.
 
     Parameters
     ----------
     ms : float
-        How long each step is shown.
+        Duration of each step in milliseconds.
     width : int
-        The width in pixels.
+        Width in pixels.
     title : str
-        The title over the panels.
+        Title above the panels.
     """
 
     ms: float = 300.0
@@ -47,7 +47,7 @@ class TrainingFilmSettings(Struct, frozen=True):
 
 
 class TrainingFilm(Struct, frozen=True, eq=False):
-    """The steps of a film, a frame each; made by `training_film`."""
+    """The steps of a film, one frame each; created by `training_film`."""
 
     results: tuple[ProbeResult, ...]
     model: ModelKind
@@ -69,7 +69,7 @@ class TrainingFilm(Struct, frozen=True, eq=False):
         return present_scrub(steps, self.now, step, *self.losses.get(step, (None, None)))
 
     def durations(self, unit_ms: int) -> tuple[int, ...]:
-        """Return how many time units each frame is shown."""
+        """Return the number of time units for which each frame is shown."""
         return durations(len(self), self.settings.ms, unit_ms)
 
 
@@ -80,21 +80,21 @@ def training_film(
     losses: Mapping[int, Losses],
     settings: TrainingFilmSettings | None = None,
 ) -> TrainingFilm:
-    """Make a film of readings.
+    """Create a film from probe results.
 
     Parameters
     ----------
     results : iterable of ProbeResult
-        Readings of one text, each at a kept step, in any order.
+        Results for one text, each at a saved step, in any order.
     now : int
-        The number of steps done.
+        Number of steps done.
     losses : mapping
         Losses by step, as far as known.
 
     Raises
     ------
     InputError
-        When there are no readings.
+        If there are no results.
     """
     ordered = tuple(sorted(results, key=lambda result: result.step))
     if not ordered:

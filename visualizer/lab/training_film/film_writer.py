@@ -1,4 +1,4 @@
-"""Writes a film of training to a file."""
+"""Writes a training film to a file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write_training_film(path: Path, film: TrainingFilm, progress: Progress = no_
     Raises
     ------
     InputError
-        When the format is not one of a film, or the file cannot be written.
+        If the format is not a film format, or the file cannot be written.
     """
     suffix, frames = film_format(path).suffix, lay_out_training_film(film)
     atomic_file.write(
@@ -45,7 +45,7 @@ def film_format(path: Path) -> ExportFormat:
     Raises
     ------
     InputError
-        When it is not a film format, or cannot be written here.
+        If it is not a film format, or cannot be written here.
     """
     known, films = (
         format_of(path.name),
@@ -53,6 +53,6 @@ def film_format(path: Path) -> ExportFormat:
     )
     if known not in films:
         raise InputError("export", f"“{path.suffix}” is no film. Use {suffixes(films)}.")
-    if lacking := why_not_writable(known.suffix):
-        raise InputError(MISSING_PACKAGE, lacking)
+    if missing := why_not_writable(known.suffix):
+        raise InputError(MISSING_PACKAGE, missing)
     return known

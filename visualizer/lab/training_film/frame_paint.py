@@ -1,4 +1,4 @@
-"""Paints the frames of a film of training."""
+"""Paints the frames of a training film."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
     layout : BoardLayout
         The layout of the panels, the same in every frame.
     shrunk : float
-        The scale of the panels relative to the window.
+        Scale of the panels relative to the window.
     top : float
-        The y at which panels start, in pixels of the film, as all margins.
+        The y at which panels start, in pixels of the film, as for all margins.
     """
 
     film: TrainingFilm
@@ -48,7 +48,7 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
         return len(self.film)
 
     def durations(self, unit_ms: int) -> tuple[int, ...]:
-        """Return how many time units each frame is shown."""
+        """Return the number of time units for which each frame is shown."""
         return self.film.durations(unit_ms)
 
     def samples(self) -> list[int]:
