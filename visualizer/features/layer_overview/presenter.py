@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 PANE = "Layers"
 SIDE = 32
-"""A small heatmap has at most so many cells a side, each the largest weight of a block."""
+"""Maximum number of cells per side of a small heatmap; each is the largest weight of a block."""
 MEASURES = tuple({*(row.measure for row in ORDERS if row.measure), "entropy"} - {CHANGE})
 PATTERNS = tuple(row for row in ORDERS if row.order is not HeadOrder.VALUE_WEIGHTING)
-"""Orders by what a head reads, of which one is named that stands out."""
+"""Orders by an attention pattern; the most prominent pattern of a head is named."""
 LIKENESS_SIDE = 8
-"""Likeness is that of weights pooled to so many cells a side."""
+"""Number of cells per side to which weights are pooled before heads are compared."""
 SCORES = "These are scores: the overview shows weights only."
 SAMPLED = (
     "A long text: each picture shows one row of every {block:,}, and one earlier place of the same "
@@ -46,7 +46,7 @@ SAMPLED = (
 UNMEASURED = "A long text: each picture shows one row of every {block:,}, and heads stand by layer."
 COVERED = "Hidden during a prediction."
 Place = tuple[int, int]
-"""A layer of the run, and a head in it, from 0."""
+"""A zero-based layer index in the run, and a head index."""
 
 
 class LayerOverviewPanel(Struct, frozen=True, eq=False):
@@ -55,40 +55,40 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     Parameters
     ----------
     weights : ndarray or None
-        The largest weight of each block, [layer, head, row, column]; NaN where no cell of a block
-        is allowed. None where there is nothing to show.
+        The largest weight of each block, [layer, head, row, column]; NaN if no cell of a block
+        is allowed. None if there is nothing to show.
     message : str
-        Why there is nothing.
+        The reason why there is nothing to show.
     layers : tuple of int
-        Each layer's number, from 0: that in its model.
+        The zero-based number of each layer in its model.
     order : HeadOrder
         The order of the heads.
     places : tuple of Place
         The heads in that order.
     columns : int
-        How many stand in a row.
+        Number of heads per row.
     shown : frozenset of Place
-        Those on the board.
+        The heads on the board.
     edits : mapping
-        What becomes of those that are edited, in words.
+        A description of the edit of each edited head.
     map_name : str
         The colour map of weights.
     is_by_row : bool
-        Whether each row's largest weight has the last colour, and not a weight of 1.
+        Whether the last colour is each row's largest weight instead of a weight of 1.
     block : int
-        How many queries are pooled into a row.
+        Number of queries pooled into a row.
     tokens : tuple of str
-        Those of the text.
+        The tokens of the text.
     is_switchable : bool
-        Whether its heads can be switched off.
+        Whether its heads can be ablated.
     measures : HeadMeasures or None
-        What the values were read from, to recognise an unchanged panel.
+        The source of the values, used to recognise an unchanged panel.
     values : mapping
-        Each measure of every head, [layer, head]; NaN where a head has none.
+        Each measure of every head, [layer, head]; NaN if a head has none.
     uniform : mapping
-        Each measure of a head that reads all allowed keys alike.
+        Each measure of a head with uniform attention over the allowed keys.
     note : str
-        Which weights are shown, and what is not shown of a long text, as sentences.
+        Which weights are shown, and what is omitted for a long text, as sentences.
     """
 
     weights: np.ndarray | None = None
@@ -110,12 +110,12 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     note: str = ""
 
     def name(self, place: Place) -> str:
-        """Return what a head is called."""
+        """Return the name of a head."""
         layer, head = place
         return f"Layer {self.layers[layer] + 1}, head {head + 1}"
 
     def describe(self, place: Place) -> str:
-        """Say what a head does, beside what chance would do."""
+        """Describe what a head attends to, compared with chance."""
         becomes = f" ({self.edits[place]})" if place in self.edits else ""
         said = [self.name(place) + becomes]
         sorted_by = order_row(self.order)
@@ -149,12 +149,12 @@ LAYERS: PanelId[LayerOverviewPanel] = PanelId(PANE)
 
 
 def needs(resolved: Resolved) -> tuple[int, HeadOrder]:
-    """Return a key of what the overview needs of large tensors."""
+    """Return a key of the data that the overview needs from large tensors."""
     return resolved.run.trace.at("text", resolved.leading), resolved.view.head_order
 
 
 def warm(resolved: Resolved) -> None:
-    """Pool and measure the weights ahead of `present_layers`; called on the worker."""
+    """Pool and measure the weights before `present_layers`; called on the worker."""
     run = resolved.run
     if "weights" in run.trace:
         text = _text(run, resolved.leading)
@@ -187,7 +187,7 @@ def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> L
             uniform={name: float(getattr(uniform, name)[0]) for name in MEASURES},
         )
     if previous and _differ_in_heads_off(previous, panel):
-        places = previous.places  # heads stay where they are while some are switched off
+        places = previous.places  # keep the order while heads are ablated or restored
     else:
         places = _ordered(panel, lambda: _by_likeness(run, weights, text))
     panel = replace(panel, places=places)
@@ -224,7 +224,7 @@ def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
 
 
 def _note(run: Run) -> str:
-    """Say which weights are shown if there are several, and what is not of a long text."""
+    """Describe which weights are shown if there are several, and what a long text omits."""
     qualifier = run.trace.weights_qualifier(run.trace.attention)
     which = f"Weights {qualifier}." * bool(qualifier)
     if not run.trace.is_blockwise:
@@ -234,7 +234,7 @@ def _note(run: Run) -> str:
 
 
 def _edits(run: Run, model: ModelSource | None) -> dict[Place, str]:
-    """Return what becomes of heads in words, cut edges among it, by their numbers in the model."""
+    """Describe the edits of heads, including cut edges, by their numbers in the model."""
     if run.reading:
         becomes, cuts = run.reading.edits, run.reading.cuts
     elif model:
@@ -248,13 +248,13 @@ def _edits(run: Run, model: ModelSource | None) -> dict[Place, str]:
 
 
 def _changes(run: Run, weights: np.ndarray) -> np.ndarray:
-    """Return how far the weights of each head are from those without edits, [layer, head]."""
+    """Return the change of each head's weights relative to the unedited model, [layer, head]."""
     known = run.reading.changes if run.reading else None
     return np.zeros(weights.shape[:2]) if known is None else known
 
 
 def _differ_in_heads_off(one: LayerOverviewPanel, other: LayerOverviewPanel) -> bool:
-    """Whether nothing but the heads that are off tells two panels of a model's heads apart."""
+    """Whether two panels of a model's heads differ only in the heads that are ablated."""
     names = ("order", "tokens", "layers", "columns", "is_switchable")
     is_model = other.is_switchable and bool(one.places) and other.order is not HeadOrder.CHANGED
     return is_model and all(getattr(one, name) == getattr(other, name) for name in names)
@@ -268,7 +268,7 @@ def _is_same(one: LayerOverviewPanel, other: LayerOverviewPanel) -> bool:
 
 
 def _text(run: Run, leading: LeadingIndex) -> int | None:
-    """Return the text of a batch that is shown; None without a batch."""
+    """Return the index of the shown text in a batch; None without a batch."""
     return run.trace.at("text", leading) if "text" in run.trace.axes else None
 
 
@@ -297,7 +297,7 @@ def _pooled(run: Run, text: int | None) -> np.ndarray:
 
 
 def _sampled(run: Run, held: BlockwiseTensor, text: int | None) -> np.ndarray:
-    """Return one row of each block of a long text, pooled likewise."""
+    """Return one sampled row per block of a long text, pooled over its keys."""
     trace, block, heads = run.trace, _block(run), range(run.trace.spec.heads)
     layers = []
     for layer in range(trace.count("layer")):
@@ -328,13 +328,13 @@ def _measured(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasur
 
 
 def _is_measured(run: Run) -> bool:
-    """Whether its heads can be measured without reading all weights of a long text."""
+    """Whether the heads can be measured without reading all weights of a long text."""
     held = run.trace.holding("weights")
     return not held.is_blockwise or cast("BlockwiseTensor", held).are_rows_known
 
 
 def _patterns(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
-    """Return the measures that take one key a query, of the heads and of one that reads alike."""
+    """Return the measures that need one key per query, for the heads and for uniform attention."""
     held = cast("BlockwiseTensor", run.trace.holding("weights"))
     words, masking = run.words(leading), Masking.of(run.trace.spec_at(leading), "weights")
     measures: HeadMeasures = held.keep_result("patterns", lambda: measure_patterns(held, words))
@@ -375,13 +375,13 @@ def _by_likeness(run: Run, weights: np.ndarray, text: int | None) -> tuple[int, 
 
 
 def likeness_order(weights: np.ndarray) -> tuple[int, ...]:
-    """Order heads so that neighbours are alike: each is followed by the nearest that is left.
+    """Order heads by similarity: each is followed by the nearest of the remaining ones.
 
     Parameters
     ----------
     weights : ndarray
-        Pooled weights, [layer, head, row, column]. The first head is the one that is farthest from
-        the mean of all.
+        Pooled weights, [layer, head, row, column]. The first head is the one farthest from
+        the mean of all heads.
     """
     size = max(1, math.ceil(weights.shape[-1] / LIKENESS_SIDE))
     small = np.nan_to_num(weights)[..., ::size, ::size]
@@ -406,14 +406,14 @@ def overview_of(
     Parameters
     ----------
     runs : sequence of (Run, layers)
-        Each with the numbers of its layers.
+        Runs and the numbers of their layers.
 
     Raises
     ------
     InputError
-        Of ``layer``, when their layers differ in their heads, or none has weights.
+        For ``layer``, if the layers have different numbers of heads or no run has weights.
     """
-    is_measured = bool(order_row(order).measure)  # which takes longer than all the rest
+    is_measured = bool(order_row(order).measure)  # measuring takes longer than everything else
     panels = []
     for run, numbers in runs:
         if "weights" in run.trace:

@@ -50,18 +50,18 @@ KEYS = (
 )
 WIDTH = 252
 USUAL_FIRST = 10
-"""How many of the first heads are switched off together until another number is chosen."""
+"""Number of heads ablated together until the user chooses another."""
 SMALLEST, MAX_CELL_PX = 14, 64
 NAMED = 38
-"""The distance of small heatmaps, in pixels at the usual text size; of those with names."""
+"""Spacing of named small heatmaps, in pixels at the default text size."""
 VEIL = 0.6
-"""The opacity of what lies over a head that is off, under its cross."""
+"""Opacity of the overlay on an ablated head, under its cross."""
 HINT = "Point at a head to read what it does; click to open it."
 HINT_SWITCHABLE = f"{HINT[:-1]}, right-click to switch it off or on."
 NAMES = "Named by layer and head, as 5.2."
-"""Said of small heatmaps that do not stand in a row for each layer."""
+"""Note shown if the heatmaps are not arranged in one row per layer."""
 SAID_LINES = 5
-"""The longest description of a head has so many."""
+"""Maximum number of lines of a head's description."""
 STEPS = {
     Qt.Key.Key_Left: (0, -1),
     Qt.Key.Key_Right: (0, 1),
@@ -71,16 +71,16 @@ STEPS = {
 
 
 class LayerOverviewPane(QWidget):
-    """The order over the grid over what the pointed head does."""
+    """The order, the grid, and a description of the head under the pointer."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     orderChosen = Signal(str)
     headChosen = Signal(int, int)
-    """A layer of the run and a head, to be shown on the board."""
+    """A layer index in the run and a head to show on the board."""
     headSwitched = Signal(int, int)
-    """The number of a layer in the model and a head, to be switched off or on."""
+    """A layer number in the model and a head to ablate or restore."""
     firstSwitchedOff = Signal(object)
-    """Numbers of layers in the model with their heads, to be switched off together."""
+    """Layer numbers in the model with their heads, to ablate together."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class LayerOverviewPane(QWidget):
         self._describe("")
 
     def _first_heads(self) -> QWidget:
-        """Make the row that switches off those that stand first."""
+        """Build the row that ablates the first heads of the order."""
         self.first, self.count, self.off = (
             QWidget(),
             QSpinBox(),
@@ -152,7 +152,7 @@ class LayerOverviewPane(QWidget):
 
 
 class HeadGrid(QAbstractScrollArea):
-    """The small heatmaps, with numbers of layers and heads where they stand by layer."""
+    """The small heatmaps, with layer and head numbers if they are arranged by layer."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Table
     chosen = Signal(int, int)
@@ -167,16 +167,16 @@ class HeadGrid(QAbstractScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         self.setProperty(SHOWS_OWN_FOCUS, True)
         self.viewport().setMouseTracking(True)
-        self.viewport().setAutoFillBackground(False)  # it is on the paper, as the board is
+        self.viewport().setAutoFillBackground(False)  # show the paper colour, as the board does
         self._panel, self._theme = LayerOverviewPanel(), LIGHT
         self._image: QImage | None = None
         self._made_of: tuple[object, ...] = ()
         self._at = 0
-        """The index of the place that keys go from."""
+        """Index of the current head for keyboard navigation."""
         self._hovered: int | None = None
 
     def show_panel(self, panel: LayerOverviewPanel, theme: Theme) -> None:
-        """Show the heads, or a sentence without any."""
+        """Show the heads, or a message if there are none."""
         if panel is self._panel and theme is self._theme:
             return
         first = min(panel.shown, default=None)
@@ -194,7 +194,7 @@ class HeadGrid(QAbstractScrollArea):
 
     @property
     def _labels(self) -> QSize:
-        """The room of the numbers of layers and of heads; none where each head has its name."""
+        """Size of the layer and head labels; empty if each head has its own name."""
         if self._is_named:
             return QSize(0, 0)
         line = metrics(10).height()
@@ -202,7 +202,7 @@ class HeadGrid(QAbstractScrollArea):
 
     @property
     def side(self) -> int:
-        """The distance of one small heatmap from the next, in logical pixels."""
+        """The distance from one small heatmap to the next, in logical pixels."""
         view, labels, scale = self.viewport().size(), self._labels, text_scale()
         if self._is_named:
             return round(NAMED * scale)
@@ -212,7 +212,7 @@ class HeadGrid(QAbstractScrollArea):
 
     @property
     def _is_named(self) -> bool:
-        """Whether heads stand in another order than that of the model, each with its name."""
+        """Whether heads are named because they are not in the order of the model."""
         return self._panel.order is not HeadOrder.LAYER
 
     @property
@@ -222,7 +222,7 @@ class HeadGrid(QAbstractScrollArea):
 
     @property
     def _below(self) -> int:
-        """The room under each small heatmap, for its name."""
+        """Height of the name under each small heatmap."""
         return round(metrics(10).height()) if self._is_named else 0
 
     @property
@@ -230,7 +230,7 @@ class HeadGrid(QAbstractScrollArea):
         return -(-len(self._panel.places) // self._columns)
 
     def rect_of(self, index: int) -> QRect:
-        """Return where the small heatmap at an index is in the viewport."""
+        """Return the rectangle of the small heatmap at an index, in viewport coordinates."""
         row, column = divmod(index, self._columns)
         inner = self.side - max(1, round(GAP * self.side))
         corner = QPoint(column * self.side, row * (self.side + self._below)) + self._origin
@@ -299,7 +299,7 @@ class HeadGrid(QAbstractScrollArea):
         target = QRectF(QPointF(self._origin), size)
         painter.drawImage(target, self._image)
         ink, veil = QColor(self._theme.ink), QColor(self._theme.paper)
-        veil.setAlphaF(VEIL)  # its weights are still computed, and can be seen
+        veil.setAlphaF(VEIL)  # keep the weights visible: they are still computed
         for place, becomes in self._panel.edits.items():
             box = self.rect_of(self._panel.places.index(place))
             painter.fillRect(box, veil)
@@ -322,7 +322,7 @@ class HeadGrid(QAbstractScrollArea):
         painter.drawRect(QRectF(self.rect_of(index)).adjusted(-out, -out, out, out))
 
     def _paint_names(self, painter: QPainter) -> None:
-        """Write the number of its layer and its own under each small heatmap that is seen."""
+        """Paint the layer and head numbers under each visible small heatmap."""
         high, bottom = self.side + self._below, self.viewport().height()
         first = max(0, -self._origin.y() // high) * self._columns
         for index in range(first, len(self._panel.places)):
@@ -393,18 +393,18 @@ class HeadGrid(QAbstractScrollArea):
             super().keyPressEvent(event)
 
     def first(self, count: int) -> tuple[LayerAndHead, ...]:
-        """Return the first heads in the present order, by their layers' numbers in the model."""
+        """Return the first heads of the current order, by their layers' numbers in the model."""
         places = self._panel.places[:count]
         return tuple((self._panel.layers[layer], head) for layer, head in places)
 
     @property
     def note(self) -> str:
-        """What is not shown of a long text."""
+        """Notes on the weights shown, and on what a long text omits."""
         return self._panel.note
 
     @property
     def is_switchable(self) -> bool:
-        """Whether heads can be switched off."""
+        """Whether heads can be ablated."""
         return self._panel.is_switchable
 
     def _switch(self, index: int) -> None:
@@ -429,7 +429,7 @@ class HeadGrid(QAbstractScrollArea):
             self.viewport().update()
 
     def _tell(self) -> None:
-        """Say what the pointed head does: the one under the pointer, else that of the keys."""
+        """Describe the head under the pointer, or else the current head if the grid has focus."""
         there_is = self._hovered is not None or self.hasFocus()
         if not there_is or not self._panel.places:
             self.pointed.emit("")

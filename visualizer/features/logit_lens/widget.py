@@ -1,4 +1,4 @@
-"""The Lens pane: a table of layers and tokens, over what the pointed cell says."""
+"""The Lens pane: a table of layers and tokens, and a description of the cell under the pointer."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ KEYS = (
     "table."
 )
 LINES = 5
-"""So many lines are kept for what a cell says."""
+"""Number of lines reserved for the description of a cell."""
 
 
 class LensPane(QWidget):
-    """The table over its colour bar and a sentence."""
+    """The table with its colour bar and a description."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     placeChosen = Signal(int, int)
-    """The number of a layer in the model and a token, to be shown on the heatmaps."""
+    """A layer number in the model and a token to show on the heatmaps."""
     costlyWanted = Signal(object)
-    """A question that takes long, to be asked all the same."""
+    """An expensive question that the user has confirmed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +69,9 @@ class LensPane(QWidget):
         self._panel = panel
         self.working.show_working(panel.is_working, theme)
         is_empty = panel.cells is None and not (panel.is_working and self.table.cells)
-        if panel.cells is not None or is_empty:  # while it is read anew, the old one stays
+        if (
+            panel.cells is not None or is_empty
+        ):  # keep the previous table until the new one is ready
             self.table.show_cells(panel.cells, theme)
             self.bar.show_cells(panel.cells, theme)
         self.message.setText(panel.message)
