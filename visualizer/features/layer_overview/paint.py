@@ -38,7 +38,7 @@ def overview_picture(panel: LayerOverviewPanel, title: str, side: int, theme: Th
     line = math.ceil(metrics.height())
     left = math.ceil(metrics.horizontalAdvance("0000"))
     top, below = 3 * line, 3 * line
-    names = f"{title}\n{_scale_in_words(panel)}".split("\n")
+    names = f"{title}\n{_describe_scale(panel)}".split("\n")
     width = left + heads.width() + line
     width = max(width, math.ceil(max(map(metrics.horizontalAdvance, names))) + 2 * line)
     made = QImage(width, top + heads.height() + below, QImage.Format.Format_RGB32)
@@ -70,19 +70,19 @@ def side_of_cells(cells: int, side: int) -> int:
     side : int
         The requested spacing, in pixels.
     """
-    inner = cells * max(1, round(_inner(side) / cells))
+    inner = cells * max(1, round(_heatmap_side(side) / cells))
     found = inner
-    while _inner(found) < inner:
+    while _heatmap_side(found) < inner:
         found += 1
     return found
 
 
-def _inner(side: int) -> int:
+def _heatmap_side(side: int) -> int:
     """Return the side of a small heatmap in pixels for a given spacing."""
     return side - max(1, round(GAP * side))
 
 
-def _scale_in_words(panel: LayerOverviewPanel) -> str:
+def _describe_scale(panel: LayerOverviewPanel) -> str:
     end = "the largest of its row" if panel.is_by_row else "1"
     pooled = f", the largest of {panel.block} × {panel.block} cells" if panel.block > 1 else ""
     return f"Weights from 0 to {end}{pooled}"
@@ -127,8 +127,8 @@ def overview_image(
     """
     columns = columns or panel.columns
     assert panel.weights is not None
-    inner = _inner(side)
-    cells = _of_size(_colours(panel), inner)  # place, row, column
+    inner = _heatmap_side(side)
+    cells = _resize_cells(_colour_indices(panel), inner)  # place, row, column
     rows, high = -(-len(cells) // columns), side + below
     whole = np.full((rows * columns, high, side), FORBIDDEN, np.uint8)
     whole[: len(cells), :inner, :inner] = cells
@@ -136,7 +136,7 @@ def overview_image(
     return indexed(grid.reshape(rows * high, columns * side), panel.map_name, theme)
 
 
-def _colours(panel: LayerOverviewPanel) -> np.ndarray:
+def _colour_indices(panel: LayerOverviewPanel) -> np.ndarray:
     """Return the colour of each pooled weight, [place, row, column], in the order of the heads."""
     assert panel.weights is not None
     layers, heads = np.array(panel.places).T
@@ -152,7 +152,7 @@ def _colours(panel: LayerOverviewPanel) -> np.ndarray:
     return colours
 
 
-def _of_size(cells: np.ndarray, side: int) -> np.ndarray:
+def _resize_cells(cells: np.ndarray, side: int) -> np.ndarray:
     """Resize images to a given side: repeat cells, or take the maximum of those that coincide."""
     for axis in (1, 2):
         count = cells.shape[axis]

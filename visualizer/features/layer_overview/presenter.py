@@ -157,12 +157,12 @@ def warm(resolved: Resolved) -> None:
     """Pool and measure the weights before `present_layers`; called on the worker."""
     run = resolved.run
     if "weights" in run.trace:
-        text = _text(run, resolved.leading)
-        weights = _pooled(run, text)
+        text = _text_index(run, resolved.leading)
+        weights = _pool_weights(run, text)
         if _is_measured(run):
-            _measured(run, resolved.leading)
+            _measure_heads(run, resolved.leading)
         if resolved.view.head_order is HeadOrder.ALIKE:
-            _by_likeness(run, weights, text)
+            _likeness_order(run, weights, text)
 
 
 def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> LayerOverviewPanel:
@@ -172,14 +172,14 @@ def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> L
         return LayerOverviewPanel(message=COVERED)
     if "weights" not in run.trace:
         return LayerOverviewPanel(message=SCORES)
-    text = _text(run, resolved.leading)
-    panel = _unmeasured(resolved, text)
+    text = _text_index(run, resolved.leading)
+    panel = _present_weights(resolved, text)
     weights = panel.weights
     assert weights is not None
-    panel = replace(panel, values={CHANGE: _changes(run, weights)})
+    panel = replace(panel, values={CHANGE: _weight_changes(run, weights)})
     if _is_measured(run):
-        measures, uniform = _measured(run, resolved.leading)
-        values = {name: _of_text(getattr(measures, name), run, text) for name in MEASURES}
+        measures, uniform = _measure_heads(run, resolved.leading)
+        values = {name: _select_text(getattr(measures, name), run, text) for name in MEASURES}
         panel = replace(
             panel,
             measures=measures,
@@ -189,19 +189,19 @@ def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> L
     if previous and _differ_in_heads_off(previous, panel):
         places = previous.places  # keep the order while heads are ablated or restored
     else:
-        places = _ordered(panel, lambda: _by_likeness(run, weights, text))
+        places = _order_places(panel, lambda: _likeness_order(run, weights, text))
     panel = replace(panel, places=places)
     return previous if previous and _is_same(previous, panel) else panel
 
 
-def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
+def _present_weights(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
     """Present the weights of the heads without their measures and order."""
     run, view, trace = resolved.run, resolved.view, resolved.run.trace
-    weights, numbers = _pooled(run, text), resolved.layer_numbers
+    weights, numbers = _pool_weights(run, text), resolved.layer_numbers
     heads = weights.shape[1]
     edits = {
         (numbers.index(at), head): words
-        for (at, head), words in _edits(run, resolved.model_of_run).items()
+        for (at, head), words in _describe_edits(run, resolved.model_of_run).items()
         if at in numbers and head < heads
     }
     layer = trace.at("layer", resolved.leading)
@@ -216,24 +216,24 @@ def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
         edits,
         view.colouring.sequential,
         max(trace.sides) > SHORT,
-        _block(run),
+        _block_size(run),
         run.texts[text or 0],
         run.reading is not None and run.reading.are_heads_switchable,
-        note=_note(run),
+        note=_weights_note(run),
     )
 
 
-def _note(run: Run) -> str:
+def _weights_note(run: Run) -> str:
     """Describe which weights are shown if there are several, and what a long text omits."""
     qualifier = run.trace.weights_qualifier(run.trace.attention)
     which = f"Weights {qualifier}." * bool(qualifier)
     if not run.trace.is_blockwise:
         return which
     said = SAMPLED if _is_measured(run) else UNMEASURED
-    return " ".join(filter(None, (which, said.format(block=_block(run)))))
+    return " ".join(filter(None, (which, said.format(block=_block_size(run)))))
 
 
-def _edits(run: Run, model: ModelSource | None) -> dict[Place, str]:
+def _describe_edits(run: Run, model: ModelSource | None) -> dict[Place, str]:
     """Describe the edits of heads, including cut edges, by their numbers in the model."""
     if run.reading:
         becomes, cuts = run.reading.edits, run.reading.cuts
@@ -247,7 +247,7 @@ def _edits(run: Run, model: ModelSource | None) -> dict[Place, str]:
     return {place: ", ".join(words) for place, words in said.items()}
 
 
-def _changes(run: Run, weights: np.ndarray) -> np.ndarray:
+def _weight_changes(run: Run, weights: np.ndarray) -> np.ndarray:
     """Return the change of each head's weights relative to the unedited model, [layer, head]."""
     known = run.reading.changes if run.reading else None
     return np.zeros(weights.shape[:2]) if known is None else known
@@ -267,28 +267,28 @@ def _is_same(one: LayerOverviewPanel, other: LayerOverviewPanel) -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
-def _text(run: Run, leading: LeadingIndex) -> int | None:
+def _text_index(run: Run, leading: LeadingIndex) -> int | None:
     """Return the index of the shown text in a batch; None without a batch."""
     return run.trace.at("text", leading) if "text" in run.trace.axes else None
 
 
-def _block(run: Run) -> int:
+def _block_size(run: Run) -> int:
     return math.ceil(max(run.trace.sides) / SIDE)
 
 
-def _pooled(run: Run, text: int | None) -> np.ndarray:
+def _pool_weights(run: Run, text: int | None) -> np.ndarray:
     """Return the pooled weights of one text, [layer, head, row, column]."""
-    held, block, trace = run.trace.holding("weights"), _block(run), run.trace
+    held, block, trace = run.trace.holding("weights"), _block_size(run), run.trace
 
     def make() -> np.ndarray:
         if held.is_blockwise:
-            return _sampled(run, cast("BlockwiseTensor", held), text)
+            return _sample_long_text(run, cast("BlockwiseTensor", held), text)
         index = tuple(text or 0 if axis == "text" else slice(None) for axis in trace.axes)
         whole = np.array(held.read_pooled(block, block, index))
         whole = whole if "layer" in trace.axes else whole[None]
         for layer, own in enumerate(whole):
             leading = trace.leading_index(layer=layer, text=text or 0)
-            own[..., ~_pooled_any(trace.allowed("weights", leading), block)] = math.nan
+            own[..., ~_pool_allowed(trace.allowed("weights", leading), block)] = math.nan
         whole.flags.writeable = False
         return whole
 
@@ -296,9 +296,9 @@ def _pooled(run: Run, text: int | None) -> np.ndarray:
     return made
 
 
-def _sampled(run: Run, held: BlockwiseTensor, text: int | None) -> np.ndarray:
+def _sample_long_text(run: Run, held: BlockwiseTensor, text: int | None) -> np.ndarray:
     """Return one sampled row per block of a long text, pooled over its keys."""
-    trace, block, heads = run.trace, _block(run), range(run.trace.spec.heads)
+    trace, block, heads = run.trace, _block_size(run), range(run.trace.spec.heads)
     layers = []
     for layer in range(trace.count("layer")):
         leading = trace.leading_index(layer=layer, text=text or 0)
@@ -312,17 +312,17 @@ def _sampled(run: Run, held: BlockwiseTensor, text: int | None) -> np.ndarray:
     return whole
 
 
-def _pooled_any(allowed: np.ndarray, block: int) -> np.ndarray:
+def _pool_allowed(allowed: np.ndarray, block: int) -> np.ndarray:
     rows, columns = (math.ceil(size / block) for size in allowed.shape)
     whole = np.zeros((rows * block, columns * block), bool)
     whole[: allowed.shape[0], : allowed.shape[1]] = allowed
     return np.asarray(whole.reshape(rows, block, columns, block).any((1, 3)))
 
 
-def _measured(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
+def _measure_heads(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
     texts = run.compared_texts
     if run.trace.is_blockwise:
-        return _patterns(run, leading)
+        return _pattern_measures(run, leading)
     measures = run.trace.measured("weights", texts)
     return measures, run.trace.measured_uniform("weights", leading, texts)
 
@@ -333,7 +333,7 @@ def _is_measured(run: Run) -> bool:
     return not held.is_blockwise or cast("BlockwiseTensor", held).are_rows_known
 
 
-def _patterns(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
+def _pattern_measures(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
     """Return the measures that need one key per query, for the heads and for uniform attention."""
     held = cast("BlockwiseTensor", run.trace.holding("weights"))
     words, masking = run.words(leading), Masking.of(run.trace.spec_at(leading), "weights")
@@ -344,14 +344,14 @@ def _patterns(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasur
     return measures, uniform
 
 
-def _of_text(values: np.ndarray, run: Run, text: int | None) -> np.ndarray:
+def _select_text(values: np.ndarray, run: Run, text: int | None) -> np.ndarray:
     """Return a measure of the heads of one text, [layer, head]."""
     index = tuple(text if axis == "text" else slice(None) for axis in run.trace.axes)
     found: np.ndarray = values[index] if text is not None else values
     return found if "layer" in run.trace.axes else found[None]
 
 
-def _ordered(
+def _order_places(
     panel: LayerOverviewPanel, by_likeness: Callable[[], tuple[int, ...]]
 ) -> tuple[Place, ...]:
     weights = panel.weights
@@ -367,7 +367,7 @@ def _ordered(
     return tuple(places[at] for at in np.argsort(values, kind="stable"))
 
 
-def _by_likeness(run: Run, weights: np.ndarray, text: int | None) -> tuple[int, ...]:
+def _likeness_order(run: Run, weights: np.ndarray, text: int | None) -> tuple[int, ...]:
     made: tuple[int, ...] = run.trace.holding("weights").keep_result(
         ("likeness", text), lambda: likeness_order(weights)
     )
@@ -418,7 +418,9 @@ def overview_of(
     for run, numbers in runs:
         if "weights" in run.trace:
             resolved = resolve(Document(), View(), run)
-            panel = present_layers(resolved, None) if is_measured else _unmeasured(resolved, None)
+            panel = (
+                present_layers(resolved, None) if is_measured else _present_weights(resolved, None)
+            )
             panels.append(replace(panel, layers=numbers))
     if len({panel.weights.shape[1:] for panel in panels if panel.weights is not None}) != 1:
         raise InputError("layer", "The layers have no heads that could stand side by side.")
@@ -437,4 +439,4 @@ def overview_of(
         shown=frozenset(),
         values=values,
     )
-    return replace(whole, places=_ordered(whole, lambda: likeness_order(weights[by_number])))
+    return replace(whole, places=_order_places(whole, lambda: likeness_order(weights[by_number])))

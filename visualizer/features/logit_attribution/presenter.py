@@ -132,7 +132,7 @@ def present_attribution(
     is_ablating = questions[1] in wanted and not is_complete
     asked = [questions[0]] if parts is None else []
     asked += [questions[1]] if is_ablating else []
-    view = resolved.view.colouring.diverging, _shown(resolved, reading)
+    view = resolved.view.colouring.diverging, _shown_heads(resolved, reading)
     made_of = (parts, changes, tuple(asked), token, view, reading)
     if previous and previous.made_of == made_of:
         return previous
@@ -142,7 +142,7 @@ def present_attribution(
     message = "" if found else WORKING
     return AttributionPanel(
         _parts_cells(found, view) if found else None,
-        _sum_in_words(found) if found else "",
+        _describe_sum(found) if found else "",
         parts.sentence if isinstance(parts, InputError) else message,
         _changes_cells(lost, view) if lost else None,
         changes.sentence if isinstance(changes, InputError) else "",
@@ -159,7 +159,7 @@ def present_attribution(
     )
 
 
-def _shown(resolved: Resolved, reading: ModelReading) -> tuple[int, tuple[int, ...]]:
+def _shown_heads(resolved: Resolved, reading: ModelReading) -> tuple[int, tuple[int, ...]]:
     """Return the layer number in the model and the heads shown on the heatmaps."""
     return reading.layers[resolved.run.trace.at("layer", resolved.leading)], resolved.heads
 
@@ -179,7 +179,7 @@ def _parts_cells(
         end,
         map_name,
         f"added (rest: ±{format_short(rest)})",
-        marked=_marked(parts.layers, heads, shown),
+        marked=_marked_cells(parts.layers, heads, shown),
         marked_row=parts.layers.index(shown[0]) if shown[0] in parts.layers else None,
         apart=heads,
         apart_high=rest,
@@ -200,13 +200,13 @@ def _changes_cells(
         end,
         map_name,
         "nats lost",
-        marked=_marked(answer.layers, heads, shown),
+        marked=_marked_cells(answer.layers, heads, shown),
         marked_row=answer.layers.index(shown[0]) if shown[0] in answer.layers else None,
         describe=partial(describe_change, answer),
     )
 
 
-def _marked(
+def _marked_cells(
     layers: tuple[int, ...], heads: int, shown: tuple[int, tuple[int, ...]]
 ) -> frozenset[tuple[int, int]]:
     """Return the cell of the shown head if there is only one."""
@@ -215,7 +215,7 @@ def _marked(
     return frozenset([(layers.index(layer), seen[0])]) if is_one else frozenset()
 
 
-def _sum_in_words(answer: PartsAnswer) -> str:
+def _describe_sum(answer: PartsAnswer) -> str:
     parts = answer.parts
     whole, logit = format_number(parts.sum, 3), format_number(parts.logit, 3)
     return (

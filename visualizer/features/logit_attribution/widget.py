@@ -80,7 +80,7 @@ class AttributionPane(QWidget):
         self.ablate, self.cancel = QPushButton("Switch off each head"), QPushButton("Stop")
         self._panel: AttributionPanel | None = None
         self._maps = QWidget()
-        self._prepare()
+        self._set_up_widgets()
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
         for part in (self.working, self._token_row(), self.message, self.sum):
             column.addWidget(part)
@@ -93,9 +93,9 @@ class AttributionPane(QWidget):
         column.addWidget(self.said)
         self._space = QWidget()
         column.addWidget(self._space, 1)
-        self._describe("")
+        self._show_description("")
 
-    def _prepare(self) -> None:
+    def _set_up_widgets(self) -> None:
         for label in (self.message, self.sum, self.said, self.problem):
             label.setWordWrap(True)
             label.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -108,11 +108,11 @@ class AttributionPane(QWidget):
         self.progress.setAccessibleName("Heads that were switched off")
         self.progress.setTextVisible(False)
         self.progress.setFixedHeight(round(6 * text_scale()))
-        self.ablate.clicked.connect(self._ablate)
-        self.cancel.clicked.connect(self._cancel)
+        self.ablate.clicked.connect(self._request_ablation)
+        self.cancel.clicked.connect(self._cancel_ablation)
         for each in (self.parts.table, self.changes.table):
-            each.chosen.connect(self._choose)
-            each.pointed.connect(self._describe)
+            each.chosen.connect(self._choose_head)
+            each.pointed.connect(self._show_description)
 
     def _token_row(self) -> QWidget:
         """Build the box for choosing or typing the token."""
@@ -200,18 +200,18 @@ class AttributionPane(QWidget):
             edit.setModified(False)
             self.tokenChosen.emit(edit.text())
 
-    def _ablate(self) -> None:
+    def _request_ablation(self) -> None:
         if self._panel and self._panel.ablation:
             self.ablationWanted.emit(self._panel.ablation)
 
-    def _cancel(self) -> None:
+    def _cancel_ablation(self) -> None:
         if self._panel and self._panel.ablation:
             self.ablationCancelled.emit(self._panel.ablation)
 
-    def _choose(self, row: int, column: int) -> None:
+    def _choose_head(self, row: int, column: int) -> None:
         panel = self._panel
         if panel and row < len(panel.layers):
             self.headChosen.emit(panel.layers[row], column if column < panel.heads else -1)
 
-    def _describe(self, words: str) -> None:
+    def _show_description(self, words: str) -> None:
         self.said.setText(words or TWO_QUESTIONS)

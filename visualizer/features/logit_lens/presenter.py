@@ -100,7 +100,7 @@ def present_lens(
     place = None if shown is None or pinned is None else (shown, pinned)
     cells = LabelledCells(
         answer.probabilities[..., 0],
-        tuple(_title(answer, row) for row in range(len(answer.layers))),
+        tuple(_row_title(answer, row) for row in range(len(answer.layers))),
         tuple(map(visible, tokens)),
         0.0,
         1.0,
@@ -122,7 +122,7 @@ def _pinned_token(resolved: Resolved) -> int | None:
     return pinned.place[-2] if pinned and is_of_token else None
 
 
-def _title(answer: LensAnswer, row: int) -> str:
+def _row_title(answer: LensAnswer, row: int) -> str:
     return "model" if row == len(answer.layers) - 1 else str(answer.layers[row] + 1)
 
 

@@ -48,9 +48,9 @@ class LensPane(QWidget):
         self.anyway.setToolTip(plain_tooltip("Compute it although it takes a while"))
         self.bar = CellColourBar("Colours of the probabilities")
         self._panel: LensPanel | None = None
-        self.anyway.clicked.connect(self._want)
-        self.table.chosen.connect(self._choose)
-        self.table.pointed.connect(self._describe)
+        self.anyway.clicked.connect(self._request_costly)
+        self.table.chosen.connect(self._choose_place)
+        self.table.pointed.connect(self._show_description)
         for label in (self.message, self.said):
             label.setWordWrap(True)
             label.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -82,13 +82,13 @@ class LensPane(QWidget):
         self.said.setVisible(not is_empty)
         self.said.setFixedHeight(LINES * self.said.fontMetrics().lineSpacing())
 
-    def _want(self) -> None:
+    def _request_costly(self) -> None:
         if self._panel and self._panel.costly:
             self.costlyWanted.emit(self._panel.costly)
 
-    def _choose(self, row: int, column: int) -> None:
+    def _choose_place(self, row: int, column: int) -> None:
         if self._panel and self._panel.cells is not None:
             self.placeChosen.emit(self._panel.layers[row], column)
 
-    def _describe(self, words: str) -> None:
+    def _show_description(self, words: str) -> None:
         self.said.setText(words or HOW)
