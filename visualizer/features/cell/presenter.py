@@ -97,8 +97,8 @@ def _describe_heads(resolved: Resolved, comparison: Comparison, cell: Cell) -> t
     cells = [Cell(cell.stage, place) for place in places]
     sides = [_comparison_text(resolved, resolved.run, each, ComparedSide.PLAIN) for each in cells]
     name = f"head {other + 1} − head {one + 1}"
-    said = [f"Head {head + 1}: {side}" for head, side in zip((one, other), sides, strict=True)]
-    return (*said, *_describe_difference(resolved, cell, name, "".join(sides)))
+    sentences = [f"Head {head + 1}: {side}" for head, side in zip((one, other), sides, strict=True)]
+    return (*sentences, *_describe_difference(resolved, cell, name, "".join(sides)))
 
 
 def _describe_samples(resolved: Resolved, comparison: Comparison, cell: Cell) -> tuple[str, ...]:
@@ -180,8 +180,10 @@ class CellPanel(Struct, frozen=True):
 
         As in rich text, consecutive spaces, such as those of tokens, are collapsed into one.
         """
-        said = unescape(re.sub("  +", " ", self.sentence.replace("<b>", "").replace("</b>", "")))
-        return f"{said} {', '.join(self.also)}." if self.also else said
+        sentence = unescape(
+            re.sub("  +", " ", self.sentence.replace("<b>", "").replace("</b>", ""))
+        )
+        return f"{sentence} {', '.join(self.also)}." if self.also else sentence
 
 
 def head_cell_panel(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPanel:

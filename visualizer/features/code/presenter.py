@@ -70,8 +70,8 @@ def present_code(resolved: Resolved) -> CodePanel:
 def code_panel_of(run: Run, dialect: CodeDialect, stage: str | None) -> CodePanel:
     """Present a run's code; equal runs and stages give equal values."""
     if not run.trace.has_module:
-        said = ("# Read from a file:", f"# {run.source}", "# No code made it here.")
-        return CodePanel("In code", dialect, tuple(map(CodePanelLine, said)))
+        comments = ("# Read from a file:", f"# {run.source}", "# No code made it here.")
+        return CodePanel("In code", dialect, tuple(map(CodePanelLine, comments)))
     is_there = stage is not None and stage in run.trace
     title = f"{run.trace.stage(stage).title} in code" if stage and is_there else "In code"
     shown = tuple(

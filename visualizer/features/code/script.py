@@ -106,12 +106,12 @@ def _least_bytes(run: Run) -> int:
 
 
 def _heading_comments(run: Run, dialect: CodeDialect) -> str:
-    told = (
+    comments = (
         caption(run),
         f"Made by Attention Visualizer. {TITLES[dialect]}; torch alone, on the CPU.",
         *note(run, dialect),
     )
-    return "\n".join(f"# {sentence}" for sentence in told)
+    return "\n".join(f"# {sentence}" for sentence in comments)
 
 
 def _import_lines(run: Run, dialect: CodeDialect) -> str:

@@ -66,8 +66,8 @@ def checks(run: Run, dialect: CodeDialect) -> Iterator[str]:
             yield f"rows_of_{name} = {name}[..., [{rows}], :]"
             name = f"rows_of_{name}"
         yield _format_check(name, numbers, tolerance(run, dialect, stage))
-    told = " and ".join(names[stage] for stage in _asserted_stages(run, dialect))
-    yield f'print("All numbers agree: {told}.")'
+    stage_names = " and ".join(names[stage] for stage in _asserted_stages(run, dialect))
+    yield f'print("All numbers agree: {stage_names}.")'
 
 
 def is_odd(run: Run, dialect: CodeDialect) -> bool:

@@ -103,10 +103,10 @@ def present_comparison(resolved: Resolved) -> ComparePanel | None:
 def _describe_kept(resolved: Resolved, comparison: Comparison) -> str:
     if comparison.document is None or resolved.computed is None:
         return ""
-    said = differences(comparison.document, resolved.computed)
-    if not said:
+    descriptions = differences(comparison.document, resolved.computed)
+    if not descriptions:
         return "A is kept. Change anything: B shows it."
-    named, rest = said[:NAMED], len(said) - NAMED
+    named, rest = descriptions[:NAMED], len(descriptions) - NAMED
     more = f" and {rest} more" if rest > 0 else ""
     return f"From A to B: {', '.join(named)}{more}."
 
@@ -125,8 +125,10 @@ def _describe_samples(resolved: Resolved, comparison: Comparison) -> str:
     count, most = drawn_samples(run, comparison.count), most_samples(run)
     first, last = seed_of(spec, 0), seed_of(spec, count - 1)
     seeds = f"seed {first}" if count == 1 else f"seeds {first} to {last}"
-    said = f"Dropout {spec.dropout:g}, {seeds}: the mean nears the weights as 1/√N."
-    return f"{said} At most {most:,} for so long a text." if most < MAX_COUNT else said
+    description = f"Dropout {spec.dropout:g}, {seeds}: the mean nears the weights as 1/√N."
+    return (
+        f"{description} At most {most:,} for so long a text." if most < MAX_COUNT else description
+    )
 
 
 _LEADS = {

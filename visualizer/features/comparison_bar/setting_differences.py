@@ -22,8 +22,8 @@ def differences(one: Document, other: Document) -> tuple[str, ...]:
         return ("the captured attention",)
     if one.captured:
         return ("the typed tokens",) * (one.labels != other.labels)
-    said = ["the text"] * (one.text != other.text)
-    said += [
+    descriptions = ["the text"] * (one.text != other.text)
+    descriptions += [
         f"{name}: {getattr(one, name)} → {getattr(other, name)}"
         for name in ("tokenizer", "lines")
         if getattr(one, name) != getattr(other, name)
@@ -32,20 +32,20 @@ def differences(one: Document, other: Document) -> tuple[str, ...]:
         values = [document.get(setting.name) for document in (one, other)]
         counts = any(setting.counts(document.spec) for document in (one, other))
         if setting.name not in DERIVED and counts and values[0] != values[1]:
-            said.append(_describe_difference(setting, *values))
-    return tuple(said)
+            descriptions.append(_describe_difference(setting, *values))
+    return tuple(descriptions)
 
 
 def _model_differences(one: Document, other: Document) -> tuple[str, ...]:
-    said = ["the text"] * (one.text != other.text)
+    descriptions = ["the text"] * (one.text != other.text)
     models = [document.model for document in (one, other) if document.model]
-    said += ["the model"] * (len({model.folder for model in models}) > 1)
-    said += ["the second text"] * (len({model.second for model in models}) > 1)
-    said += ["the image"] * (len({model.image for model in models}) > 1)
-    said += ["the kind of attention"] * (len({model.part for model in models}) > 1)
-    said += ["the edits of heads"] * (len({model.edits for model in models}) > 1)
-    said += ["the edges that are cut"] * (len({model.cuts for model in models}) > 1)
-    return tuple(said)
+    descriptions += ["the model"] * (len({model.folder for model in models}) > 1)
+    descriptions += ["the second text"] * (len({model.second for model in models}) > 1)
+    descriptions += ["the image"] * (len({model.image for model in models}) > 1)
+    descriptions += ["the kind of attention"] * (len({model.part for model in models}) > 1)
+    descriptions += ["the edits of heads"] * (len({model.edits for model in models}) > 1)
+    descriptions += ["the edges that are cut"] * (len({model.cuts for model in models}) > 1)
+    return tuple(descriptions)
 
 
 def _describe_difference(setting: Setting, *values: Any) -> str:

@@ -93,9 +93,9 @@ class ScatterAxis(Struct, frozen=True, eq=False):
     def describe(self, place: Place) -> str:
         """Describe the value of a head, with that of uniform attention."""
         number = format_short(float(self.values[place]))
-        said = f"{self.measure.title} {number} {self.measure.unit}".rstrip()
+        description = f"{self.measure.title} {number} {self.measure.unit}".rstrip()
         has_uniform = self.measure in {*MEASURES, RETRIEVAL} and math.isfinite(self.chance)
-        return said + (f" (uniform {format_short(self.chance)})" if has_uniform else "")
+        return description + (f" (uniform {format_short(self.chance)})" if has_uniform else "")
 
 
 class HeadScatterPanel(Struct, frozen=True, eq=False):
@@ -144,9 +144,9 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
 
     def describe(self, place: Place) -> str:
         """Describe a head by both measures, with the values of uniform attention."""
-        said = [axis.describe(place) for axis in (self.across, self.up) if axis]
+        descriptions = [axis.describe(place) for axis in (self.across, self.up) if axis]
         head = f"Layer {self.layers[place[0]] + 1}, head {place[1] + 1}"
-        return f"{', '.join(filter(None, (head, self.qualifier)))}: {'; '.join(said)}."
+        return f"{', '.join(filter(None, (head, self.qualifier)))}: {'; '.join(descriptions)}."
 
     def as_tsv(self) -> str:
         """Format the heads as tab-separated values, for a spreadsheet."""
@@ -184,17 +184,26 @@ def present_scatter(
         if previous and previous.offer == offer:
             return previous
         return HeadScatterPanel(message=offer.says, offer=offer)
-    said = _known_answers(resolved)
+    model_answers = _known_answers(resolved)
     measures = run.trace.measured("weights", run.compared_texts)
     layer = run.trace.at("layer", resolved.leading)
     shown = frozenset((layer, head) for head in resolved.heads)
     map_name = resolved.view.colouring.sequential
     retrieval = known_retrieval(resolved)
     qualifier = run.trace.weights_qualifier(run.trace.attention)
-    made_of = (measures, options, shown, map_name, resolved.leading, retrieval, qualifier, *said)
+    made_of = (
+        measures,
+        options,
+        shown,
+        map_name,
+        resolved.leading,
+        retrieval,
+        qualifier,
+        *model_answers,
+    )
     if previous and previous.made_of == made_of:
         return previous
-    answers = _values_by_measure(said, resolved)
+    answers = _values_by_measure(model_answers, resolved)
     count = run.trace.leading[run.trace.axes.index("layer")] if "layer" in run.trace.axes else 1
     marked = (RETRIEVAL,) if retrieval else ()
     choices = (*MEASURES, *marked, *(each for each in ANSWERED if each.name in answers))
@@ -243,11 +252,11 @@ def _known_answers(resolved: Resolved) -> tuple[ModelAnswer | None, ...]:
 
 
 def _values_by_measure(
-    said: tuple[ModelAnswer | None, ...], resolved: Resolved
+    answers: tuple[ModelAnswer | None, ...], resolved: Resolved
 ) -> dict[str, np.ndarray]:
     """Return the values of the run's heads from the answers, [layer, head] by measure name."""
     reading, found = resolved.run.reading, {}
-    for answer in said if reading else ():
+    for answer in answers if reading else ():
         if isinstance(answer, PartsAnswer):
             name, layers, values = ADDED, answer.parts.layers, answer.parts.heads
         elif isinstance(answer, AblationAnswer):

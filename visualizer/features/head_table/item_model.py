@@ -166,8 +166,8 @@ class HeadTableModel(QAbstractTableModel):
             return row.full_name
         about = self.table.columns[column]
         uniform = self._uniform_text(column + 1)
-        told = f"{row.full_name}, {about.title}: {row.written[column]} {about.unit}"
-        return f"{told}, uniform attention {uniform}"
+        text = f"{row.full_name}, {about.title}: {row.written[column]} {about.unit}"
+        return f"{text}, uniform attention {uniform}"
 
 
 def _columns_of(table: HeadTablePanel | None) -> tuple[HeadColumn, ...]:

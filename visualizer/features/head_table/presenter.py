@@ -268,7 +268,7 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
         _build_row(at % heads, uniform, values, at // heads if numbers else None, numbers)
         for at, values in enumerate(zip(*columns.values(), strict=True))
     ]
-    said = _build_sentences(columns, uniform, rows) if len(rows) > 1 else ()
+    sentences = _build_sentences(columns, uniform, rows) if len(rows) > 1 else ()
     if len(rows) > 1:
         rows.append(
             _build_row(None, uniform, tuple(_mean_value(values) for values in columns.values()))
@@ -276,7 +276,7 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
     values = tuple(uniform.values())
     return HeadTablePanel(
         lead,
-        said,
+        sentences,
         tuple(columns),
         tuple(rows),
         values,
@@ -301,12 +301,12 @@ def _retrieval_only_table(
         _build_row(at % heads, (RETRIEVAL,), (value,), at // heads if numbers else None, numbers)
         for at, value in enumerate(values)
     )
-    said = (
+    sentences = (
         _build_sentences({RETRIEVAL: values}, {RETRIEVAL: chance}, [*rows]) if len(rows) > 1 else ()
     )
-    said = said if retrieval.is_whole and said != (NEAR_UNIFORM,) else ()
+    sentences = sentences if retrieval.is_whole and sentences != (NEAR_UNIFORM,) else ()
     return HeadTablePanel(
-        "", said, (RETRIEVAL,), rows, (chance,), None, (), offer=offer, retrieval=retrieval
+        "", sentences, (RETRIEVAL,), rows, (chance,), None, (), offer=offer, retrieval=retrieval
     )
 
 
@@ -452,7 +452,7 @@ def _build_sentences(
 
     Measures in which all heads are equal, but not near uniform attention, are skipped.
     """
-    said: list[str] = []
+    sentences: list[str] = []
     not_outstanding: list[str] = []
     is_any_outstanding = False
     for claim in _LEADING_HEAD_TEXTS:
@@ -474,10 +474,12 @@ def _build_sentences(
             least = min(value for head in heads if (value := values[head]) is not None)
             reach = claim.written(least)
             reach = reach if _is_close(least, best) else f"at least {reach}"
-            said.append(f"{_name_heads([rows[at] for at in heads])} {words}: {reach}, {beside}")
+            sentences.append(
+                f"{_name_heads([rows[at] for at in heads])} {words}: {reach}, {beside}"
+            )
     if not_outstanding and not is_any_outstanding:
         return (NEAR_UNIFORM,)
-    return (*said, *not_outstanding) or ("All heads look at the same.",)
+    return (*sentences, *not_outstanding) or ("All heads look at the same.",)
 
 
 def _is_close(one: float, other: float) -> bool:

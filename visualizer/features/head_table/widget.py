@@ -84,11 +84,11 @@ class HeadTablePane(QWidget):
         self.measuring.show_work(
             offer is not None, bool(offer and offer.is_measuring), offer.share if offer else 0
         )
-        said = "\n".join(table.sentences) if table else EMPTY
-        said = "\n".join(filter(None, (offer.says, said))) if offer else said
-        set_accessible_value(self, said)
-        self.said.setText(said.replace(" %", "\N{NO-BREAK SPACE}%"))
-        self.said.setVisible(bool(said))
+        text = "\n".join(table.sentences) if table else EMPTY
+        text = "\n".join(filter(None, (offer.says, text))) if offer else text
+        set_accessible_value(self, text)
+        self.said.setText(text.replace(" %", "\N{NO-BREAK SPACE}%"))
+        self.said.setVisible(bool(text))
         self.lead.setText(table.lead if table else "")
         self.lead.setVisible(table is not None and offer is None)
         self.view.setVisible(table is not None and bool(table.rows))

@@ -117,12 +117,12 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     def describe(self, place: Place) -> str:
         """Describe what a head attends to, compared with chance."""
         becomes = f" ({self.edits[place]})" if place in self.edits else ""
-        said = [self.name(place) + becomes]
+        parts = [self.name(place) + becomes]
         sorted_by = order_row(self.order)
         sorting = self.values.get(sorted_by.measure)
         is_sorted = sorting is not None and math.isfinite(float(sorting[place]))
         if is_sorted and place in self.places:
-            said[0] += f", place {self.places.index(place) + 1:,} of {len(self.places):,}"
+            parts[0] += f", place {self.places.index(place) + 1:,} of {len(self.places):,}"
         rows = (sorted_by,) if sorted_by.reads else PATTERNS
         clear = [
             (float(self.values[row.measure][place]), self.uniform[row.measure], row.reads)
@@ -134,15 +134,15 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
             value, chance, reads = max(clear, key=lambda each: each[0] - each[1])
             found = f"{reads}: {format_share(value)}, by chance {format_share(chance)}"
             is_told = value > chance or sorted_by.reads
-            said.append(found if is_told else "nothing stands out from chance")
+            parts.append(found if is_told else "nothing stands out from chance")
         spread = float(self.values["entropy"][place]) if self.uniform else math.nan
         if math.isfinite(spread):
             alike = self.uniform["entropy"]
-            said.append(f"entropy {spread:.2f} bits, by chance {alike:.2f}")
+            parts.append(f"entropy {spread:.2f} bits, by chance {alike:.2f}")
         if self.values and self.values[CHANGE].any():
             change = format_share(float(self.values[CHANGE][place]))
-            said.append(f"weights changed by the edits: {change}")
-        return "; ".join(said) + "."
+            parts.append(f"weights changed by the edits: {change}")
+        return "; ".join(parts) + "."
 
 
 LAYERS: PanelId[LayerOverviewPanel] = PanelId(PANE)
@@ -229,8 +229,8 @@ def _weights_note(run: Run) -> str:
     which = f"Weights {qualifier}." * bool(qualifier)
     if not run.trace.is_blockwise:
         return which
-    said = SAMPLED if _is_measured(run) else UNMEASURED
-    return " ".join(filter(None, (which, said.format(block=_block_size(run)))))
+    template = SAMPLED if _is_measured(run) else UNMEASURED
+    return " ".join(filter(None, (which, template.format(block=_block_size(run)))))
 
 
 def _describe_edits(run: Run, model: ModelSource | None) -> dict[Place, str]:
@@ -241,10 +241,10 @@ def _describe_edits(run: Run, model: ModelSource | None) -> dict[Place, str]:
         becomes, cuts = model.becomes, model.cut_cells
     else:
         return {}
-    said: dict[Place, list[str]] = {place: [words] for place, words in becomes.items()}
+    descriptions: dict[Place, list[str]] = {place: [words] for place, words in becomes.items()}
     for place, cells in cuts.items():
-        said.setdefault(place, []).append(f"{format_count(len(cells), 'edge')} cut")
-    return {place: ", ".join(words) for place, words in said.items()}
+        descriptions.setdefault(place, []).append(f"{format_count(len(cells), 'edge')} cut")
+    return {place: ", ".join(words) for place, words in descriptions.items()}
 
 
 def _weight_changes(run: Run, weights: np.ndarray) -> np.ndarray:

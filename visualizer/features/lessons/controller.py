@@ -171,12 +171,12 @@ class LessonController(QObject):
 
     def tell_errors(self) -> None:
         """Show which lesson files have errors, and on which line."""
-        said = "".join(
+        message = "".join(
             f"<p>{escape(str(error)[:300])}</p>" for error in self.errors[:MAX_LISTED_ERRORS]
         )
         if len(self.errors) > MAX_LISTED_ERRORS:
-            said += f"<p>… and {len(self.errors) - MAX_LISTED_ERRORS} more.</p>"
-        show_message(self._window, "Lessons that were left out", said)
+            message += f"<p>… and {len(self.errors) - MAX_LISTED_ERRORS} more.</p>"
+        show_message(self._window, "Lessons that were left out", message)
 
     def _errors_title(self) -> str:
         count = len(self.errors)

@@ -98,8 +98,8 @@ def read_lesson(text: str, name: str, printed: BookNumbers) -> Lesson:
     except (ValueError, RecursionError) as error:
         found = re.search(r"\(at line (\d+)", str(error))
         line = int(found[1]) if found else max(1, len(text.splitlines()))
-        said = re.sub(r" \(at .*\)$", "", str(error)) or "It cannot be read"
-        raise LessonError(name, line, f"This is not TOML: {said}.") from error
+        reason = re.sub(r" \(at .*\)$", "", str(error)) or "It cannot be read"
+        raise LessonError(name, line, f"This is not TOML: {reason}.") from error
     source = TomlSource(text, name, printed)
     source.check((), table, _LESSON, ("title", "page"))
     start = source.settings(("start",), Document(), table.get("start", {}))
@@ -132,8 +132,8 @@ class TomlSource(Struct, frozen=True):
         """Reject unknown keys, values of a wrong type, and missing keys."""
         for key, value in table.items():
             if key not in known:
-                there_are = ", ".join(known)
-                raise self.error((*path, key), f"“{key}” is not known here, only {there_are}.")
+                known_keys = ", ".join(known)
+                raise self.error((*path, key), f"“{key}” is not known here, only {known_keys}.")
             if not is_a(value, known[key]):
                 raise self.error((*path, key), f"“{key}” is to be {WORDS[known[key]]}.")
         for key in needed:
@@ -231,9 +231,9 @@ class PageParser(Struct, frozen=True):
 
     def _check_stage(self, path: Path, stage: str, sizes: Mapping[str, tuple[int, ...]]) -> None:
         if stage not in sizes:
-            there_are = ", ".join(sizes) if stage in ORDER else ", ".join(ORDER)
+            known_stages = ", ".join(sizes) if stage in ORDER else ", ".join(ORDER)
             here = " on this page" if stage in ORDER else ""
-            sentence = f"There is no stage “{stage}”{here}, only {there_are}."
+            sentence = f"There is no stage “{stage}”{here}, only {known_stages}."
             raise self.source.error((*self.path, *path), sentence)
 
     def _check_indices(

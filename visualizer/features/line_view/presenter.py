@@ -262,14 +262,14 @@ def _describe_long_text_counts(
 ) -> str:
     """Describe how many lines of a long text are drawn, and for which queries."""
     queries = wanted.queries
-    whose = f"of queries {queries[0] + 1:,} to {queries[-1] + 1:,}"
+    scope = f"of queries {queries[0] + 1:,} to {queries[-1] + 1:,}"
     if queries.step > 1:
-        whose = f"of one query in {queries.step:,}; pin one to see those near it"
+        scope = f"of one query in {queries.step:,}; pin one to see those near it"
     read = "" if found.is_whole else f" (heads 1 to {found.read} of {found.heads} so far)"
     largest = f", {_describe_largest(wanted.request.top)} {_describe_scope(wanted.request)}" * bool(
         wanted.request.top
     )
-    return f"{len(lines):,} of {found.pairs:,} lines{read}: the strongest {whose}{largest}"
+    return f"{len(lines):,} of {found.pairs:,} lines{read}: the strongest {scope}{largest}"
 
 
 def _describe_counts(run: Run, request: LineRequest, lines: SelectedLines) -> str:

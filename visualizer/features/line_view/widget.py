@@ -60,9 +60,9 @@ class LinePane(QWidget):
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self.view, self.notes = LineView(), PlainLabel()
         self.heads, self.threshold, self.top = QComboBox(), DecimalSpinBox(), QSpinBox()
-        self._build()
+        self._build_controls()
 
-    def _build(self) -> None:
+    def _build_controls(self) -> None:
         self.threshold.setRange(0, 1)
         self.threshold.setSingleStep(0.01)
         self.threshold.setPrefix("≥ ")
@@ -182,7 +182,7 @@ class LineView(CellScrollArea):
         rows = self._rows
         x = rows.left + (rows.right - rows.left) * NEAR_QUERY
         begin, end = (float(rows.ends(head, at)) for at in (query, key))
-        return QPointF(x, begin + (end - begin) * rows.way(x) - self._offset())
+        return QPointF(x, begin + (end - begin) * rows.way(x) - self._scroll_offset())
 
     def _scroll_to_pinned(self, panel: LinePanel) -> None:
         """Scroll to the pinned tokens, or to the query if both do not fit."""
@@ -206,7 +206,7 @@ class LineView(CellScrollArea):
         self._later.start()
         self.viewport().update()
 
-    def _offset(self) -> int:
+    def _scroll_offset(self) -> int:
         return self.verticalScrollBar().value()
 
     # ------------------------------------------------------------------ drawing
@@ -214,7 +214,7 @@ class LineView(CellScrollArea):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter, panel, theme = QPainter(self.viewport()), self._panel, self._theme
         painter.fillRect(self.viewport().rect(), QColor(theme.paper))
-        offset, height = self._offset(), self.viewport().height()
+        offset, height = self._scroll_offset(), self.viewport().height()
         seen = (offset, offset + height)
         if panel.message:
             self._paint_message(painter)
@@ -238,7 +238,11 @@ class LineView(CellScrollArea):
 
     def _paint_picture(self, painter: QPainter) -> None:
         """Paint the picture of all lines as far as it is done, dimmed under highlights."""
-        seen, offset, ratio = self.viewport().size(), self._offset(), self.devicePixelRatioF()
+        seen, offset, ratio = (
+            self.viewport().size(),
+            self._scroll_offset(),
+            self.devicePixelRatioF(),
+        )
         frame = LinePictureKey.of(self._panel.lines, self._rows, seen, offset, ratio, self._theme)
         if self._picture is None or self._picture.frame != frame:
             self._picture = IncrementalLinePicture(frame)
@@ -278,7 +282,7 @@ class LineView(CellScrollArea):
             self.cellClicked.emit(found)
 
     def _target_at(self, point: QPointF) -> Cell | LineToken | None:
-        rows, y = self._rows, point.y() + self._offset()
+        rows, y = self._rows, point.y() + self._scroll_offset()
         if not self._panel.labels or point.y() < HEAD * text_scale():
             return None
         if rows.left <= point.x() <= rows.right:

@@ -130,10 +130,10 @@ def present_attribution(
         isinstance(changes, AblationAnswer) and changes.is_complete
     )
     is_ablating = questions[1] in wanted and not is_complete
-    asked = [questions[0]] if parts is None else []
-    asked += [questions[1]] if is_ablating else []
+    pending = [questions[0]] if parts is None else []
+    pending += [questions[1]] if is_ablating else []
     view = resolved.view.colouring.diverging, _shown_heads(resolved, reading)
-    made_of = (parts, changes, tuple(asked), token, view, reading)
+    made_of = (parts, changes, tuple(pending), token, view, reading)
     if previous and previous.made_of == made_of:
         return previous
     found = parts if isinstance(parts, PartsAnswer) else None
@@ -152,7 +152,7 @@ def present_attribution(
         is_ablating,
         token,
         tuple(row.token for row in likely),
-        tuple(asked),
+        tuple(pending),
         (found.parts.layers if found else ()) or (lost.layers if lost else ()),
         found.parts.heads.shape[1] if found else (lost.changes.shape[1] if lost else 0),
         made_of,

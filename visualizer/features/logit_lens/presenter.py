@@ -128,7 +128,7 @@ def _row_title(answer: LensAnswer, row: int) -> str:
 
 def describe(answer: LensAnswer, tokens: tuple[str, ...], row: int, column: int) -> str:
     """Describe the next tokens that a layer predicts at a token of the text."""
-    said = ", ".join(
+    predictions = ", ".join(
         f"“{word}” {format_share(float(share))}"
         for word, share in zip(
             answer.words[row][column], answer.probabilities[row, column], strict=True
@@ -136,5 +136,5 @@ def describe(answer: LensAnswer, tokens: tuple[str, ...], row: int, column: int)
     )
     after = f"after “{tokens[column]}” (token {column + 1:,} of {len(tokens):,})"
     if row == len(answer.layers) - 1:
-        return f"The model says {after}: {said}."
-    return f"Layer {answer.layers[row] + 1:,} would say {after}: {said}."
+        return f"The model says {after}: {predictions}."
+    return f"Layer {answer.layers[row] + 1:,} would say {after}: {predictions}."
