@@ -15,7 +15,7 @@ from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.cell.presenter import (
     CELL,
     SHOWN_TERMS,
-    _beside_others,
+    _compare_to_others,
     aggregate_cell_panel,
     transform_line,
 )
@@ -97,7 +97,7 @@ def test_of_many_heads_those_with_the_largest_numbers_are_shown_beside_the_large
 def test_numbers_that_differ_by_rounding_alone_are_alike() -> None:
     numbers = np.array([0.1, 0.1 + 1e-8, 0.05], np.float32)
     assert len({*numbers.tolist()}) == 3
-    assert _beside_others(resolved(RUN, View()), Cell("weights", (1, 0)), numbers) == (
+    assert _compare_to_others(resolved(RUN, View()), Cell("weights", (1, 0)), numbers) == (
         ", as in 1 other head"
     )
 

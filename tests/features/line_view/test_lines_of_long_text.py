@@ -152,13 +152,13 @@ def test_what_was_read_is_known_while_more_is_read(
     lines_of_long_text.read_more(shown, lambda: True)
     before = show(shown)
     meanwhile: list[LinePanel] = []
-    largest = lines_of_long_text._largest
+    largest = lines_of_long_text._largest_per_row
 
     def look_and_read(*given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         meanwhile.append(show(shown))
         return largest(*given)
 
-    monkeypatch.setattr(lines_of_long_text, "_largest", look_and_read)
+    monkeypatch.setattr(lines_of_long_text, "_largest_per_row", look_and_read)
     lines_of_long_text.read_more(shown, lambda: False)
     (panel,) = meanwhile
     assert panel.notes == before.notes

@@ -1,7 +1,7 @@
 """The Cell pane as a value: the explanation of the current cell.
 
-A cell of one head has a sentence, its calculation and its largest terms; a cell of aggregated heads
-is explained by the same cell of each head; weight transforms and comparisons add lines.
+A cell of one head is explained by a sentence, its calculation and its largest terms; a cell of
+aggregated heads by the same cell of each head. Weight transforms and comparisons add lines.
 """
 
 from __future__ import annotations
@@ -51,24 +51,24 @@ if TYPE_CHECKING:
 
 
 def comparison_sentences(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
-    """Sentences on the cell's number on each compared side, and on the difference."""
+    """Describe the cell's number on each compared side, and the difference."""
     comparison, run = resolved.comparison, resolved.run
     if comparison is None:
         return ()
     if comparison.against is ComparisonKind.SAMPLES:
-        return _sampled(resolved, comparison, cell)
+        return _describe_samples(resolved, comparison, cell)
     if comparison.against is ComparisonKind.HEAD:
-        return _in_heads(resolved, comparison, cell)
+        return _describe_heads(resolved, comparison, cell)
     kept, stage = comparison.kept, run.trace.stage(cell.stage)
     if kept is None or mismatch(kept, run, stage):
         return ()
     a = _comparison_text(resolved, kept, cell, ComparedSide.A)
     b = _comparison_text(resolved, run, cell, ComparedSide.B)
-    return (f"A {a}", f"B {b}", *_minus(resolved, cell, "B − A", f"{a}{b}"))
+    return (f"A {a}", f"B {b}", *_describe_difference(resolved, cell, "B − A", f"{a}{b}"))
 
 
 def _comparison_text(resolved: Resolved, run: Run, cell: Cell, part: ComparedSide) -> str:
-    """The number of one side as text, or that the cell is forbidden there."""
+    """Format the number of one side, or return "forbidden" if the cell is masked there."""
     if run.trace.is_hatched(cell.stage, resolved.leading, cell.head):
         query, key = cell.place[-2:]
         if not run.trace.allowed(cell.stage, resolved.leading, cell.head, query)[key]:
@@ -81,15 +81,15 @@ def _value_of(resolved: Resolved, cell: Cell, part: ComparedSide) -> float:
     return float(held.read((*index, *cell.place[-2:])))
 
 
-def _minus(resolved: Resolved, cell: Cell, name: str, sides: str) -> tuple[str, ...]:
-    """The difference as a sentence; none where a score is forbidden."""
+def _describe_difference(resolved: Resolved, cell: Cell, name: str, sides: str) -> tuple[str, ...]:
+    """Describe the difference; empty if a score is forbidden."""
     is_share = resolved.run.trace.stage(cell.stage).is_weights
     if "forbidden" in sides and not is_share:
         return ()
     return (f"{name} = {signed(_value_of(resolved, cell, ComparedSide.CHANGE))}",)
 
 
-def _in_heads(resolved: Resolved, comparison: Comparison, cell: Cell) -> tuple[str, ...]:
+def _describe_heads(resolved: Resolved, comparison: Comparison, cell: Cell) -> tuple[str, ...]:
     if cell.head not in comparison.heads:
         return ()
     one, other = comparison.heads
@@ -97,11 +97,11 @@ def _in_heads(resolved: Resolved, comparison: Comparison, cell: Cell) -> tuple[s
     cells = [Cell(cell.stage, place) for place in places]
     sides = [_comparison_text(resolved, resolved.run, each, ComparedSide.PLAIN) for each in cells]
     name = f"head {other + 1} − head {one + 1}"
-    said = [f"Head {head + 1}: {side}" for head, side in zip((one, other), sides, strict=True)]
-    return (*said, *_minus(resolved, cell, name, "".join(sides)))
+    sentences = [f"Head {head + 1}: {side}" for head, side in zip((one, other), sides, strict=True)]
+    return (*sentences, *_describe_difference(resolved, cell, name, "".join(sides)))
 
 
-def _sampled(resolved: Resolved, comparison: Comparison, cell: Cell) -> tuple[str, ...]:
+def _describe_samples(resolved: Resolved, comparison: Comparison, cell: Cell) -> tuple[str, ...]:
     if cell.stage not in {"weights", "dropped"} or cell.fold:
         return ()
     weight, sample, mean, change = (
@@ -125,7 +125,7 @@ SHOWN_TERMS = 12
 
 
 class CellTextPiece(Struct, frozen=True):
-    """A formatted number and the cell it was read from; None where it belongs to no cell."""
+    """A formatted number and the cell it was read from; None if it has no cell."""
 
     text: str
     source: Cell | None = None
@@ -143,7 +143,7 @@ class TermLine(Struct, frozen=True):
 
     @property
     def written(self) -> str:
-        """The product, as text."""
+        """The product as text."""
         return " × ".join(piece.text for piece in self.pieces)
 
 
@@ -157,7 +157,7 @@ class CellPanel(Struct, frozen=True):
     closing : str
         How the terms combine to the value.
     rest : str
-        A note on terms left out; empty where none is.
+        A note on the terms left out; empty if none are.
     also : tuple of str
         The cell's numbers on the compared sides.
     """
@@ -178,10 +178,12 @@ class CellPanel(Struct, frozen=True):
     def plain(self) -> str:
         """The sentence without markup, for the status line and for screen readers.
 
-        As in rich text, spaces that follow one another, such as those of tokens, are one.
+        As in rich text, consecutive spaces, such as those of tokens, are collapsed into one.
         """
-        said = unescape(re.sub("  +", " ", self.sentence.replace("<b>", "").replace("</b>", "")))
-        return f"{said} {', '.join(self.also)}." if self.also else said
+        sentence = unescape(
+            re.sub("  +", " ", self.sentence.replace("<b>", "").replace("</b>", ""))
+        )
+        return f"{sentence} {', '.join(self.also)}." if self.also else sentence
 
 
 def head_cell_panel(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPanel:
@@ -189,17 +191,17 @@ def head_cell_panel(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPane
     run = resolved.run
     explanation = explain(run.trace, cell.stage, (*resolved.leading, *cell.place))
     facts = CellFacts(run, resolved.leading, cell, explanation)
-    order, rest = _order(explanation)
+    order, rest = _choose_terms(explanation)
     text = TEXTS[explanation.stage.operation]
     is_read = explanation.stage.operation is Operation.CAPTURED  # read from a file, not computed
     return CellPanel(
-        heading=_heading(facts),
+        heading=_cell_heading(facts),
         sentence=text.cell_sentence(facts),
         value=format_number(explanation.value),
         formula=text.formula(facts),
-        terms=() if is_read else tuple(_term(facts, position) for position in order),
+        terms=() if is_read else tuple(_build_term(facts, position) for position in order),
         rest=rest,
-        closing="" if is_read else _closing(explanation),
+        closing="" if is_read else _closing_text(explanation),
         is_pinned=is_pinned,
     )
 
@@ -212,13 +214,13 @@ def covered_cell_panel(run: Run, cell: Cell) -> CellPanel:
     )
 
 
-def _heading(facts: CellFacts) -> str:
+def _cell_heading(facts: CellFacts) -> str:
     stage, place = facts.explanation.stage, facts.place
     parts = [f"{axis_word(dim)} {facts.run.number(at, dim)}" for dim, at in place.items()]
     return f"{stage.title} · {', '.join(parts)}"
 
 
-def _order(explanation: Explanation) -> tuple[list[int], str]:
+def _choose_terms(explanation: Explanation) -> tuple[list[int], str]:
     """Choose the terms to show: all that fit, else the largest in their original order."""
     terms = explanation.terms
     if len(terms) <= SHOWN_TERMS:
@@ -231,7 +233,7 @@ def _order(explanation: Explanation) -> tuple[list[int], str]:
     return sorted(order), f"{others}: {format_number(float(left.sum()))}"
 
 
-def _term(facts: CellFacts, position: int) -> TermLine:
+def _build_term(facts: CellFacts, position: int) -> TermLine:
     explanation, group, at = facts.explanation, facts.explanation.groups[0], position
     for group in explanation.groups:
         if at < len(group.terms):
@@ -239,19 +241,19 @@ def _term(facts: CellFacts, position: int) -> TermLine:
         at -= len(group.terms)
     pieces = tuple(
         CellTextPiece(
-            _written(factor, at) if is_first else bracketed(_written(factor, at)),
-            _source(facts, factor, at),
+            _format_factor(factor, at) if is_first else bracketed(_format_factor(factor, at)),
+            _source_cell(facts, factor, at),
         )
         for factor, is_first in zip(group.factors, (True, False, False), strict=False)
     )
     chosen = explanation.rule is not CombineRule.SUM and position == explanation.chosen
-    # Terms are float64. As the only one is the value, it is rounded as the value is.
+    # Terms are float64. A single term is the value, so it is rounded as the value is.
     with np.errstate(over="ignore"):
         term = group.terms[at].astype(facts.run.trace.spec.dtype.value)
-    return TermLine(_named(facts, group, at), pieces, format_number(float(term)), chosen)
+    return TermLine(_term_name(facts, group, at), pieces, format_number(float(term)), chosen)
 
 
-def _source(facts: CellFacts, factor: Factor, at: int) -> Cell | None:
+def _source_cell(facts: CellFacts, factor: Factor, at: int) -> Cell | None:
     """The cell that a factor was read from; None for parameters and inputs."""
     trace = facts.run.trace
     if factor.name not in trace or factor.name == facts.cell.stage:
@@ -262,17 +264,17 @@ def _source(facts: CellFacts, factor: Factor, at: int) -> Cell | None:
     return Cell(factor.name, source[count:], layer=layer if is_other else None)
 
 
-def _written(factor: Factor, at: int) -> str:
+def _format_factor(factor: Factor, at: int) -> str:
     read = float(factor.read[at if len(factor.read) > 1 else 0])
     if np.isfinite(factor.shift):
         return factor.form.format(format_number(read - factor.shift))
     return factor.form.format(f"{format_number(read)} − {bracketed(format_number(factor.shift))}")
 
 
-def _named(facts: CellFacts, group: Group, at: int) -> str:
+def _term_name(facts: CellFacts, group: Group, at: int) -> str:
     step, factor = facts.explanation.stage.step, group.factors[0]
     if isinstance(step, ExpertMixture):
-        return _expert(facts, step, group, at)
+        return _expert_name(facts, step, group, at)
     if facts.explanation.rule is CombineRule.SHARE and factor.name in facts.run.trace.model_weights:
         return "sink"
     if facts.explanation.rule is CombineRule.SHARE or factor.name in {"weights", "dropped"}:
@@ -285,14 +287,14 @@ def _named(facts: CellFacts, group: Group, at: int) -> str:
         return facts.run.trace.stage(factor.name).title
     if facts.explanation.rule is CombineRule.CHOICE:
         return "else"
-    if factor.name in facts.run.trace.model_weights:  # a row of a table of the model
+    if factor.name in facts.run.trace.model_weights:  # a row of one of the model's tables
         return factor.name.split(".")[-2]
-    is_norm = step is not None  # of which the mean is subtracted
+    is_norm = step is not None  # a norm that subtracts the mean
     return "mean" if is_norm and not factor.name else "position"
 
 
-def _expert(facts: CellFacts, step: ExpertMixture, group: Group, at: int) -> str:
-    """Name the expert that made a term, from 1; what all tokens share has no router weight."""
+def _expert_name(facts: CellFacts, step: ExpertMixture, group: Group, at: int) -> str:
+    """Name the expert that a term comes from, from 1; shared experts have no router weight."""
     if len(group.factors) == 1:
         return "shared"
     token = facts.cell.place[-2]
@@ -300,7 +302,7 @@ def _expert(facts: CellFacts, step: ExpertMixture, group: Group, at: int) -> str
     return f"expert {int(numbers) + 1}"
 
 
-def _closing(explanation: Explanation) -> str:
+def _closing_text(explanation: Explanation) -> str:
     value = format_number(explanation.value)
     if explanation.is_empty:
         return "nothing to share: 0"
@@ -330,13 +332,13 @@ def aggregate_cell_panel(resolved: Resolved, cell: Cell, is_pinned: bool) -> Cel
     order = sorted(np.argsort(-weights, kind="stable")[:SHOWN_TERMS].tolist())
     return CellPanel(
         heading=_aggregate_heading(run, cell),
-        sentence=_sentence(resolved, cell, value, numbers, chosen),
+        sentence=_aggregate_sentence(resolved, cell, value, numbers, chosen),
         value=format_number(value),
         formula=f"Σ over heads ÷ {count}" if is_mean else f"the largest of {count} heads",
         terms=tuple(
             _aggregate_term(cell, head, numbers, not is_mean and head == chosen) for head in order
         ),
-        rest=_rest(numbers, order, is_mean),
+        rest=_describe_rest(numbers, order, is_mean),
         closing=f"{format_number(float(numbers.sum()))} ÷ {count} = {format_number(value)}"
         if is_mean
         else f"= {format_number(value)}",
@@ -352,7 +354,7 @@ def _aggregate_heading(run: Run, cell: Cell) -> str:
     return f"{stage.title} · {aggregate}, {places}"
 
 
-def _sentence(
+def _aggregate_sentence(
     resolved: Resolved, cell: Cell, value: float, numbers: np.ndarray, chosen: int
 ) -> str:
     run, leading, view = resolved.run, resolved.leading, resolved.view
@@ -366,7 +368,7 @@ def _sentence(
         else f"In head {chosen + 1}"
     )
     which = ", ".join(filter(None, (which, run.trace.weights_qualifier(stage.name))))
-    most = "" if cell.fold is HeadAggregate.MEAN else _beside_others(resolved, cell, numbers)
+    most = "" if cell.fold is HeadAggregate.MEAN else _compare_to_others(resolved, cell, numbers)
     if stage.dims[-1] != "key":
         return f"{which}, column {cell.place[1] + 1} of {row} is {format_number(value)}{most}."
     read = run.words(leading, "key")[cell.place[1]]
@@ -383,8 +385,8 @@ def _sentence(
     return f"{which}, the number of {pair[0]} and {pair[1]} is {format_number(value)}{most}."
 
 
-def _beside_others(resolved: Resolved, cell: Cell, numbers: np.ndarray) -> str:
-    """Say whether other heads have the largest number, too; nothing of what no head may read."""
+def _compare_to_others(resolved: Resolved, cell: Cell, numbers: np.ndarray) -> str:
+    """Describe whether other heads share the largest number; empty if every head masks the cell."""
     trace, (row, column) = resolved.run.trace, cell.place
     is_masked = trace.is_hatched(cell.stage, resolved.leading)
     if is_masked and not trace.allowed(cell.stage, resolved.leading, queries=row)[column]:
@@ -401,7 +403,7 @@ def _aggregate_term(cell: Cell, head: int, numbers: np.ndarray, is_chosen: bool)
     return TermLine(f"head {head + 1}", (CellTextPiece(written, source),), written, is_chosen)
 
 
-def _rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:
+def _describe_rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:
     left = np.delete(numbers, order)
     if not len(left):
         return ""

@@ -1,7 +1,7 @@
-"""The terms of a cell as lines of HTML, with numbers that stand below each other.
+"""The terms of a cell as lines of HTML, with numbers aligned in columns.
 
-A term is a line: its name, its factors and its value, divided by tabs. Where that is wider than
-the pane, the factors stand below the name. Nothing is broken within a name or a number.
+A term is a line: its name, its factors and its value, separated by tabs. If that is wider than
+the pane, the factors are on a second line. Names and numbers are never broken.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
     Measure = Callable[[str, bool], float]
-    """The width in pixels of a text, which may be bold."""
+    """The width of a text in pixels; the second argument is whether it is bold."""
 
 TIMES = "×"
 AROUND = 2
@@ -28,7 +28,7 @@ GAP = 5
 ABOVE = 4
 """Pixels above a line."""
 INDENT = 12
-"""Pixels before factors that stand below their name."""
+"""Pixels before factors that are on a line below their name."""
 
 
 class TermLines(Struct, frozen=True):
@@ -38,7 +38,7 @@ class TermLines(Struct, frozen=True):
     ----------
     factors : tuple of int
         Three columns for each factor: the multiplication sign, the number, and its closing bracket;
-        0 where no term has such.
+        0 if no term has one.
     """
 
     terms: Sequence[TermLine]
@@ -48,16 +48,16 @@ class TermLines(Struct, frozen=True):
 
     @property
     def beside(self) -> int:
-        """The width that is needed with the factors beside the names."""
+        """The width needed to show the factors next to the names."""
         return self.names + GAP + sum(self.factors) + GAP + self.values
 
     @property
     def below(self) -> int:
-        """The width that is needed with the factors below the names."""
+        """The width needed to show the factors below the names."""
         return max(self.names, INDENT + sum(self.factors) + GAP + self.values)
 
     def tabs(self, room: float) -> tuple[int, ...]:
-        """Return where the texts of the factors' columns end in a room of so many pixels."""
+        """Return the end positions of the factor columns for a given width in pixels."""
         end = self.names + GAP if self.beside <= room else INDENT
         return tuple(
             (end := end + width) - AROUND * _is_sign(column)
@@ -66,18 +66,20 @@ class TermLines(Struct, frozen=True):
         )
 
     def html(self, theme: Theme, room: float) -> str:
-        """Write the lines for a room of so many pixels; the last tab leads to its right end."""
+        """Format the lines for a given width in pixels; the last tab leads to the right edge."""
         is_beside = self.beside <= room
         return "".join(
-            _line(_marked(term.name, term, theme), self._factors(number, term, theme))
+            _paragraph_html(
+                _marked_html(term.name, term, theme), self._format_factors(number, term, theme)
+            )
             if is_beside
-            else _line(_marked(term.name, term, theme))
-            + _line(self._factors(number, term, theme), above=0)
+            else _paragraph_html(_marked_html(term.name, term, theme))
+            + _paragraph_html(self._format_factors(number, term, theme), above=0)
             for number, term in enumerate(self.terms)
         )
 
-    def _factors(self, number: int, term: TermLine, theme: Theme) -> str:
-        """Write a term's factors, each number that was read as a link, and its value."""
+    def _format_factors(self, number: int, term: TermLine, theme: Theme) -> str:
+        """Format a term's factors, each number that was read as a link, and its value."""
         texts = []
         for at in range(len(self.factors) // 3):
             sign, figure, bracket = map(escape, _column_texts(term, at))
@@ -86,14 +88,16 @@ class TermLines(Struct, frozen=True):
                 figure, bracket = f"{link}{figure}</a>", f"{link}{bracket}</a>"
             texts += [sign, figure, bracket]
         columns = [text for text, width in zip(texts, self.factors, strict=True) if width]
-        return "".join(f"\t{each}" for each in (*columns, _marked(term.value, term, theme)))
+        return "".join(f"\t{each}" for each in (*columns, _marked_html(term.value, term, theme)))
 
 
 def term_lines(terms: Sequence[TermLine], measure: Measure) -> TermLines:
     """Measure the columns of terms."""
 
     def widest(texts: list[tuple[str, bool]]) -> int:
-        return max((_ceil(measure(text, is_bold)) for text, is_bold in texts if text), default=0)
+        return max(
+            (_round_up(measure(text, is_bold)) for text, is_bold in texts if text), default=0
+        )
 
     count = max((len(term.pieces) for term in terms), default=0)
     return TermLines(
@@ -110,18 +114,18 @@ def term_lines(terms: Sequence[TermLine], measure: Measure) -> TermLines:
 
 
 def _is_sign(column: int) -> bool:
-    """Whether a column has multiplication signs: that of every factor but the first."""
+    """Whether a column holds multiplication signs; the first factor has none."""
     return column > 0 and column % 3 == 0
 
 
-def _ceil(width: float) -> int:
+def _round_up(width: float) -> int:
     return int(width) + 1
 
 
 def _column_texts(term: TermLine, at: int) -> tuple[str, str, str]:
     """The sign before a factor, the factor, and the bracket after a negative one.
 
-    In the number's own column, the bracket would push its digits out of line.
+    The bracket has a column of its own; in the number's column it would misalign the digits.
     """
     if at >= len(term.pieces):
         return "", "", ""
@@ -130,13 +134,13 @@ def _column_texts(term: TermLine, at: int) -> tuple[str, str, str]:
     return (sign, text[:-1], ")") if text.startswith("(") else (sign, text, "")
 
 
-def _line(*texts: str, above: int = ABOVE) -> str:
+def _paragraph_html(*texts: str, above: int = ABOVE) -> str:
     return (
         f"<p style='white-space: pre; margin-top: {above}px; margin-bottom: 0'>{''.join(texts)}</p>"
     )
 
 
-def _marked(text: str, term: TermLine, theme: Theme) -> str:
+def _marked_html(text: str, term: TermLine, theme: Theme) -> str:
     if not term.chosen:
         return escape(text)
     return f"<b style='color:{theme.accent}'>{escape(text)}</b>"

@@ -1,4 +1,4 @@
-"""The Cell pane: the sentence, the number, and the terms it is made of."""
+"""The Cell pane: the sentence, the number, and the terms that make it up."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ EMPTY = "Point at a cell to see how its number arose. Click to keep it here; Esc
 WIDTH = 252
 
 
-class _Column(QWidget):
-    """What is scrolled: as high as its labels are at the width they have.
+class _ScrolledColumn(QWidget):
+    """The scrolled content, as high as its labels are at their current width.
 
-    Qt's own hint lays all labels out once more, at their smallest width, which none ever has.
+    Qt's own hint also lays out all labels at their smallest width, which they never have.
     """
 
     def sizeHint(self) -> QSize:
@@ -47,9 +47,9 @@ class _Column(QWidget):
 
 
 class _TermsLabel(WrappingLabel):
-    """Shows texts divided by tabs: right-aligned columns, and one more at the label's right end.
+    """Shows tab-separated texts: right-aligned columns, and one more at the label's right edge.
 
-    Reading and laying out such lines takes a quarter of the time of a table.
+    Parsing and laying out such lines takes a quarter of the time of a table.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class _TermsLabel(WrappingLabel):
         self._columns: tuple[int, ...] = ()
 
     def show_lines(self, html: str, columns: tuple[int, ...]) -> None:
-        """Show lines whose columns end at so many pixels."""
+        """Show lines whose columns end at the given pixel positions."""
         self._columns = columns
         self.setText(html)
         self._set_tabs()
@@ -80,7 +80,7 @@ class _TermsLabel(WrappingLabel):
 
 
 class CellPane(QScrollArea):
-    """Explains one cell; each number that was read leads to the cell it was read from."""
+    """Explains one cell; each number that was read links to the cell it was read from."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     followed = Signal(object)
@@ -90,7 +90,7 @@ class CellPane(QScrollArea):
         self.setWidgetResizable(True)
         self.setAccessibleName("Cell")
         self.setMinimumWidth(round(WIDTH * text_scale()))
-        inner = _Column()
+        inner = _ScrolledColumn()
         self._column = column = column_layout(inner, (12, 8, 6, 16), spacing=10)
         self.heading, self.sentence, self.value = (WrappingLabel() for _ in range(3))
         self.terms = _TermsLabel()
@@ -106,7 +106,7 @@ class CellPane(QScrollArea):
             | Qt.TextInteractionFlag.LinksAccessibleByMouse
             | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
         )
-        self.terms.linkActivated.connect(self._follow)
+        self.terms.linkActivated.connect(self._follow_link)
         self.heading.setProperty("role", "quiet")
         column.addStretch(1)
         self.setWidget(inner)
@@ -115,23 +115,23 @@ class CellPane(QScrollArea):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        QTimer.singleShot(0, self, self._flow)
+        QTimer.singleShot(0, self, self._lay_out_again)
 
-    def _flow(self) -> None:
-        """Lay out anew: Qt leaves it as wide as it was when a window is first mapped."""
+    def _lay_out_again(self) -> None:
+        """Lay out again: Qt keeps the previous width when a window is first mapped."""
         self._write_terms()
         self._column.invalidate()
         self._column.activate()
 
     def add_trail(self, *actions: QAction) -> None:
-        """Put buttons beside the heading that go back and on along the cells one has followed."""
+        """Add buttons next to the heading that go back and forward through the followed cells."""
         for action in actions:
             button = QToolButton()
             button.setDefaultAction(action)
             button.setAutoRaise(True)
             self.trail.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
 
-    def _follow(self, link: str) -> None:
+    def _follow_link(self, link: str) -> None:
         panel = self._shown[0] if self._shown else None
         term, piece = map(int, link.split("."))
         if panel:
@@ -141,20 +141,20 @@ class CellPane(QScrollArea):
         self.show_cell(screen.panel(CELL), theme)
 
     def show_cell(self, panel: CellPanel | None, theme: Theme) -> None:
-        """Show what is said of a cell, or what would be said here."""
+        """Show the explanation of a cell, or a placeholder."""
         if self._shown == (panel, theme):
             return
         self._shown = (panel, theme)
-        self._write(panel, theme)
+        self._show_texts(panel, theme)
         if self.isVisible():
-            self._settle()
+            self._lay_out_now()
 
-    def _settle(self) -> None:
-        """Lay out what was written before it is painted: Qt paints, resizes, and paints again."""
+    def _lay_out_now(self) -> None:
+        """Lay out the new text before painting; otherwise Qt paints, resizes, and paints again."""
         self._column.activate()
         QCoreApplication.sendEvent(self, QEvent(QEvent.Type.LayoutRequest))
 
-    def _write(self, panel: CellPanel | None, theme: Theme) -> None:
+    def _show_texts(self, panel: CellPanel | None, theme: Theme) -> None:
         set_accessible_value(self, panel.plain if panel else "")
         self.value.setVisible(panel is not None and bool(panel.value))
         self.terms.setVisible(panel is not None and bool(panel.formula))
@@ -164,18 +164,20 @@ class CellPane(QScrollArea):
             return
         state = "  ·  pinned" if panel.is_pinned else ""
         self.heading.setText(escape(panel.heading) + state)
-        self.sentence.setText(f"<span style='font-size:{self._px(14)}px'>{panel.sentence}</span>")
+        self.sentence.setText(
+            f"<span style='font-size:{self._scaled_px(14)}px'>{panel.sentence}</span>"
+        )
         also = "".join(f"<br>{escape(line)}" for line in panel.also)
-        value = f"<span style='font-size:{self._px(20)}px'>{panel.value}</span>"
+        value = f"<span style='font-size:{self._scaled_px(20)}px'>{panel.value}</span>"
         self.value.setText(f"{value}<span style='color:{theme.quiet}'>{also}</span>")
         self._write_terms()
 
     def _write_terms(self) -> None:
-        """Write the terms as they fit beside a scroll bar, whether or not there is one."""
+        """Format the terms to fit next to a scroll bar, whether or not it is visible."""
         panel, theme = self._shown or (None, LIGHT)
         if panel is None:
             return
-        lines = term_lines(panel.terms, self._measure)
+        lines = term_lines(panel.terms, self._text_width)
         bar = self.verticalScrollBar().sizeHint().width()
         sides = self._column.contentsMargins()
         room = self.width() - bar - sides.left() - sides.right()
@@ -188,13 +190,13 @@ class CellPane(QScrollArea):
             lines.tabs(room),
         )
 
-    def _measure(self, text: str, is_bold: bool) -> float:
+    def _text_width(self, text: str, is_bold: bool) -> float:
         letters = self.terms.font()
         letters.setBold(is_bold)
         return QFontMetricsF(letters).horizontalAdvance(text)
 
     def copy(self) -> None:
-        """Put the sentence and the terms on the clipboard, as text."""
+        """Copy the sentence and the terms to the clipboard as plain text."""
         panel = self._shown[0] if self._shown else None
         if panel:
             lines = [panel.heading, panel.plain, f"{panel.formula} = {panel.value}"]
@@ -203,5 +205,5 @@ class CellPane(QScrollArea):
             QGuiApplication.clipboard().setText("\n".join(lines))
 
     @staticmethod
-    def _px(size: int) -> int:
+    def _scaled_px(size: int) -> int:
         return round(size * text_scale())

@@ -15,7 +15,7 @@ PER_LINE = 8
 
 
 def literal(array: np.ndarray, indent: int = 0) -> str:
-    """An array as nested list literals, each number with the fewest digits of its dtype."""
+    """Format an array as nested list literals, with the fewest digits its dtype needs."""
     if array.ndim == 1:
         return listed([str(number) for number in array], indent)
     inner = " " * (indent + 4)
@@ -24,7 +24,7 @@ def literal(array: np.ndarray, indent: int = 0) -> str:
 
 
 def listed(parts: Sequence[str], indent: int = 0) -> str:
-    """A list literal on one line, or with a few items per line where that is too long."""
+    """Format a list literal on one line, or with a few items per line if that is too long."""
     line = f"[{', '.join(parts)}]"
     if len(line) + indent <= LINE:
         return line

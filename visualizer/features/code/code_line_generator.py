@@ -1,7 +1,7 @@
 """Python source lines that compute a spec's stages, in one of three dialects.
 
-The lines derive from the stage table alone, with one expression writer per operation. A script
-consists of the same lines, so each of them runs as shown; `lines` lists the names they need.
+The lines derive only from the stage table, with one expression writer per operation. A script
+consists of the same lines, so each line runs as shown; `lines` lists the names they need.
 
 Sources: Raschka 2024, "Build a Large Language Model (From Scratch)", chapter 3, for the book's
 names; Karpathy 2023, "Let's build GPT", for the lecture's; the reference of
@@ -47,36 +47,38 @@ class CodeLine(Struct, frozen=True):
 def lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
     """The lines that compute every stage of a spec, each stage once.
 
-    They need torch, ``nn``, ``F``, ``inputs`` and the layers; where the spec uses them also
+    They need torch, ``nn``, ``F``, ``inputs`` and the layers; depending on the spec also
     ``position_table`` or ``sinusoids``, ``own_mask``, ``lengths`` and ``kept``.
     """
-    # Custom numbers can be large, and lines refer to them by name: the cache must not hold them.
-    return _lines(replace(spec, own_input=None, own_weights=()), dialect)
+    # Custom numbers can be large and lines refer to them by name: keep them out of the cache.
+    return _code_lines(replace(spec, own_input=None, own_weights=()), dialect)
 
 
 @lru_cache(maxsize=8)
-def _lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
+def _code_lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
     words = VOCABULARIES[dialect]
     rows = stages(spec)
-    together = _together(spec) if dialect is CodeDialect.SDPA else ()
+    together = _fused_stages(spec) if dialect is CodeDialect.SDPA else ()
     made, comments = [], []
     for stage in rows:
         context, name = ExpressionContext(spec, stage, words), words.names[stage.name]
         if stage.name not in together:
             made.append(CodeLine((stage.name,), f"{name} = {TEXTS[stage.operation].code(context)}"))
         elif stage.name == together[-1]:
-            made.append(CodeLine(together, f"{name} = {_in_one_call(context)}"))
+            made.append(CodeLine(together, f"{name} = {_fused_call(context)}"))
     if dialect is CodeDialect.SDPA:
-        comments = [CodeLine((), f"# Written out: {reason}") for reason in _reasons(spec)]
-    return tuple(_helped(spec, words, comments, made))
+        comments = [
+            CodeLine((), f"# Written out: {reason}") for reason in _unsupported_reasons(spec)
+        ]
+    return tuple(_insert_helpers(spec, words, comments, made))
 
 
 # ------------------------------------------------------------------------------ the fused call
 
 
-def _together(spec: AttentionSpec) -> tuple[str, ...]:
-    """The stages that the fused call computes; empty where it does not support the spec."""
-    if list(_reasons(spec)):
+def _fused_stages(spec: AttentionSpec) -> tuple[str, ...]:
+    """The stages that the fused call computes; empty if it does not support the spec."""
+    if list(_unsupported_reasons(spec)):
         return ()
     names = [stage.name for stage in stages(spec)]
     return tuple(names[names.index("scores") : names.index("context") + 1])
@@ -87,10 +89,10 @@ NAMED_ABOVE = {
     Operation.MASK_AFTER_SOFTMAX,
     Operation.RENORMALISE_MASKED_WEIGHTS,
 }
-"""Operations whose reason is said in words of its own."""
+"""Operations whose reason has a specific message."""
 
 
-def _reasons(spec: AttentionSpec) -> Iterator[str]:
+def _unsupported_reasons(spec: AttentionSpec) -> Iterator[str]:
     """The reasons why the fused call does not support the spec."""
     call = "scaled_dot_product_attention"
     by_kind = {
@@ -108,8 +110,8 @@ def _reasons(spec: AttentionSpec) -> Iterator[str]:
         yield f"{call} draws the cells to drop itself; here they are given."
 
 
-def _in_one_call(context: ExpressionContext) -> str:
-    spec, names, weights = context.spec, context.words.names, _as_at("weights", context)
+def _fused_call(context: ExpressionContext) -> str:
+    spec, names, weights = context.spec, context.words.names, _context_of_stage("weights", context)
     parts = [names["queries"], names["keys"], names["values"]]
     if spec.mask is Mask.CAUSAL and not spec.lengths:
         parts.append("is_causal=True")
@@ -122,7 +124,7 @@ def _in_one_call(context: ExpressionContext) -> str:
     return f"F.scaled_dot_product_attention({', '.join(parts)}){weights.where_nothing()}"
 
 
-def _as_at(name: str, context: ExpressionContext) -> ExpressionContext:
+def _context_of_stage(name: str, context: ExpressionContext) -> ExpressionContext:
     row = next(stage for stage in stages(context.spec) if stage.name == name)
     return ExpressionContext(context.spec, row, context.words)
 
@@ -130,26 +132,26 @@ def _as_at(name: str, context: ExpressionContext) -> ExpressionContext:
 # ------------------------------------------------------------------------------ helper lines
 
 
-def _helped(
+def _insert_helpers(
     spec: AttentionSpec, words: CodeIdentifiers, comments: list[CodeLine], made: list[CodeLine]
 ) -> Iterator[CodeLine]:
-    """Insert before each line the helper lines that it needs first."""
-    waiting = _helpers(spec, words)
+    """Insert the required helper lines before each line."""
+    waiting = _helper_lines(spec, words)
     yield from comments
     for line in made:
-        yield from _needed(line.text, waiting)
+        yield from _pop_helpers(line.text, waiting)
         yield line
 
 
-def _needed(text: str, waiting: dict[str, str]) -> Iterator[CodeLine]:
+def _pop_helpers(text: str, waiting: dict[str, str]) -> Iterator[CodeLine]:
     for name in [name for name in waiting if re.search(rf"\b{name}\b", text)]:
         if helper := waiting.pop(name, ""):
-            yield from _needed(helper.partition(" = ")[2], waiting)
+            yield from _pop_helpers(helper.partition(" = ")[2], waiting)
             yield CodeLine((), helper)
 
 
-def _helpers(spec: AttentionSpec, words: CodeIdentifiers) -> dict[str, str]:
-    """The helper lines, by the name that they define."""
+def _helper_lines(spec: AttentionSpec, words: CodeIdentifiers) -> dict[str, str]:
+    """The helper lines by the name they define."""
     tokens, x = words.tokens, words.names["input"]
     made = {tokens: f"*{words.batch}, {tokens}, {words.width} = {x}.shape"}
     made[words.padding] = words.real_tokens

@@ -1,6 +1,6 @@
 """The code that reads the weights of a head of a real model.
 
-It uses transformers alone; of a model of the language lab, this program.
+It uses only transformers, or this program for a model of the language lab.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ _ATTENTIONS: dict[str, str] = {
     AttentionPart.DECODER: "decoder_attentions",
     AttentionPart.CROSS: "cross_attentions",
 }
-"""Where a model with a decoder returns the weights of each kind of its attention."""
+"""Output attribute for each attention kind of an encoder-decoder model."""
 _VISION = "vision_model"
-"""The part that reads images, of a model that reads texts, too."""
+"""Name of the vision submodule in a model that also reads text."""
 
 
 def model_lines(
     model: ModelSource, reading: ModelReading, text: str, layer: int, head: int
 ) -> tuple[str, ...]:
-    """Return the lines of a program whose ``weights`` are those of a head, [query, key].
+    """Return the lines of a program that stores a head's weights in ``weights``, [query, key].
 
     Parameters
     ----------
     layer, head : int
-        By their numbers in the model.
+        Zero-based indices in the model.
     """
     if reading.is_of_lab:
-        return _lines_of_lab(model, reading, text, layer, head)
+        return _lab_model_lines(model, reading, text, layer, head)
     kind = "AutoModel" if reading.no_next_token else "AutoModelForCausalLM"
     reads_image = model.image is not None
     prepares = "AutoImageProcessor" if reads_image else "AutoTokenizer"
@@ -49,34 +49,34 @@ def model_lines(
         *(("from PIL import Image, ImageOps",) if reads_image else ()),
         f"from transformers import {prepares}, {kind}",
         "",
-        *_folder(model),
-        *(_image(model.image) if model.image else _text(model, text)),
+        *_folder_lines(model),
+        *(_image_lines(model.image) if model.image else _text_lines(model, text)),
         f"model = {kind}.from_pretrained(",
         '    folder, attn_implementation="eager",',
         "    dtype=torch.float32).eval()",
         *((f"model = getattr(model, {_VISION!r}, model)",) if is_within else ()),
-        *(() if reads_image else _inputs(model, reading)),
+        *(() if reads_image else _input_lines(model, reading)),
         "with torch.inference_mode():",
         "    seen = model(**inputs, output_attentions=True)",
         f"# layer {layer + 1}, head {head + 1}; here both count from 0",
         f"weights = seen.{seen}[{layer}][0, {head}]",
-        *_edits(reading),
+        *_edit_comments(reading),
     )
 
 
-def _folder(model: ModelSource) -> tuple[str, ...]:
+def _folder_lines(model: ModelSource) -> tuple[str, ...]:
     server = server_of(model.folder)
     if not server:
         return (f"folder = {model.folder!r}",)
     return f"# its folder on the machine that serves it at {server}", f"folder = {model.name!r}"
 
 
-def _text(model: ModelSource, text: str) -> tuple[str, ...]:
+def _text_lines(model: ModelSource, text: str) -> tuple[str, ...]:
     second = (f"second = {model.second!r}",) if model.second else ()
     return f"text = {text!r}", *second, "tokenizer = AutoTokenizer.from_pretrained(folder)"
 
 
-def _image(image: ImageFile) -> tuple[str, ...]:
+def _image_lines(image: ImageFile) -> tuple[str, ...]:
     """Return the lines that prepare an image."""
     return (
         f"image = Image.open({image.path!r})",
@@ -86,22 +86,22 @@ def _image(image: ImageFile) -> tuple[str, ...]:
     )
 
 
-def _lines_of_lab(
+def _lab_model_lines(
     model: ModelSource, reading: ModelReading, text: str, layer: int, head: int
 ) -> tuple[str, ...]:
     return (
         "import visualizer",
         "",
-        *_folder(model),
+        *_folder_lines(model),
         "model = visualizer.open_model(folder)",
         f"seen = model.attend({text!r})",
         f"# layer {layer + 1}, head {head + 1}; here both count from 0",
         f'weights = seen["weights"][{layer}, {head}]',
-        *_edits(reading),
+        *_edit_comments(reading),
     )
 
 
-def _edits(reading: ModelReading) -> list[str]:
+def _edit_comments(reading: ModelReading) -> list[str]:
     edits = [
         f"# in the window layer {at + 1}, head {one + 1}: {' '.join(becomes.split())}"
         for (at, one), becomes in sorted(reading.edits.items())
@@ -113,7 +113,7 @@ def _edits(reading: ModelReading) -> list[str]:
     return edits[:MAX_LISTED_STEPS]
 
 
-def _inputs(model: ModelSource, reading: ModelReading) -> tuple[str, ...]:
+def _input_lines(model: ModelSource, reading: ModelReading) -> tuple[str, ...]:
     """Return the lines that split the texts into tokens."""
     if model.is_chat:
         return (

@@ -28,9 +28,9 @@ class CodePanelLine(Struct, frozen=True):
     Parameters
     ----------
     shape : str
-        A comment with the sizes and names of the axes; empty where no stage is computed.
+        A comment with the sizes and names of the axes; empty if no stage is computed.
     is_lit : bool
-        Whether it computes the stage in focus.
+        Whether the line computes the stage in focus.
     """
 
     text: str
@@ -54,7 +54,7 @@ CODE: PanelId[CodePanel | None] = PanelId("Code")
 
 
 def present_code(resolved: Resolved) -> CodePanel:
-    """Present the code; the marked line computes the stage in playback, else that of the cell."""
+    """Present the code; the highlighted line computes the current stage, else the cell's stage."""
     looked_at = resolved.pointed or resolved.step_cell
     stage = resolved.focus or (looked_at.stage if looked_at else None)
     model, reading = resolved.document.model, resolved.run.reading
@@ -70,8 +70,8 @@ def present_code(resolved: Resolved) -> CodePanel:
 def code_panel_of(run: Run, dialect: CodeDialect, stage: str | None) -> CodePanel:
     """Present a run's code; equal runs and stages give equal values."""
     if not run.trace.has_module:
-        said = ("# Read from a file:", f"# {run.source}", "# No code made it here.")
-        return CodePanel("In code", dialect, tuple(map(CodePanelLine, said)))
+        comments = ("# Read from a file:", f"# {run.source}", "# No code made it here.")
+        return CodePanel("In code", dialect, tuple(map(CodePanelLine, comments)))
     is_there = stage is not None and stage in run.trace
     title = f"{run.trace.stage(stage).title} in code" if stage and is_there else "In code"
     shown = tuple(
@@ -82,7 +82,7 @@ def code_panel_of(run: Run, dialect: CodeDialect, stage: str | None) -> CodePane
 
 
 def shape_comment(run: Run, line: CodeLine) -> str:
-    """The sizes of a line's result with the names of the axes, as a comment."""
+    """Format the shape of a line's result with the names of the axes, as a comment."""
     if not line.stages:
         return ""
     made = line.stages[-1]

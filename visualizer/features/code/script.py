@@ -1,7 +1,7 @@
-"""Export of a run as a self-contained Python script that recomputes it with torch and asserts it.
+"""Export of a run as a self-contained torch script that recomputes and asserts its numbers.
 
-A script holds the run's inputs (vectors, weights of the same seed or custom ones, masks, the cells
-that dropout kept), computes with the lines of the Code pane, and asserts the results.
+A script holds the run's inputs (vectors, seeded or custom weights, masks, the cells kept by
+dropout), computes with the lines of the Code pane, and asserts the results.
 """
 
 from __future__ import annotations
@@ -56,35 +56,35 @@ def sinusoids(tokens, d_in):
 
 
 def script(run: Run, dialect: CodeDialect) -> str:
-    """The text of a script that recomputes a run with torch alone and asserts its numbers.
+    """Return a script that recomputes a run using only torch and asserts its numbers.
 
     Raises
     ------
     InputError
-        When the script would be too large.
+        If the script would be too large.
     """
     if not run.trace.has_module:
         sentence = f"No code made these numbers: they were read from “{run.source}”."
         raise InputError("script", f"{sentence} Export them as NPZ to compute with them.")
     least = _least_bytes(run)
     if least > MAX_SCRIPT_BYTES:
-        raise _too_large(least)
+        raise _too_large_error(least)
     parts = (
-        _heading(run, dialect),
-        _imports(run, dialect),
-        _inputs(run),
-        *_given(run),
-        *_weights(run.trace.spec, VOCABULARIES[dialect], run),
-        _computation(run, dialect),
+        _heading_comments(run, dialect),
+        _import_lines(run, dialect),
+        _input_vectors(run),
+        *_other_tensors(run),
+        *_weight_lines(run.trace.spec, VOCABULARIES[dialect], run),
+        _computation_lines(run, dialect),
         *checks(run, dialect),
     )
     written = "\n\n".join(part for part in parts if part) + "\n"
     if (count := len(written.encode())) > MAX_SCRIPT_BYTES:
-        raise _too_large(count)
+        raise _too_large_error(count)
     return written
 
 
-def _too_large(count: int) -> InputError:
+def _too_large_error(count: int) -> InputError:
     sentence = (
         f"The script would be {format_size(count)} of numbers, and more than "
         f"{format_size(MAX_SCRIPT_BYTES)} is "
@@ -94,7 +94,7 @@ def _too_large(count: int) -> InputError:
 
 
 def _least_bytes(run: Run) -> int:
-    """A lower bound of the script's bytes, known before any number is read."""
+    """A lower bound of the script's size in bytes, known before any number is read."""
     spec, tokens = run.trace.spec, run.trace.tokens
     vectors = tokens if spec.own_input else len({word for text in run.texts for word in text})
     numbers = vectors * spec.d_in
@@ -105,16 +105,16 @@ def _least_bytes(run: Run) -> int:
     return SMALLEST_LITERAL * numbers + square
 
 
-def _heading(run: Run, dialect: CodeDialect) -> str:
-    told = (
+def _heading_comments(run: Run, dialect: CodeDialect) -> str:
+    comments = (
         caption(run),
         f"Made by Attention Visualizer. {TITLES[dialect]}; torch alone, on the CPU.",
         *note(run, dialect),
     )
-    return "\n".join(f"# {sentence}" for sentence in told)
+    return "\n".join(f"# {sentence}" for sentence in comments)
 
 
-def _imports(run: Run, dialect: CodeDialect) -> str:
+def _import_lines(run: Run, dialect: CodeDialect) -> str:
     needed = ["import math"] if run.trace.spec.position is Position.SINUSOIDAL else []
     needed += ["from math import inf, nan"] if is_odd(run, dialect) else []
     needed += ["", "import torch", "from torch import nn", "from torch.nn import functional as F"]
@@ -125,8 +125,8 @@ def _imports(run: Run, dialect: CodeDialect) -> str:
 # ----------------------------------------------------------------------------- inputs
 
 
-def _inputs(run: Run) -> str:
-    """The input vectors: one per distinct token where equal tokens agree, else one per position."""
+def _input_vectors(run: Run) -> str:
+    """The input vectors: one per distinct token if equal tokens have equal vectors, else all."""
     first = run.trace.stages[0]  # the input stage
     vectors = run.trace.read(first.name)
     dims = " ".join((*run.trace.axes, "token d_in"))
@@ -135,16 +135,16 @@ def _inputs(run: Run) -> str:
     words = [word for text in run.texts for word in text]
     for word, row in zip(words, rows, strict=True):
         if by_token.setdefault(word, row).tobytes() != row.tobytes():
-            return f"{_texts(run)}\n\n{tensor('inputs', vectors, dims)}"
+            return f"{_token_lists(run)}\n\n{tensor('inputs', vectors, dims)}"
     known = "".join(f"    {word!r}: {literal(row, 4)},\n" for word, row in by_token.items())
     found = "[vectors[token] for token in tokens]"
     if run.trace.axes:
         found = "[[vectors[token] for token in text] for text in texts]"
     made = f"inputs = torch.tensor({found}, dtype=dtype)  # {dims}"
-    return f"vectors = {{\n{known}}}\n{_texts(run)}\n{made}"
+    return f"vectors = {{\n{known}}}\n{_token_lists(run)}\n{made}"
 
 
-def _texts(run: Run) -> str:
+def _token_lists(run: Run) -> str:
     written = [[repr(word) for word in text] for text in run.texts]
     if not run.trace.axes:
         return f"tokens = {listed(written[0])}"
@@ -152,8 +152,8 @@ def _texts(run: Run) -> str:
     return f"texts = [\n{rows}]"
 
 
-def _given(run: Run) -> Iterator[str]:
-    """The other tensors that the lines need, where the spec uses them."""
+def _other_tensors(run: Run) -> Iterator[str]:
+    """The other tensors that the lines of this spec need."""
     spec, trace = run.trace.spec, run.trace
     if spec.lengths:
         yield f"lengths = torch.tensor({listed([str(length) for length in spec.lengths])})  # text"
@@ -173,24 +173,24 @@ def _given(run: Run) -> Iterator[str]:
 # ---------------------------------------------------------------------------- layers and weights
 
 
-def _weights(spec: AttentionSpec, words: CodeIdentifiers, run: Run) -> Iterator[str]:
-    """Lines that draw the layers as the run did: same seed, same order, in float32."""
+def _weight_lines(spec: AttentionSpec, words: CodeIdentifiers, run: Run) -> Iterator[str]:
+    """Lines that initialize the layers as the run did: same seed, same order, in float32."""
     has_layers = spec.projection is not Projection.NONE
     if not (has_layers or spec.output_projection or spec.has_block):
         return
     drawn = [f"torch.manual_seed({spec.seed})"]
-    drawn += _layers(spec, words) if has_layers else []
+    drawn += _layer_lines(spec, words) if has_layers else []
     if spec.output_projection:
         width = spec.width
         drawn.append(f"{words.layers['out_proj']} = nn.Linear({width}, {width}).to(dtype)")
-    drawn += _block(spec, words)
+    drawn += _block_lines(spec, words)
     yield "\n".join(drawn)
     dtype = run.trace.read("input").dtype
     for name, matrix in spec.counting_weights:
-        yield _own(spec, words, name, matrix.array().astype(dtype))
+        yield _custom_weight_lines(spec, words, name, matrix.array().astype(dtype))
 
 
-def _layers(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
+def _layer_lines(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
     layer = f"nn.Linear({spec.d_in}, {spec.d_out}, bias={spec.bias}).to(dtype)"
     if spec.projection is Projection.UNIFORM:
         layer = f"torch.rand({spec.d_in}, {spec.d_out}).to(dtype)"
@@ -205,8 +205,8 @@ def _layers(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
     yield f"        layers.append({layer})"
 
 
-def _block(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
-    """Lines that make the layers of a block, of which the norms draw nothing."""
+def _block_lines(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
+    """Lines that create the layers of a block; its norms draw no random numbers."""
     for layer in BLOCK_LAYERS if spec.has_block else ():
         sizes = spec.block_sizes[f"{layer}.weight"]
         made = f"Linear({sizes[1]}, {sizes[0]})" if len(sizes) > 1 else f"LayerNorm({sizes[0]})"
@@ -217,10 +217,12 @@ def _is_stacked(spec: AttentionSpec) -> bool:
     return spec.arrangement is Arrangement.STACKED and spec.heads > 1
 
 
-def _own(spec: AttentionSpec, words: CodeIdentifiers, name: str, matrix: np.ndarray) -> str:
-    """Lines that replace drawn weights by custom ones."""
+def _custom_weight_lines(
+    spec: AttentionSpec, words: CodeIdentifiers, name: str, matrix: np.ndarray
+) -> str:
+    """Lines that replace initialized weights by custom ones."""
     if name in OWN_BIASES:
-        return _own_bias(spec, words, name, matrix)
+        return _custom_bias_lines(spec, words, name, matrix)
     if name in NORMS:
         return f"{tensor(f'own_{name}', matrix[0], 'd_model')}\n{name}.weight.copy_(own_{name})"
     layer, own = words.layers[OWN_LAYERS[name]], f"own_{name}"
@@ -231,13 +233,19 @@ def _own(spec: AttentionSpec, words: CodeIdentifiers, name: str, matrix: np.ndar
         each = "layer.copy_(part)" if is_raw else "layer.weight.copy_(part.T)"
         parts = f"{own}.chunk({spec.heads}, dim=1)"
         put = f"for layer, part in zip({layer}, {parts}):\n    {each}"
-    return f"{tensor(own, matrix, _OWN_DIMS.get(name, 'd_in width'))}\n{put}"
+    return f"{tensor(own, matrix, _CUSTOM_WEIGHT_DIMS.get(name, 'd_in width'))}\n{put}"
 
 
-_OWN_DIMS = {"W_output": "width width", "linear1": "d_model d_ff", "linear2": "d_ff d_model"}
+_CUSTOM_WEIGHT_DIMS = {
+    "W_output": "width width",
+    "linear1": "d_model d_ff",
+    "linear2": "d_ff d_model",
+}
 
 
-def _own_bias(spec: AttentionSpec, words: CodeIdentifiers, name: str, matrix: np.ndarray) -> str:
+def _custom_bias_lines(
+    spec: AttentionSpec, words: CodeIdentifiers, name: str, matrix: np.ndarray
+) -> str:
     layer, own = words.layers[OWN_BIASES[name]], f"own_{name.removesuffix(BIAS)}_bias"
     put = f"{layer}.bias.copy_({own})"
     if _is_stacked(spec) and OWN_BIASES[name] in LAYERS:
@@ -249,7 +257,7 @@ def _own_bias(spec: AttentionSpec, words: CodeIdentifiers, name: str, matrix: np
 # ------------------------------------------------------------------------------- the computation
 
 
-def _computation(run: Run, dialect: CodeDialect) -> str:
+def _computation_lines(run: Run, dialect: CodeDialect) -> str:
     written = []
     for line in lines(run.trace.spec, dialect):
         shape = shape_comment(run, line)

@@ -1,4 +1,4 @@
-"""The Code pane: source lines with the current one marked, a dialect, a copy button."""
+"""The Code pane: source lines with the current ones highlighted, a dialect, a copy button."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ GAP = "  "
 
 
 class CodeTextView(QPlainTextEdit):
-    """A read-only text of code; the current lines have a bar at their left."""
+    """A read-only code view; the current lines have a bar on their left."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,32 +57,32 @@ class CodeTextView(QPlainTextEdit):
         )
         self.setPlaceholderText(EMPTY)
         self.setAccessibleName("Code")
-        self.setFont(_fixed())
+        self.setFont(_fixed_font())
         self.document().setDocumentMargin(2 * BAR + 2)
         self._lines: tuple[CodePanelLine, ...] = ()
         self._lit: tuple[int, ...] = ()
         self._theme = LIGHT
 
     def show_lines(self, lines: tuple[CodePanelLine, ...], theme: Theme) -> None:
-        """Show lines; where only the marks changed, only those lines are reformatted."""
-        is_same = theme == self._theme and _bare(lines) == _bare(self._lines)
+        """Show lines; if only the current lines changed, only these are reformatted."""
+        is_same = theme == self._theme and _line_texts(lines) == _line_texts(self._lines)
         lit = tuple(number for number, line in enumerate(lines) if line.is_lit)
         changed = sorted({*self._lit} ^ {*lit}) if is_same else list(range(len(lines)))
         if not is_same:
-            self._write(lines)  # before it is taken as shown: memory may run out
+            self._replace_text(lines)  # before the state is updated: this may run out of memory
         self._lines, self._lit, self._theme = lines, lit, theme
         together = QTextCursor(self.document())  # one edit block, so that the text is laid out once
         together.beginEditBlock()
         for number in changed:
-            self._colour(number)
+            self._format_line(number)
         together.endEditBlock()
         if not is_same or changed:
-            self._tell()
-            self._follow()
+            self._describe_current_lines()
+            self._scroll_to_current()
             self.viewport().update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the text, and the bars beside the current lines."""
+        """Draw the text, and the bars next to the current lines."""
         super().paintEvent(event)
         painter = QPainter(self.viewport())
         for number in self._lit:
@@ -93,24 +93,24 @@ class CodeTextView(QPlainTextEdit):
         painter.end()
 
     def scrollContentsBy(self, across: int, down: int) -> None:
-        """Repaint the viewport, as the bars do not scroll by pixels."""
+        """Repaint the viewport, because the bars do not scroll by pixels."""
         super().scrollContentsBy(across, down)
         self.viewport().update()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keep the current line visible when the height changes."""
         super().resizeEvent(event)
-        self._follow()
+        self._scroll_to_current()
 
-    def _write(self, lines: tuple[CodePanelLine, ...]) -> None:
+    def _replace_text(self, lines: tuple[CodePanelLine, ...]) -> None:
         """Replace the text and keep the scroll position."""
         bars = (self.horizontalScrollBar(), self.verticalScrollBar())
         places = [bar.value() for bar in bars]
-        self.setPlainText("\n".join(_whole(line) for line in lines))
+        self.setPlainText("\n".join(_full_text(line) for line in lines))
         for bar, place in zip(bars, places, strict=True):
             bar.setValue(place)
 
-    def _colour(self, number: int) -> None:
+    def _format_line(self, number: int) -> None:
         """Format a line: comments subdued, current lines bold."""
         line = self._lines[number]
         start = self.document().findBlockByNumber(number).position()
@@ -121,17 +121,17 @@ class CodeTextView(QPlainTextEdit):
         quiet = QTextCharFormat()
         quiet.setForeground(QColor(self._theme.quiet))
         cursor = QTextCursor(self.document())
-        for begin, end, form in ((0, code, ink), (code, len(_whole(line)), quiet)):
+        for begin, end, form in ((0, code, ink), (code, len(_full_text(line)), quiet)):
             cursor.setPosition(start + begin)
             cursor.setPosition(start + end, QTextCursor.MoveMode.KeepAnchor)
             cursor.setCharFormat(form)
 
-    def _tell(self) -> None:
-        running = [_whole(self._lines[number]) for number in self._lit]
+    def _describe_current_lines(self) -> None:
+        running = [_full_text(self._lines[number]) for number in self._lit]
         self.setAccessibleDescription(f"Runs now: {'; '.join(running)}" if running else "")
 
-    def _follow(self) -> None:
-        """Scroll the least distance that shows the current lines."""
+    def _scroll_to_current(self) -> None:
+        """Scroll as little as possible to show the current lines."""
         if not self._lit:
             return
         bar = self.verticalScrollBar()
@@ -168,7 +168,7 @@ class CodePane(QWidget):
         row.addWidget(self.copy)
         self.running = RichLabel()
         self.running.setWordWrap(True)
-        self.running.setFont(_fixed())
+        self.running.setFont(_fixed_font())
         column.addLayout(row)
         column.addWidget(self.running)
         column.addWidget(self.code, 1)
@@ -182,7 +182,7 @@ class CodePane(QWidget):
         self.copy.setEnabled(is_allowed)
 
     def show_code(self, panel: CodePanel | None, theme: Theme) -> None:
-        """Show a run's code, or a placeholder without one."""
+        """Show a run's code, or a placeholder if there is none."""
         if self._shown == (panel, theme):
             return
         self._shown = (panel, theme)
@@ -191,13 +191,13 @@ class CodePane(QWidget):
         if panel:
             self.box.setCurrentIndex([*TITLES].index(panel.dialect))
         lit = [line for line in panel.lines if line.is_lit] if panel else []
-        self.running.setText("<br>".join(_wrapping(line, theme) for line in lit))
+        self.running.setText("<br>".join(_wrapping_html(line, theme) for line in lit))
         self.running.setVisible(bool(lit))
         self.code.show_lines(panel.lines if panel else (), theme)
 
     def _build_box(self) -> None:
         self.box.setAccessibleName("Dialect of the code")
-        # Screen readers take a combo box's text as its name.
+        # Screen readers use a combo box's text as its name.
         self.box.setAccessibleDescription(self.box.accessibleName())
         for title in TITLES.values():
             self.box.addItem(title)
@@ -205,10 +205,10 @@ class CodePane(QWidget):
         self.box.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         )
-        self.box.activated.connect(self._choose)
+        self.box.activated.connect(self._choose_dialect)
         install_input_filters(self.box)
 
-    def _choose(self, index: int) -> None:
+    def _choose_dialect(self, index: int) -> None:
         panel = self._shown[0] if self._shown else None
         if panel:  # until the next screen confirms the choice
             self.box.setCurrentIndex([*TITLES].index(panel.dialect))
@@ -218,23 +218,23 @@ class CodePane(QWidget):
         self.scriptWanted.emit()
 
 
-def _fixed() -> QFont:
+def _fixed_font() -> QFont:
     made = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
     made.setPixelSize(round(12 * text_scale()))
     return made
 
 
-def _whole(line: CodePanelLine) -> str:
+def _full_text(line: CodePanelLine) -> str:
     return f"{line.text}{GAP}{line.shape}" if line.shape else line.text
 
 
-def _wrapping(line: CodePanelLine, theme: Theme) -> str:
-    """Wrap a line for a narrow pane at the places where Python allows a break."""
+def _wrapping_html(line: CodePanelLine, theme: Theme) -> str:
+    """Allow a line to wrap where Python allows a line break, for a narrow pane."""
     code = escape(line.text)
     for mark in ("(", ",", "."):
         code = code.replace(mark, f"{mark}\N{ZERO WIDTH SPACE}")
     return f"<b>{code}</b><br><font color='{theme.quiet}'>{escape(line.shape)}</font>"
 
 
-def _bare(lines: tuple[CodePanelLine, ...]) -> list[tuple[str, str]]:
+def _line_texts(lines: tuple[CodePanelLine, ...]) -> list[tuple[str, str]]:
     return [(line.text, line.shape) for line in lines]

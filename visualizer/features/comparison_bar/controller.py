@@ -28,7 +28,7 @@ class ComparisonController(QObject):
         self._cell_selection = cell_selection
 
     @property
-    def _now(self) -> Comparison | None:
+    def _comparison(self) -> Comparison | None:
         return self._workspace.wanted.comparison
 
     # ------------------------------------------------------------------ A and B
@@ -36,10 +36,10 @@ class ComparisonController(QObject):
     def keep_as_a(self) -> None:
         """Keep the current run as A; later changes are B."""
         workspace = self._workspace
-        self._begin(ComparisonKind.KEPT, kept=workspace.run, document=workspace.computed)
+        self._start_comparison(ComparisonKind.KEPT, kept=workspace.run, document=workspace.computed)
 
     def swap(self) -> None:
-        now, workspace = self._now, self._workspace
+        now, workspace = self._comparison, self._workspace
         if now and now.document and workspace.run:
             other = now.changed(kept=workspace.run, document=workspace.computed)
             view = replace(workspace.wanted, comparison=other)
@@ -47,7 +47,7 @@ class ComparisonController(QObject):
 
     def stop(self) -> None:
         """End the comparison and restore the stages shown before."""
-        now, wanted = self._now, self._workspace.wanted
+        now, wanted = self._comparison, self._workspace.wanted
         if now:
             stages = now.before if wanted.stages == now.alone else wanted.stages
             pinned = wanted.pinned and replace(wanted.pinned, part=ComparedSide.PLAIN)
@@ -56,49 +56,51 @@ class ComparisonController(QObject):
     # ------------------------------------------------------------------ heads
 
     def compare_heads(self) -> None:
-        """Compare the pinned cell's head, or the first, with the next."""
+        """Compare the head of the pinned cell, or else the first head, with the next one."""
         run, pinned = self._workspace.run, self._workspace.wanted.pinned
         if run:
             heads = run.trace.spec.heads
             head = (pinned.head or 0) if pinned else 0
             head = min(head, max(0, heads - 1))
-            self._begin(ComparisonKind.HEAD, heads=(head, (head + 1) % heads if heads > 1 else 1))
+            self._start_comparison(
+                ComparisonKind.HEAD, heads=(head, (head + 1) % heads if heads > 1 else 1)
+            )
 
     def choose_heads(self, one: int, other: int) -> None:
-        """Set the two heads; a head with itself swaps the two that are shown."""
-        now, run = self._now, self._workspace.run
+        """Set the two heads; choosing the same head twice swaps the current two."""
+        now, run = self._comparison, self._workspace.run
         if now and run and one == other:
             count = run.trace.spec.heads
             first, second = (min(head, count - 1) for head in now.heads)
             one, other = (second, first) if first != second else (one, (one + 1) % count)
-        self._change(heads=(one, other))
+        self._change_comparison(heads=(one, other))
 
     # ------------------------------------------------------------------ samples
 
     def compare_samples(self) -> None:
         """Compare the mean of dropout samples with the weights before dropout."""
-        self._begin(ComparisonKind.SAMPLES)
+        self._start_comparison(ComparisonKind.SAMPLES)
 
     def scale_samples(self, steps: int) -> None:
         """Double or halve the number of samples."""
-        if count := self._drawn:
+        if count := self._sample_count:
             self.choose_count(2 * count if steps > 0 else (count + 1) // 2)
 
     def add_sample(self) -> None:
-        if count := self._drawn:
+        if count := self._sample_count:
             self.choose_count(count + 1)
 
     @property
-    def _drawn(self) -> int:
-        """The number of samples drawn; 0 without a comparison."""
-        now, run = self._now, self._workspace.run
+    def _sample_count(self) -> int:
+        """The number of samples; 0 without a comparison."""
+        now, run = self._comparison, self._workspace.run
         return drawn_samples(run, now.count) if now and run else 0
 
     def choose_count(self, count: int) -> None:
-        """Set the number of samples, up to the most that can be drawn in time."""
+        """Set the number of samples, limited to what can be sampled in time."""
         run = self._workspace.run
         if run:
-            self._change(count=min(max(count, 1), most_samples(run)))
+            self._change_comparison(count=min(max(count, 1), most_samples(run)))
 
     # ------------------------------------------------------------------ all kinds
 
@@ -108,12 +110,12 @@ class ComparisonController(QObject):
         if bar and bar.largest:
             self._cell_selection.follow(bar.largest)
 
-    def _begin(self, against: ComparisonKind, **fields: Any) -> None:
-        """Begin a comparison with one stage, to save space; playback and prediction end."""
-        run, wanted, now = self._workspace.run, self._workspace.wanted, self._now
+    def _start_comparison(self, against: ComparisonKind, **fields: Any) -> None:
+        """Start a comparison, with one stage to save space; this ends playback and prediction."""
+        run, wanted, now = self._workspace.run, self._workspace.wanted, self._comparison
         if run is None:
             return
-        alone = now.alone if now else self._alone()
+        alone = now.alone if now else self._initial_stages()
         before = now.before if now else wanted.stages
         comparison = Comparison(against, alone=alone, before=before, **fields)
         playhead = replace(wanted.playhead, place=None, is_playing=False)
@@ -125,13 +127,13 @@ class ComparisonController(QObject):
             hovered=None,
         )
 
-    def _alone(self) -> frozenset[str]:
-        """The stage to begin with: that of the pinned cell, else the weights."""
+    def _initial_stages(self) -> frozenset[str]:
+        """The stage to start with: that of the pinned cell, or else the weights."""
         resolved = self._workspace.wanted_resolved
         pinned = resolved.pinned if resolved else None
         return frozenset({pinned.stage if pinned else "weights"})
 
-    def _change(self, **fields: Any) -> None:
-        now = self._now
+    def _change_comparison(self, **fields: Any) -> None:
+        now = self._comparison
         if now and any(getattr(now, name) != value for name, value in fields.items()):
             self._workspace.look(comparison=now.changed(**fields))

@@ -1,4 +1,4 @@
-"""The largest difference of a comparison: its sentence, its stage and its cell."""
+"""The largest difference of a comparison: its description, its stage and its cell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def largest_difference(resolved: Resolved, comparison: Comparison) -> tuple[str, Cell | None]:
-    """Describe the largest difference of the current stage, and give its cell."""
+    """Describe the largest difference of the current stage, and return its cell."""
     run, stages = resolved.run, [*resolved.shown_stages]
     if comparison.against is ComparisonKind.SAMPLES:
         stages = [run.trace.stage("dropped")]
@@ -29,24 +29,24 @@ def largest_difference(resolved: Resolved, comparison: Comparison) -> tuple[str,
         if not fitting:
             return f"{next(iter(reasons.values()))}: there is nothing to subtract.", None
         stages = fitting
-    stage = _at(stages, resolved)
-    change, place = _change(resolved, comparison, stage)
+    stage = _preferred_stage(stages, resolved)
+    change, place = _find_largest_change(resolved, comparison, stage)
     of = "" if len(stages) == 1 else f" of {stage.title.lower()}"
     if change is None:
         return f"No difference{of}.", None
     cell = Cell(stage.name, place, None, ComparedSide.CHANGE)
-    named = cell_name(run, resolved.leading, stage, _named(place, comparison))
+    named = cell_name(run, resolved.leading, stage, _indices_to_name(place, comparison))
     return f"Largest difference{of}: {signed(change.value)}, {named}.", cell
 
 
-def _at(stages: list[Stage], resolved: Resolved) -> Stage:
-    """The stage of the pinned cell, else the weights, else the first."""
+def _preferred_stage(stages: list[Stage], resolved: Resolved) -> Stage:
+    """The stage of the pinned cell, or else the weights, or else the first stage."""
     by_name = {stage.name: stage for stage in stages}
     pinned = resolved.view.pinned
     return (pinned and by_name.get(pinned.stage)) or by_name.get("weights") or stages[0]
 
 
-def _change(
+def _find_largest_change(
     resolved: Resolved, comparison: Comparison, stage: Stage
 ) -> tuple[LargestChange | None, tuple[int, ...]]:
     held, index = change_of(resolved, stage.name, None)
@@ -58,6 +58,6 @@ def _change(
     ) if comparison.against is ComparisonKind.HEAD else place
 
 
-def _named(place: tuple[int, ...], comparison: Comparison) -> tuple[int, ...]:
-    """The place without its head, where the comparison names the head."""
+def _indices_to_name(place: tuple[int, ...], comparison: Comparison) -> tuple[int, ...]:
+    """The indices without the head, if the comparison names the head."""
     return place[-2:] if comparison.against is ComparisonKind.HEAD else place

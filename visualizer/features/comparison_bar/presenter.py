@@ -1,4 +1,4 @@
-"""The comparison bar as a value: what is compared, in which settings it differs, and where most."""
+"""The comparison bar as a value: the compared runs, their settings and the largest difference."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 NAMED = 3
-"""At most this many differing settings are named; of more, only the number is given."""
+"""Maximum number of differing settings that are named; the others are only counted."""
 ASIDE = "Set aside while a step is played or predicted."
 
 
@@ -36,15 +36,15 @@ class ComparePanel(Struct, frozen=True):
     Parameters
     ----------
     lead : str
-        What is compared.
+        A description of the comparison.
     said : str
-        The largest difference as a sentence, or why there is none.
+        The largest difference as a sentence, or the reason why there is none.
     largest : Cell or None
         The cell of the largest difference.
     head_count : int
         The number of heads.
     count, most : int
-        The number of samples, and its limit.
+        The number of samples, and its maximum.
     """
 
     against: ComparisonKind
@@ -61,7 +61,7 @@ COMPARISON: PanelId[ComparePanel | None] = PanelId("Comparison")
 
 
 def needs(resolved: Resolved) -> Hashable:
-    """The key of what must be read ahead of `present_comparison`: the comparison and its stage."""
+    """The key of the data to read before `present_comparison`: the comparison and its stage."""
     if resolved.comparison is None:
         return None
     stage = resolved.pinned.stage if resolved.pinned else None
@@ -75,13 +75,13 @@ def warm(resolved: Resolved) -> None:
 
 
 def lead_of(resolved: Resolved) -> str:
-    """A description of the comparison; empty where there is none."""
+    """A description of the comparison; empty if there is none."""
     comparison = resolved.view.comparison
     return _LEADS[comparison.against](resolved, comparison) if comparison else ""
 
 
 def present_comparison(resolved: Resolved) -> ComparePanel | None:
-    """Present the comparison and its largest difference; None where nothing is compared."""
+    """Present the comparison and its largest difference; None if nothing is compared."""
     comparison, run = resolved.view.comparison, resolved.run
     if comparison is None:
         return None
@@ -100,37 +100,39 @@ def present_comparison(resolved: Resolved) -> ComparePanel | None:
     return ComparePanel(against, lead, said, largest, spec.heads, count, most, can_swap)
 
 
-def _of_kept(resolved: Resolved, comparison: Comparison) -> str:
+def _describe_kept(resolved: Resolved, comparison: Comparison) -> str:
     if comparison.document is None or resolved.computed is None:
         return ""
-    said = differences(comparison.document, resolved.computed)
-    if not said:
+    descriptions = differences(comparison.document, resolved.computed)
+    if not descriptions:
         return "A is kept. Change anything: B shows it."
-    named, rest = said[:NAMED], len(said) - NAMED
+    named, rest = descriptions[:NAMED], len(descriptions) - NAMED
     more = f" and {rest} more" if rest > 0 else ""
     return f"From A to B: {', '.join(named)}{more}."
 
 
-def _of_heads(resolved: Resolved, comparison: Comparison) -> str:
+def _describe_heads(resolved: Resolved, comparison: Comparison) -> str:
     one, other = comparison.heads
     if resolved.why_not:
         return "Head against head."
     return f"Head {one + 1} beside head {other + 1}."
 
 
-def _of_samples(resolved: Resolved, comparison: Comparison) -> str:
+def _describe_samples(resolved: Resolved, comparison: Comparison) -> str:
     spec, run = resolved.run.trace.spec, resolved.run
     if resolved.why_not:
         return "Samples of dropout."
     count, most = drawn_samples(run, comparison.count), most_samples(run)
     first, last = seed_of(spec, 0), seed_of(spec, count - 1)
     seeds = f"seed {first}" if count == 1 else f"seeds {first} to {last}"
-    said = f"Dropout {spec.dropout:g}, {seeds}: the mean nears the weights as 1/√N."
-    return f"{said} At most {most:,} for so long a text." if most < MAX_COUNT else said
+    description = f"Dropout {spec.dropout:g}, {seeds}: the mean nears the weights as 1/√N."
+    return (
+        f"{description} At most {most:,} for so long a text." if most < MAX_COUNT else description
+    )
 
 
 _LEADS = {
-    ComparisonKind.KEPT: _of_kept,
-    ComparisonKind.HEAD: _of_heads,
-    ComparisonKind.SAMPLES: _of_samples,
+    ComparisonKind.KEPT: _describe_kept,
+    ComparisonKind.HEAD: _describe_heads,
+    ComparisonKind.SAMPLES: _describe_samples,
 }

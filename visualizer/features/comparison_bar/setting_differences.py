@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from visualizer.session.setting_definitions import Setting
 
 DERIVED = {"mechanism", "causal", "device"}
-"""Settings that follow from others, or that change no number."""
+"""Settings that follow from others or do not affect any number."""
 
 
 def differences(one: Document, other: Document) -> tuple[str, ...]:
     """Describe the settings in which two documents differ, the first's value first."""
     if one.model and other.model:
-        return _of_models(one, other)
+        return _model_differences(one, other)
     if one.captured != other.captured or one.model != other.model:
         return ("the captured attention",)
     if one.captured:
         return ("the typed tokens",) * (one.labels != other.labels)
-    said = ["the text"] * (one.text != other.text)
-    said += [
+    descriptions = ["the text"] * (one.text != other.text)
+    descriptions += [
         f"{name}: {getattr(one, name)} → {getattr(other, name)}"
         for name in ("tokenizer", "lines")
         if getattr(one, name) != getattr(other, name)
@@ -32,30 +32,30 @@ def differences(one: Document, other: Document) -> tuple[str, ...]:
         values = [document.get(setting.name) for document in (one, other)]
         counts = any(setting.counts(document.spec) for document in (one, other))
         if setting.name not in DERIVED and counts and values[0] != values[1]:
-            said.append(_difference(setting, *values))
-    return tuple(said)
+            descriptions.append(_describe_difference(setting, *values))
+    return tuple(descriptions)
 
 
-def _of_models(one: Document, other: Document) -> tuple[str, ...]:
-    said = ["the text"] * (one.text != other.text)
+def _model_differences(one: Document, other: Document) -> tuple[str, ...]:
+    descriptions = ["the text"] * (one.text != other.text)
     models = [document.model for document in (one, other) if document.model]
-    said += ["the model"] * (len({model.folder for model in models}) > 1)
-    said += ["the second text"] * (len({model.second for model in models}) > 1)
-    said += ["the image"] * (len({model.image for model in models}) > 1)
-    said += ["the kind of attention"] * (len({model.part for model in models}) > 1)
-    said += ["the edits of heads"] * (len({model.edits for model in models}) > 1)
-    said += ["the edges that are cut"] * (len({model.cuts for model in models}) > 1)
-    return tuple(said)
+    descriptions += ["the model"] * (len({model.folder for model in models}) > 1)
+    descriptions += ["the second text"] * (len({model.second for model in models}) > 1)
+    descriptions += ["the image"] * (len({model.image for model in models}) > 1)
+    descriptions += ["the kind of attention"] * (len({model.part for model in models}) > 1)
+    descriptions += ["the edits of heads"] * (len({model.edits for model in models}) > 1)
+    descriptions += ["the edges that are cut"] * (len({model.cuts for model in models}) > 1)
+    return tuple(descriptions)
 
 
-def _difference(setting: Setting, *values: Any) -> str:
+def _describe_difference(setting: Setting, *values: Any) -> str:
     label = setting.label[0].lower() + setting.label[1:]
     if setting.kind in {SettingKind.MATRIX, SettingKind.OWN}:
         return label
-    return f"{label}: {' → '.join(_value(setting, value) for value in values)}"
+    return f"{label}: {' → '.join(_format_value(setting, value) for value in values)}"
 
 
-def _value(setting: Setting, value: Any) -> str:
+def _format_value(setting: Setting, value: Any) -> str:
     if setting.kind is SettingKind.SWITCH:
         return "on" if value else "off"
     words = dict(setting.choices).get(value)

@@ -1,4 +1,4 @@
-"""The comparison bar over the heatmaps: what is compared, and the largest difference."""
+"""The comparison bar above the heatmaps: a description, controls, and the largest difference."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 HEIGHT = 28
 WORDS = 120
-"""The least width of what is said, at the usual text size."""
+"""Minimum width of the texts, at the default text size."""
 BUTTONS = {
     "comparer.scale_samples -1": ("Half", ComparisonKind.SAMPLES),
     "comparer.add_sample": ("+1", ComparisonKind.SAMPLES),
@@ -64,7 +64,7 @@ class CompareBar(QWidget):
             label.setMinimumWidth(round(WORDS * text_scale()))
             words.addWidget(label)
         self.lead.setProperty("role", "quiet")
-        self.one, self.other = _heads("The one head"), _heads("The other head")
+        self.one, self.other = _head_box("The one head"), _head_box("The other head")
         self.count = QSpinBox()
         self.count.setObjectName("Samples")
         self.count.setAccessibleName("Samples")
@@ -101,7 +101,7 @@ class CompareBar(QWidget):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self, screen: Screen) -> None:
-        """Show the comparison of a screen; hide the bar without one."""
+        """Show the comparison of a screen; hide the bar if there is none."""
         panel = screen.panel(COMPARISON)
         if panel != self._shown:
             self._show_panel(panel)
@@ -120,7 +120,7 @@ class CompareBar(QWidget):
         is_head = panel.against is ComparisonKind.HEAD and panel.head_count > 1
         for box in (self.one, self.other):
             self.controls.set_wanted(box, is_head)
-            _fill(box, panel.head_count)
+            _fill_head_box(box, panel.head_count)
         self.controls.set_wanted(self.count, panel.most > 1)
 
     def _show_choices(self, panel: ComparePanel, wanted: Comparison) -> None:
@@ -152,7 +152,7 @@ class CompareBar(QWidget):
         self.countChosen.emit(count)
 
 
-def _heads(name: str) -> QComboBox:
+def _head_box(name: str) -> QComboBox:
     box = QComboBox()
     box.setAccessibleName(name)
     box.setObjectName(name)
@@ -162,7 +162,7 @@ def _heads(name: str) -> QComboBox:
     return box
 
 
-def _fill(box: QComboBox, heads: int) -> None:
+def _fill_head_box(box: QComboBox, heads: int) -> None:
     if box.count() != heads:
         box.clear()
         box.addItems([f"Head {head + 1}" for head in range(heads)])

@@ -1,1 +1,1 @@
-"""The pane that places all heads between two measures."""
+"""The scatter plot of all heads by two measures."""

@@ -1,4 +1,4 @@
-"""All heads as points between two measures, with what uniform attention would give."""
+"""All heads as points by two measures, with the values of uniform attention."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COVERED = "Hidden during a prediction."
 NOTHING = "No head has both measures here: choose others."
 ADDED, LOST = "added", "lost"
 Place = tuple[int, int]
-"""A layer of the run and a head, from 0."""
+"""A layer index of the run and a head index, from 0."""
 
 
 class ScatterMeasure(Struct, frozen=True):
@@ -53,23 +53,23 @@ MEASURES = (
     ScatterMeasure("value_weighting", "Changed by value-weighting"),
 )
 RETRIEVAL = ScatterMeasure("retrieval", "On the marked place")
-"""The weight of the pinned query on it: a measure where a place is marked."""
+"""The weight of the pinned query on a marked position; available if one is marked."""
 ANSWERED = (
     ScatterMeasure(ADDED, "Added to the logit"),
     ScatterMeasure(LOST, "Lost without it", "nats"),
 )
-"""Measures that the Attribution pane has asked of the model."""
+"""Measures that are available once the Attribution pane has requested them from the model."""
 
 
 class ScatterAxis(Struct, frozen=True, eq=False):
-    """One axis.
+    """One axis of the plot.
 
     Parameters
     ----------
     values : ndarray
-        [layer, head]; NaN of heads that have none.
+        [layer, head]; NaN for heads without a value.
     chance : float
-        What uniform attention would give, or a head that adds nothing; NaN where that is unknown.
+        The value of uniform attention, or of a head that adds nothing; NaN if it is unknown.
     """
 
     measure: ScatterMeasure
@@ -78,7 +78,7 @@ class ScatterAxis(Struct, frozen=True, eq=False):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The lowest and the highest number of heads and chance, somewhat apart."""
+        """The smallest and largest value of heads and chance; widened if they are equal."""
         known = np.append(self.values[np.isfinite(self.values)], self.chance)
         known = known[np.isfinite(known)]
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
@@ -86,16 +86,16 @@ class ScatterAxis(Struct, frozen=True, eq=False):
 
     @property
     def title(self) -> str:
-        """The measure with its unit."""
+        """The title of the measure with its unit."""
         unit = f" ({self.measure.unit})" if self.measure.unit else ""
         return f"{self.measure.title}{unit}"
 
     def describe(self, place: Place) -> str:
-        """Say the number of a head, beside that of uniform attention."""
+        """Describe the value of a head, with that of uniform attention."""
         number = format_short(float(self.values[place]))
-        said = f"{self.measure.title} {number} {self.measure.unit}".rstrip()
+        description = f"{self.measure.title} {number} {self.measure.unit}".rstrip()
         has_uniform = self.measure in {*MEASURES, RETRIEVAL} and math.isfinite(self.chance)
-        return said + (f" (uniform {format_short(self.chance)})" if has_uniform else "")
+        return description + (f" (uniform {format_short(self.chance)})" if has_uniform else "")
 
 
 class HeadScatterPanel(Struct, frozen=True, eq=False):
@@ -104,21 +104,21 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
     Parameters
     ----------
     choices : tuple of ScatterMeasure
-        The measures that there are.
+        The available measures.
     across, up : ScatterAxis or None
-        The axes; None where there is nothing to show.
+        The axes; None if there is nothing to show.
     message : str
-        Why there is nothing.
+        The reason why there is nothing to show.
     layers : tuple of int
-        Each layer's number, from 0: that in its model.
+        The zero-based number of each layer in its model.
     shown : frozenset of Place
         The heads on the heatmaps.
     map_name : str
         The colour map of layers.
     offer : MeasurementOffer or None
-        What is offered while the heads of a long text are not measured.
+        The offer to measure the heads of a long text, shown until they are measured.
     qualifier : str
-        The step that the weights are taken before or after, if there are weights of several.
+        Whether the weights are taken before or after a step, if the trace has both.
     """
 
     choices: tuple[ScatterMeasure, ...] = MEASURES
@@ -143,10 +143,10 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
         return tuple(sorted(found, key=lambda place: (across[place], place)))
 
     def describe(self, place: Place) -> str:
-        """Say what a head is, with both measures beside what chance would give."""
-        said = [axis.describe(place) for axis in (self.across, self.up) if axis]
+        """Describe a head by both measures, with the values of uniform attention."""
+        descriptions = [axis.describe(place) for axis in (self.across, self.up) if axis]
         head = f"Layer {self.layers[place[0]] + 1}, head {place[1] + 1}"
-        return f"{', '.join(filter(None, (head, self.qualifier)))}: {'; '.join(said)}."
+        return f"{', '.join(filter(None, (head, self.qualifier)))}: {'; '.join(descriptions)}."
 
     def as_tsv(self) -> str:
         """Format the heads as tab-separated values, for a spreadsheet."""
@@ -164,7 +164,7 @@ SCATTER: PanelId[HeadScatterPanel] = PanelId(PANE)
 
 
 def warm(resolved: Resolved) -> None:
-    """Measure the heads ahead of `present_scatter`; called on the worker."""
+    """Measure the heads before `present_scatter`; called on the worker."""
     trace, texts = resolved.run.trace, resolved.run.compared_texts
     if "weights" in trace and trace.is_measured("weights", texts):
         trace.measured("weights", texts)
@@ -174,7 +174,7 @@ def warm(resolved: Resolved) -> None:
 def present_scatter(
     resolved: Resolved, previous: HeadScatterPanel | None = None
 ) -> HeadScatterPanel:
-    """Present all heads of the current text between the two measures that were chosen."""
+    """Present all heads of the current text by the two chosen measures."""
     run, options = resolved.run, resolved.view.scatter
     if "weights" in resolved.covered:
         return HeadScatterPanel(message=COVERED)
@@ -184,23 +184,32 @@ def present_scatter(
         if previous and previous.offer == offer:
             return previous
         return HeadScatterPanel(message=offer.says, offer=offer)
-    said = _said(resolved)
+    model_answers = _known_answers(resolved)
     measures = run.trace.measured("weights", run.compared_texts)
     layer = run.trace.at("layer", resolved.leading)
     shown = frozenset((layer, head) for head in resolved.heads)
     map_name = resolved.view.colouring.sequential
     retrieval = known_retrieval(resolved)
     qualifier = run.trace.weights_qualifier(run.trace.attention)
-    made_of = (measures, options, shown, map_name, resolved.leading, retrieval, qualifier, *said)
+    made_of = (
+        measures,
+        options,
+        shown,
+        map_name,
+        resolved.leading,
+        retrieval,
+        qualifier,
+        *model_answers,
+    )
     if previous and previous.made_of == made_of:
         return previous
-    answers = _answers(said, resolved)
+    answers = _values_by_measure(model_answers, resolved)
     count = run.trace.leading[run.trace.axes.index("layer")] if "layer" in run.trace.axes else 1
     marked = (RETRIEVAL,) if retrieval else ()
     choices = (*MEASURES, *marked, *(each for each in ANSWERED if each.name in answers))
     by_name = {each.name: each for each in choices}
     across, up = (
-        _axis(resolved, by_name.get(name, usual), answers, count)
+        _build_axis(resolved, by_name.get(name, usual), answers, count)
         for name, usual in zip((options.across, options.up), MEASURES[:2], strict=True)
     )
     numbers = resolved.layer_numbers
@@ -217,10 +226,10 @@ def present_scatter(
     return panel if panel.places else replace(panel, message=NOTHING)
 
 
-def _axis(
+def _build_axis(
     resolved: Resolved, measure: ScatterMeasure, answers: dict[str, np.ndarray], layers: int
 ) -> ScatterAxis:
-    """Return the numbers of all heads of the text that is shown."""
+    """Return the axis with the values of all heads, for the text that is shown."""
     if measure.name in answers:
         return ScatterAxis(measure, answers[measure.name], 0.0)
     run = resolved.run
@@ -234,18 +243,20 @@ def _axis(
     return ScatterAxis(measure, values.reshape(layers, -1), float(getattr(alike, measure.name)[0]))
 
 
-def _said(resolved: Resolved) -> tuple[ModelAnswer | None, ...]:
-    """Return what the model has said of its heads for the token that is asked about."""
+def _known_answers(resolved: Resolved) -> tuple[ModelAnswer | None, ...]:
+    """Return the known attribution and ablation answers for the selected token."""
     reading, token = resolved.run.reading, resolved.view.attribution.token
     known = reading.answers.known if reading else {}
     kinds = QuestionKind.PARTS, QuestionKind.ABLATIONS
     return tuple(known.get(ModelQuestion(kind, token)) for kind in kinds)
 
 
-def _answers(said: tuple[ModelAnswer | None, ...], resolved: Resolved) -> dict[str, np.ndarray]:
-    """Return the numbers of the heads of the run's layers in it, [layer, head]."""
+def _values_by_measure(
+    answers: tuple[ModelAnswer | None, ...], resolved: Resolved
+) -> dict[str, np.ndarray]:
+    """Return the values of the run's heads from the answers, [layer, head] by measure name."""
     reading, found = resolved.run.reading, {}
-    for answer in said if reading else ():
+    for answer in answers if reading else ():
         if isinstance(answer, PartsAnswer):
             name, layers, values = ADDED, answer.parts.layers, answer.parts.heads
         elif isinstance(answer, AblationAnswer):

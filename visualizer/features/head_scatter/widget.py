@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 WIDTH = 252
 DOT, NEAR = 4, 12
-"""The radius of a point, and how far from it the pointer may be, at the usual text size."""
+"""The radius of a point, and the pointer's hit distance, at the default text size."""
 LINES = 4
 HINT = "Each point is a head; dashed lines are uniform attention, or nothing added. Click to open."
 KEYS = (
@@ -45,13 +45,13 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class HeadScatterPane(QWidget):
-    """Two lists of measures over the plot over what the pointed head is."""
+    """Two lists of measures, the plot, and a description of the head under the pointer."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     measuresChosen = Signal(str, str)
-    """The names of the measures across and up."""
+    """The names of the horizontal and the vertical measure."""
     headChosen = Signal(int, int)
-    """A layer of the run and a head, to be shown on the heatmaps."""
+    """A layer index in the run and a head to show on the heatmaps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class HeadScatterPane(QWidget):
         for box, title in ((self.up, "Up"), (self.across, "Across")):
             box.setAccessibleName(f"Measure {title.lower()}")
             box.setToolTip(plain_tooltip(f"The measure of the heads that goes {title.lower()}"))
-            box.activated.connect(self._choose)
+            box.activated.connect(self._choose_measures)
             install_input_filters(box)
             whole, label = QWidget(), PlainLabel(title)
             row = row_layout(whole, (0, 0, 0, 0), spacing=6)
@@ -78,8 +78,8 @@ class HeadScatterPane(QWidget):
         self.said.setProperty("role", "quiet")
         self.said.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.plot.chosen.connect(self.headChosen)
-        self.plot.pointed.connect(self._describe)
-        self._describe("")
+        self.plot.pointed.connect(self._show_description)
+        self._show_description("")
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         panel = screen.panel(SCATTER)
@@ -100,15 +100,15 @@ class HeadScatterPane(QWidget):
         self.said.setFixedHeight(LINES * self.said.fontMetrics().lineSpacing())
         self.plot.show_panel(panel, theme)
 
-    def _choose(self) -> None:
+    def _choose_measures(self) -> None:
         self.measuresChosen.emit(self.across.currentData(), self.up.currentData())
 
-    def _describe(self, words: str) -> None:
+    def _show_description(self, words: str) -> None:
         self.said.setText(words or HINT)
 
 
 class HeadScatterPlot(QWidget):
-    """The points, for the mouse and the keyboard."""
+    """The scatter plot, with mouse and keyboard input."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Chart
     chosen = Signal(int, int)
@@ -125,13 +125,13 @@ class HeadScatterPlot(QWidget):
         self._panel, self._theme = HeadScatterPanel(), LIGHT
         self._places: tuple[Place, ...] = ()
         self._numbers = np.empty((0, 2))
-        """What the heads have on both axes, [head, axis]."""
+        """The values of the heads on both axes, [head, axis]."""
         self._at: Place | None = None
-        """The head that keys go from."""
+        """The current head for keyboard navigation."""
         self._hovered: Place | None = None
 
     def show_panel(self, panel: HeadScatterPanel, theme: Theme) -> None:
-        """Show the heads, or a sentence without any."""
+        """Show the heads, or a message if there are none."""
         if panel is self._panel and theme is self._theme:
             return
         self._panel, self._theme, self._places = panel, theme, panel.places
@@ -141,13 +141,13 @@ class HeadScatterPlot(QWidget):
             self._at = self._places[0] if self._places else None
         if self._hovered not in self._places:
             self._hovered = None
-        self._tell()
+        self._announce_head()
         self.update()
 
     # ------------------------------------------------------------------ places
 
     @property
-    def _area(self) -> QRectF:
+    def _plot_area(self) -> QRectF:
         """The rectangle between the axes."""
         line, radius = metrics(10).height(), (DOT + 2) * text_scale()
         up = self._panel.up
@@ -157,19 +157,19 @@ class HeadScatterPlot(QWidget):
         return whole.adjusted(left, line + radius, -radius - 2, -3 * line - radius)
 
     def point_of(self, place: Place) -> QPointF:
-        """Return where a head is."""
+        """Return the position of a head in the widget."""
         across, up = self._panel.across, self._panel.up
         assert across is not None
         assert up is not None
-        return self._point(float(across.values[place]), float(up.values[place]))
+        return self._map_point(float(across.values[place]), float(up.values[place]))
 
-    def _point(self, right: float, above: float) -> QPointF:
-        ((x, y),) = self._points(np.array([[right, above]])).tolist()
+    def _map_point(self, right: float, above: float) -> QPointF:
+        ((x, y),) = self._map_points(np.array([[right, above]])).tolist()
         return QPointF(x, y)
 
-    def _points(self, numbers: np.ndarray) -> np.ndarray:
-        """Return where numbers on both axes are, [head, axis]: all at once, as there are many."""
-        area, axes = self._area, (self._panel.across, self._panel.up)
+    def _map_points(self, numbers: np.ndarray) -> np.ndarray:
+        """Convert values on both axes to positions, [head, axis]; vectorized, as there are many."""
+        area, axes = self._plot_area, (self._panel.across, self._panel.up)
         low, high = np.array([axis.ends if axis else (0.0, 1.0) for axis in axes]).T
         shares = (numbers - low) / (high - low)
         placed: np.ndarray = (area.left(), area.bottom()) + shares * (area.width(), -area.height())
@@ -178,7 +178,7 @@ class HeadScatterPlot(QWidget):
     def _place_at(self, point: QPointF) -> Place | None:
         if not self._places:
             return None
-        distances = np.abs(self._points(self._numbers) - (point.x(), point.y())).sum(-1)
+        distances = np.abs(self._map_points(self._numbers) - (point.x(), point.y())).sum(-1)
         nearest = int(distances.argmin())
         return self._places[nearest] if distances[nearest] <= NEAR * text_scale() else None
 
@@ -197,7 +197,7 @@ class HeadScatterPlot(QWidget):
         painter.end()
 
     def _paint_axes(self, painter: QPainter) -> None:
-        area, line = self._area, metrics(10).height()
+        area, line = self._plot_area, metrics(10).height()
         across, up = self._panel.across, self._panel.up
         assert across is not None
         assert up is not None
@@ -207,10 +207,10 @@ class HeadScatterPlot(QWidget):
         painter.drawRect(frame)
         painter.setPen(QPen(QColor(self._theme.quiet), 1, Qt.PenStyle.DashLine))
         if np.isfinite(across.chance):
-            at = self._point(across.chance, up.ends[0]).x()
+            at = self._map_point(across.chance, up.ends[0]).x()
             painter.drawLine(QPointF(at, frame.top()), QPointF(at, frame.bottom()))
         if np.isfinite(up.chance):
-            at = self._point(across.ends[0], up.chance).y()
+            at = self._map_point(across.ends[0], up.chance).y()
             painter.drawLine(QPointF(frame.left(), at), QPointF(frame.right(), at))
         painter.setPen(QColor(self._theme.quiet))
         below, room = (
@@ -245,20 +245,20 @@ class HeadScatterPlot(QWidget):
         colours = table(self._panel.map_name, self._theme)
         radius, count = DOT * text_scale(), max(1, len(self._panel.layers) - 1)
         painter.setPen(QPen(QColor(self._theme.border), 1))
-        points = self._points(self._numbers).tolist()
+        points = self._map_points(self._numbers).tolist()
         for (layer, _), (x, y) in zip(self._places, points, strict=True):
             painter.setBrush(QColor(int(colours[layer * MAX_COLOUR_INDEX // count])))
             painter.drawEllipse(QPointF(x, y), radius, radius)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for place in self._panel.shown if len(self._panel.shown) == 1 else ():
             if place in self._places:
-                self._ring(painter, place, self._theme.ink)
+                self._paint_ring(painter, place, self._theme.ink)
         if self.hasFocus() and self._at is not None:
-            self._ring(painter, self._at, self._theme.accent)
+            self._paint_ring(painter, self._at, self._theme.accent)
         if self._hovered is not None:
-            self._ring(painter, self._hovered, self._theme.ink)
+            self._paint_ring(painter, self._hovered, self._theme.ink)
 
-    def _ring(self, painter: QPainter, place: Place, colour: str) -> None:
+    def _paint_ring(self, painter: QPainter, place: Place, colour: str) -> None:
         painter.setPen(QPen(QColor(colour), 2 * self._theme.stroke))
         radius = (DOT + 2) * text_scale()
         painter.drawEllipse(self.point_of(place), radius, radius)
@@ -266,10 +266,10 @@ class HeadScatterPlot(QWidget):
     # ------------------------------------------------------------------ input
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._hover(self._place_at(event.position()))
+        self._set_hovered(self._place_at(event.position()))
 
     def leaveEvent(self, event: QEvent) -> None:
-        self._hover(None)
+        self._set_hovered(None)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         place = self._place_at(event.position())
@@ -284,7 +284,7 @@ class HeadScatterPlot(QWidget):
         elif step and not event.modifiers() and self._at is not None:
             to = self._places.index(self._at) + step
             self._at = self._places[min(max(0, to), len(self._places) - 1)]
-            self._tell()
+            self._announce_head()
             self.update()
         elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self._at is not None:
             self.chosen.emit(*self._at)
@@ -293,22 +293,22 @@ class HeadScatterPlot(QWidget):
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
-        self._tell()
+        self._announce_head()
         self.update()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
-        self._tell()
+        self._announce_head()
         self.update()
 
-    def _hover(self, place: Place | None) -> None:
+    def _set_hovered(self, place: Place | None) -> None:
         if place != self._hovered:
             self._hovered = place
-            self._tell()
+            self._announce_head()
             self.update()
 
-    def _tell(self) -> None:
-        """Say what the head under the pointer is, else that of the keys."""
+    def _announce_head(self) -> None:
+        """Describe the head under the pointer, or else the current head if the plot has focus."""
         place = self._hovered or (self._at if self.hasFocus() else None)
         words = self._panel.describe(place) if place is not None else self._panel.message
         set_accessible_value(self, words)

@@ -26,7 +26,7 @@ DOT = 8
 ARROWS = {Qt.SortOrder.AscendingOrder: "↑", Qt.SortOrder.DescendingOrder: "↓"}
 
 SHAPE = str.maketrans("123456789", "0" * 9)
-"""Digits are equally wide, so that numbers alike but for them are, too."""
+"""Replaces all digits, which are equally wide, so that texts of equal width become equal."""
 
 Role = Qt.ItemDataRole
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
@@ -45,28 +45,30 @@ class HeadTableModel(QAbstractTableModel):
         self._shapes: dict[int, tuple[int, ...]] = {}
 
     def show_table(self, table: HeadTablePanel | None) -> None:
-        """Replace the table; heads and columns may differ from before."""
+        """Replace the table; its heads and columns may be different."""
         old = self.table
         is_alike = table and old and len(table.rows) == len(old.rows)
-        if is_alike and _columns(table) == _columns(old):
+        if is_alike and _columns_of(table) == _columns_of(old):
             self.table = table
-            self._arrange(table.rows if table else ())
-            if self.rows:  # else there is no range
+            self._sort_rows(table.rows if table else ())
+            if self.rows:  # otherwise there is no valid range
                 last = self.index(len(self.rows) - 1, self.columnCount() - 1)
                 self.dataChanged.emit(self.index(0, 0), last)
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
         else:
             self.beginResetModel()
             self.table = table
-            if _columns(table) and not self.sorted_by:  # without any, there are no rows to sort
+            if (
+                _columns_of(table) and not self.sorted_by
+            ):  # without columns, there are no rows to sort
                 self._by = None
-            self._take(table.rows if table else ())
+            self._set_rows(table.rows if table else ())
             self.endResetModel()
 
     @property
     def sorted_by(self) -> int:
-        """The column that rows are sorted by; the first is that of the heads."""
-        columns = _columns(self.table)
+        """The index of the sort column; 0 is the column of the heads."""
+        columns = _columns_of(self.table)
         return columns.index(self._by) + 1 if self._by in columns else 0
 
     def rowCount(self, parent: Index = ROOT) -> int:
@@ -84,7 +86,7 @@ class HeadTableModel(QAbstractTableModel):
         if role == Role.FontRole:
             return font(12)
         if role == Role.AccessibleTextRole:
-            return self._told(row, column)
+            return self._accessible_text(row, column)
         return None
 
     def headerData(
@@ -96,11 +98,11 @@ class HeadTableModel(QAbstractTableModel):
         arrow = ARROWS[self._order] if section == self.sorted_by else ""
         if role == Role.DisplayRole:
             lower = " ".join(filter(None, (arrow, column.unit if column else "")))
-            return f"{column.title if column else 'Head'}\n{lower}\n{self._uniform(section)}"
+            return f"{column.title if column else 'Head'}\n{lower}\n{self._uniform_text(section)}"
         if role in {Role.ToolTipRole, Role.AccessibleDescriptionRole}:
             if column is None:
                 return HEAD
-            return f"{column.says} {UNIFORM_SAYS}: {self._uniform(section)} {column.unit}."
+            return f"{column.says} {UNIFORM_SAYS}: {self._uniform_text(section)} {column.unit}."
         if role == Role.AccessibleTextRole:
             sorted_ = ", sorted" if arrow else ""
             return (f"{column.title}, {column.unit}" if column else "Head") + sorted_
@@ -108,25 +110,25 @@ class HeadTableModel(QAbstractTableModel):
             return RIGHT if column else Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
         return None
 
-    def _uniform(self, section: int) -> str:
-        """Return what uniform attention gives in a column; of the first, the line's title."""
+    def _uniform_text(self, section: int) -> str:
+        """Return a column's value for uniform attention; for the first column, the row title."""
         if section == 0 or self.table is None:
             return UNIFORM
         return self.table.columns[section - 1].written(self.table.uniform[section - 1])
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
-        if columns := _columns(self.table):
+        if columns := _columns_of(self.table):
             self._by = columns[column - 1] if column > 0 else None
         self._order = order
-        self._arrange(self.rows)
+        self._sort_rows(self.rows)
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
 
-    def _arrange(self, rows: tuple[HeadRow, ...]) -> None:
-        """Sort the rows; selection and current cell follow their heads."""
+    def _sort_rows(self, rows: tuple[HeadRow, ...]) -> None:
+        """Sort the rows; selection and current index follow their heads."""
         self.layoutAboutToBeChanged.emit()
         old = self.persistentIndexList()
         heads = [self.rows[index.row()].place for index in old]
-        self._take(rows)
+        self._set_rows(rows)
         places = {row.place: at for at, row in enumerate(self.rows)}
         new = [
             self.index(places[head], index.column()) for head, index in zip(heads, old, strict=True)
@@ -135,17 +137,17 @@ class HeadTableModel(QAbstractTableModel):
         self.layoutChanged.emit()
 
     def rows_to_measure(self, column: int) -> tuple[int, ...]:
-        """Return rows among which the widest text of a column is: one for each shape of a text."""
+        """Return rows that include a column's widest text: one for each pattern of characters."""
         if column not in self._shapes:
             texts = [row.written[column - 1] if column else row.name for row in self.rows]
             places = {text.translate(SHAPE): at for at, text in enumerate(texts)}
             self._shapes[column] = tuple(places.values())
         return self._shapes[column]
 
-    def _take(self, rows: tuple[HeadRow, ...]) -> None:
-        self.rows, self._shapes = self._sorted(rows), {}
+    def _set_rows(self, rows: tuple[HeadRow, ...]) -> None:
+        self.rows, self._shapes = self._sorted_rows(rows), {}
 
-    def _sorted(self, rows: tuple[HeadRow, ...]) -> tuple[HeadRow, ...]:
+    def _sorted_rows(self, rows: tuple[HeadRow, ...]) -> tuple[HeadRow, ...]:
         """Sort by value, then by head; rows without a value come last."""
         falls = self._order is Qt.SortOrder.DescendingOrder
         sign, by = -1 if falls else 1, self.sorted_by
@@ -159,14 +161,14 @@ class HeadTableModel(QAbstractTableModel):
 
         return tuple(sorted(rows, key=key))
 
-    def _told(self, row: HeadRow, column: int) -> str:
+    def _accessible_text(self, row: HeadRow, column: int) -> str:
         if column < 0 or self.table is None:
             return row.full_name
         about = self.table.columns[column]
-        uniform = self._uniform(column + 1)
-        told = f"{row.full_name}, {about.title}: {row.written[column]} {about.unit}"
-        return f"{told}, uniform attention {uniform}"
+        uniform = self._uniform_text(column + 1)
+        text = f"{row.full_name}, {about.title}: {row.written[column]} {about.unit}"
+        return f"{text}, uniform attention {uniform}"
 
 
-def _columns(table: HeadTablePanel | None) -> tuple[HeadColumn, ...]:
+def _columns_of(table: HeadTablePanel | None) -> tuple[HeadColumn, ...]:
     return table.columns if table else ()

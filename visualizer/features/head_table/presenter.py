@@ -1,4 +1,4 @@
-"""The table of heads: measures of each head, and sentences that name the extreme ones."""
+"""The table of heads: measures of each head, and sentences that name the leading ones."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ APART = (
 )
 SCORES = "These are scores: how a row’s weights are shared out can be said of weights only."
 NAMED = 3
-"""A sentence names at most this many heads; of more it gives the number only."""
+"""Maximum number of heads named in a sentence; beyond it, only their count is given."""
 STANDS_OUT = 1.5
-"""A head stands out by this factor from uniform attention, or by half of the way to 100 %."""
+"""How far a head must differ from uniform attention: by this factor, or half way to 100 %."""
 NEAR = 0.9
-"""Heads with this share of the largest value nearly lead, where that is asked for."""
+"""Fraction of the largest value from which a head counts as nearly leading."""
 NEAR_UNIFORM = "No head stands out: all are near uniform attention."
 UNIFORM = "Uniform"
 UNIFORM_SAYS = "Uniform attention reads every allowed key alike"
@@ -47,7 +47,7 @@ class HeadColumn(Struct, frozen=True):
     Parameters
     ----------
     unit : str
-        The unit of its numbers; shares are in per cent.
+        The unit of its numbers; shares are percentages.
     says : str
         The definition, as a sentence.
     decimals : int
@@ -55,7 +55,7 @@ class HeadColumn(Struct, frozen=True):
     measure : str
         The name of the field of `HeadMeasures`.
     keeps_small : bool
-        Whether numbers that its decimals would make 0 have more of them.
+        Whether numbers that would round to 0 are shown with more decimals.
     """
 
     title: str
@@ -66,7 +66,7 @@ class HeadColumn(Struct, frozen=True):
     keeps_small: bool = False
 
     def values(self, measures: HeadMeasures, leading: LeadingIndex) -> tuple[float | None, ...]:
-        """Return the numbers of a layer and text, one per head; None in place of NaN."""
+        """Return the numbers of a layer and text, one per head; None for NaN."""
         numbers: np.ndarray = getattr(measures, self.measure)[leading]
         factor = 100 if self.unit == "%" else 1
         return tuple(factor * float(one) if math.isfinite(one) else None for one in numbers)
@@ -142,19 +142,19 @@ RETRIEVAL = HeadColumn(
 COLUMNS = (
     PREVIOUS, INDUCTION, DUPLICATE, FIRST, OWN, MAX_WEIGHT, ENTROPY, DISTANCE, VALUE_WEIGHTING,
 )  # fmt: skip
-"""All columns but that of a marked place; those of induction and duplicates stand only where a
-token is repeated, that of value-weighting where there are values."""
+"""All columns except that of a marked position. Induction and duplicate columns need a repeated
+token, the value-weighted one needs values."""
 
 
 class HeadRow(Struct, frozen=True):
-    """One row of the table: the measures of a head; without a head, the means over all heads.
+    """One row of the table: the measures of a head, or the means over all heads.
 
     Parameters
     ----------
     values, written : tuple
         One number per column, and its formatted text.
     layer : int or None
-        The place of its layer in the run; None where there is a single one.
+        The index of its layer in the run; None if there is only one.
     number : int
         The layer's number in its model.
     """
@@ -167,7 +167,7 @@ class HeadRow(Struct, frozen=True):
 
     @property
     def place(self) -> tuple[int, int] | None:
-        """Where its head stands among all; None for the means."""
+        """The layer and head indices; None for the means."""
         return None if self.head is None else (self.layer or 0, self.head)
 
     @property
@@ -192,20 +192,20 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
     Parameters
     ----------
     lead : str
-        What the numbers are averaged over.
+        A description of what the numbers are averaged over.
     sentences : tuple of str
-        Which heads lead in which measure.
+        Sentences that name the leading heads per measure.
     uniform : tuple
-        One number per column: that of uniform attention over the allowed keys; None where layers
+        The value of uniform attention over the allowed keys, one per column; None if layers
         differ in it.
     measures, leading, numbers : HeadMeasures, tuple of int
-        The inputs, to recognise an unchanged panel.
+        The inputs, used to recognise an unchanged panel.
     offer : MeasurementOffer or None
-        What stands in place of the other columns while the heads of a long text are not measured.
+        The offer to measure the heads of a long text, shown until they are measured.
     retrieval : RetrievalWeights or None
-        The weights on a marked place; None where none is marked.
+        The weights on a marked position; None if none is marked.
     made_of : tuple
-        What it was made of besides the measures.
+        The inputs other than the measures.
     """
 
     lead: str
@@ -225,11 +225,11 @@ HEADS: PanelId[HeadTablePanel | None] = PanelId(PANE)
 
 
 def warm(resolved: Resolved) -> None:
-    """Compute the measures ahead of `present_heads`; called on the worker."""
+    """Compute the measures before `present_heads`; called on the worker."""
     trace, texts = resolved.run.trace, resolved.run.compared_texts
     if "weights" in trace and trace.is_measured("weights", texts):
         trace.measured("weights", texts)
-        for leading in np.ndindex(trace.leading):  # another text may be looked at next
+        for leading in np.ndindex(trace.leading):  # the user may switch to another text next
             trace.measured_uniform("weights", leading, texts)
 
 
@@ -243,16 +243,16 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
         return None
     if "weights" not in run.trace:
         return HeadTablePanel("", (SCORES,), (), (), (), None, ())
-    texts, places = run.compared_texts, _of_all_layers(run, leading)
+    texts, places = run.compared_texts, _all_layers_leading(run, leading)
     retrieval = known_retrieval(resolved)
     if offer := measurement_offer(run):
         if previous and (previous.offer, previous.retrieval) == (offer, retrieval):
             return previous
-        return _without_measures(resolved, len(places), offer, retrieval)
+        return _retrieval_only_table(resolved, len(places), offer, retrieval)
     measures = run.trace.measured("weights", texts)
     queries = np.concatenate([measures.queries[place] for place in places])
-    lead = _lead(run, queries, leading)
-    uniform = _uniform(run, places, texts)
+    lead = _describe_scope(run, queries, leading)
+    uniform = _uniform_values(run, places, texts)
     numbers = resolved.layer_numbers if len(places) > 1 else ()
     made_of = (lead, tuple(uniform.values()), places, numbers, retrieval)
     if previous and previous.measures is measures and previous.made_of == made_of:
@@ -262,19 +262,21 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
         for column in uniform
     }
     if retrieval:
-        columns[RETRIEVAL], uniform[RETRIEVAL] = _of_retrieval(retrieval)
+        columns[RETRIEVAL], uniform[RETRIEVAL] = _retrieval_column(retrieval)
     heads = len(queries) // len(places)
     rows = [
-        _row(at % heads, uniform, values, at // heads if numbers else None, numbers)
+        _build_row(at % heads, uniform, values, at // heads if numbers else None, numbers)
         for at, values in enumerate(zip(*columns.values(), strict=True))
     ]
-    said = _sentences(columns, uniform, rows) if len(rows) > 1 else ()
+    sentences = _build_sentences(columns, uniform, rows) if len(rows) > 1 else ()
     if len(rows) > 1:
-        rows.append(_row(None, uniform, tuple(_mean(values) for values in columns.values())))
+        rows.append(
+            _build_row(None, uniform, tuple(_mean_value(values) for values in columns.values()))
+        )
     values = tuple(uniform.values())
     return HeadTablePanel(
         lead,
-        said,
+        sentences,
         tuple(columns),
         tuple(rows),
         values,
@@ -286,36 +288,38 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
     )
 
 
-def _without_measures(
+def _retrieval_only_table(
     resolved: Resolved, layers: int, offer: MeasurementOffer, retrieval: RetrievalWeights | None
 ) -> HeadTablePanel:
-    """Show the weights on a marked place alone, as one row a head tells them."""
+    """Show only the weights on a marked position, for the heads computed so far."""
     if retrieval is None:
         return HeadTablePanel("", (), (), (), (), None, (), offer=offer)
-    values, chance = _of_retrieval(retrieval)
+    values, chance = _retrieval_column(retrieval)
     numbers = resolved.layer_numbers if layers > 1 else ()
     heads = len(values) // layers
     rows = tuple(
-        _row(at % heads, (RETRIEVAL,), (value,), at // heads if numbers else None, numbers)
+        _build_row(at % heads, (RETRIEVAL,), (value,), at // heads if numbers else None, numbers)
         for at, value in enumerate(values)
     )
-    said = _sentences({RETRIEVAL: values}, {RETRIEVAL: chance}, [*rows]) if len(rows) > 1 else ()
-    said = said if retrieval.is_whole and said != (NEAR_UNIFORM,) else ()
+    sentences = (
+        _build_sentences({RETRIEVAL: values}, {RETRIEVAL: chance}, [*rows]) if len(rows) > 1 else ()
+    )
+    sentences = sentences if retrieval.is_whole and sentences != (NEAR_UNIFORM,) else ()
     return HeadTablePanel(
-        "", said, (RETRIEVAL,), rows, (chance,), None, (), offer=offer, retrieval=retrieval
+        "", sentences, (RETRIEVAL,), rows, (chance,), None, (), offer=offer, retrieval=retrieval
     )
 
 
-def _of_retrieval(found: RetrievalWeights) -> tuple[tuple[float | None, ...], float | None]:
-    """Return the column of a marked place, in per cent, and that of uniform attention."""
+def _retrieval_column(found: RetrievalWeights) -> tuple[tuple[float | None, ...], float | None]:
+    """Return the column of a marked position and the value of uniform attention, in percent."""
     values = tuple(100 * one if math.isfinite(one) else None for one in found.values.ravel())
     chance = found.chance[0]
     is_same = all(math.isclose(one, chance, rel_tol=1e-4) for one in found.chance)
     return values, 100 * chance if is_same else None
 
 
-def _of_all_layers(run: Run, leading: LeadingIndex) -> tuple[LeadingIndex, ...]:
-    """Return the place of each layer, with the text that is shown."""
+def _all_layers_leading(run: Run, leading: LeadingIndex) -> tuple[LeadingIndex, ...]:
+    """Return the leading index of each layer, for the text that is shown."""
     if "layer" not in run.trace.axes:
         return (leading,)
     text = run.trace.at("text", leading)
@@ -323,10 +327,10 @@ def _of_all_layers(run: Run, leading: LeadingIndex) -> tuple[LeadingIndex, ...]:
     return tuple(run.trace.leading_index(layer=layer, text=text) for layer in layers)
 
 
-def _uniform(
+def _uniform_values(
     run: Run, places: tuple[LeadingIndex, ...], texts: Texts
 ) -> dict[HeadColumn, float | None]:
-    """Return the columns that have numbers, with those of uniform attention."""
+    """Return the columns that have numbers, with their values for uniform attention."""
     found: dict[HeadColumn, float | None] = {}
     measured = [run.trace.measured_uniform("weights", place, texts) for place in places]
     for column in COLUMNS:
@@ -334,7 +338,7 @@ def _uniform(
         first = values[0]
         if first is None and column in {INDUCTION, DUPLICATE, VALUE_WEIGHTING}:
             continue
-        same = all(one == first or (one and first and _alike(one, first)) for one in values)
+        same = all(one == first or (one and first and _is_close(one, first)) for one in values)
         found[column] = first if same else None
     return found
 
@@ -348,7 +352,7 @@ def as_tsv(table: HeadTablePanel, rows: tuple[HeadRow, ...]) -> str:
     return "".join("\t".join(line) + "\n" for line in [titles, *lines])
 
 
-def _row(
+def _build_row(
     head: int | None,
     columns: Iterable[HeadColumn],
     values: tuple[float | None, ...],
@@ -360,12 +364,12 @@ def _row(
     return HeadRow(head, values, written, layer, numbers[layer] if layer is not None else 0)
 
 
-def _mean(values: tuple[float | None, ...]) -> float | None:
+def _mean_value(values: tuple[float | None, ...]) -> float | None:
     numbers = [value for value in values if value is not None]
     return sum(numbers) / len(numbers) if len(numbers) == len(values) else None
 
 
-def _lead(run: Run, queries: np.ndarray, leading: LeadingIndex) -> str:
+def _describe_scope(run: Run, queries: np.ndarray, leading: LeadingIndex) -> str:
     """Describe what the numbers are averaged over, and which queries are excluded."""
     spec = run.trace.spec
     tokens = spec.lengths[run.trace.at("text", leading)] if spec.lengths else run.trace.tokens
@@ -380,13 +384,13 @@ def _lead(run: Run, queries: np.ndarray, leading: LeadingIndex) -> str:
     return f"Means over {counted:,} of {every}, of the {weights}: the others read nothing.{rest}"
 
 
-class _Claim(Struct, frozen=True):
-    """What is said of the heads that lead in a measure, and where none stands out.
+class _LeadingHeadText(Struct, frozen=True):
+    """The wording for the heads that lead in a measure, and for the case that none stands out.
 
     Parameters
     ----------
     is_of_all : bool
-        Whether it is said even where all heads do it, and of those that nearly lead too.
+        Whether to name the heads even if all of them lead, and also those that nearly lead.
     """
 
     column: HeadColumn
@@ -396,21 +400,21 @@ class _Claim(Struct, frozen=True):
     is_of_all: bool = False
 
     def leads(self, values: tuple[float | None, ...]) -> float | None:
-        """The value of the leading heads; None where no head has one."""
+        """The value of the leading heads; None if no head has one."""
         found = [one for one in values if one is not None]
         return (max if self.is_most else min)(found) if found else None
 
     def named(self, values: tuple[float | None, ...], best: float) -> list[int]:
-        """The heads that have the leading value, or nearly."""
+        """The heads that have the leading value or, if `is_of_all`, nearly."""
         near = NEAR * best if self.is_of_all else best
         return [
             head for head, value in enumerate(values)
-            if value is not None and (_alike(value, best) or near < value < best)
+            if value is not None and (_is_close(value, best) or near < value < best)
         ]  # fmt: skip
 
     def is_outstanding(self, value: float, uniform: float) -> bool:
-        """Whether the leading heads' value differs enough from that of uniform attention."""
-        if _alike(value, uniform):
+        """Whether the leading value differs enough from that of uniform attention."""
+        if _is_close(value, uniform):
             return False
         if not self.is_most:
             return value <= uniform / STANDS_OUT
@@ -424,34 +428,34 @@ class _Claim(Struct, frozen=True):
         )
 
 
-_CLAIMS = (
-    _Claim(
+_LEADING_HEAD_TEXTS = (
+    _LeadingHeadText(
         INDUCTION,
         "read{s} what followed the same token earlier (induction)",
         "by induction",
         is_of_all=True,
     ),
-    _Claim(RETRIEVAL, "read{s} the marked place most (retrieval)", "on the marked place"),
-    _Claim(PREVIOUS, "read{s} the previous token most", "on the previous token"),
-    _Claim(FIRST, "read{s} the first token most", "on the first token"),
-    _Claim(OWN, "read{s} the query’s own token most", "on the query’s own token"),
-    _Claim(ENTROPY, "{are} the sharpest", "by sharpness", is_most=False),
+    _LeadingHeadText(RETRIEVAL, "read{s} the marked place most (retrieval)", "on the marked place"),
+    _LeadingHeadText(PREVIOUS, "read{s} the previous token most", "on the previous token"),
+    _LeadingHeadText(FIRST, "read{s} the first token most", "on the first token"),
+    _LeadingHeadText(OWN, "read{s} the query’s own token most", "on the query’s own token"),
+    _LeadingHeadText(ENTROPY, "{are} the sharpest", "by sharpness", is_most=False),
 )
 
 
-def _sentences(
+def _build_sentences(
     columns: dict[HeadColumn, tuple[float | None, ...]],
     uniform: dict[HeadColumn, float | None],
     rows: list[HeadRow],
 ) -> tuple[str, ...]:
-    """Name the heads that lead in each measure, then say in which none does.
+    """Name the heads that lead in each measure, then the measures in which none stands out.
 
-    Measures in which all heads are alike, but not near uniform attention, are skipped.
+    Measures in which all heads are equal, but not near uniform attention, are skipped.
     """
-    said: list[str] = []
+    sentences: list[str] = []
     not_outstanding: list[str] = []
     is_any_outstanding = False
-    for claim in _CLAIMS:
+    for claim in _LEADING_HEAD_TEXTS:
         values, chance = columns.get(claim.column, ()), uniform.get(claim.column)
         best = claim.leads(values)
         if best is None or not chance:
@@ -469,18 +473,20 @@ def _sentences(
             )
             least = min(value for head in heads if (value := values[head]) is not None)
             reach = claim.written(least)
-            reach = reach if _alike(least, best) else f"at least {reach}"
-            said.append(f"{_who([rows[at] for at in heads])} {words}: {reach}, {beside}")
+            reach = reach if _is_close(least, best) else f"at least {reach}"
+            sentences.append(
+                f"{_name_heads([rows[at] for at in heads])} {words}: {reach}, {beside}"
+            )
     if not_outstanding and not is_any_outstanding:
         return (NEAR_UNIFORM,)
-    return (*said, *not_outstanding) or ("All heads look at the same.",)
+    return (*sentences, *not_outstanding) or ("All heads look at the same.",)
 
 
-def _alike(one: float, other: float) -> bool:
+def _is_close(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=1e-4, abs_tol=1e-6)
 
 
-def _who(rows: list[HeadRow]) -> str:
+def _name_heads(rows: list[HeadRow]) -> str:
     if len(rows) == 1:
         return rows[0].full_name
     if len(rows) > NAMED:

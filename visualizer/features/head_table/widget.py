@@ -50,7 +50,7 @@ class HeadTablePane(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     headChosen = Signal(object, int)
-    """The layer of a head that is to be shown alone, None where there is one, and the head."""
+    """The layer of a head to show on its own (None if there is only one), and the head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class HeadTablePane(QWidget):
         self.show_heads(screen.panel(HEADS), theme)
 
     def show_heads(self, table: HeadTablePanel | None, theme: Theme) -> None:
-        """Show the table, or a placeholder without one."""
+        """Show the table, or a placeholder if there is none."""
         if self._shown and self._shown[0] is table and self._shown[1] == theme:
             return
         self._shown = (table, theme)
@@ -84,27 +84,27 @@ class HeadTablePane(QWidget):
         self.measuring.show_work(
             offer is not None, bool(offer and offer.is_measuring), offer.share if offer else 0
         )
-        said = "\n".join(table.sentences) if table else EMPTY
-        said = "\n".join(filter(None, (offer.says, said))) if offer else said
-        set_accessible_value(self, said)
-        self.said.setText(said.replace(" %", "\N{NO-BREAK SPACE}%"))
-        self.said.setVisible(bool(said))
+        text = "\n".join(table.sentences) if table else EMPTY
+        text = "\n".join(filter(None, (offer.says, text))) if offer else text
+        set_accessible_value(self, text)
+        self.said.setText(text.replace(" %", "\N{NO-BREAK SPACE}%"))
+        self.said.setVisible(bool(text))
         self.lead.setText(table.lead if table else "")
         self.lead.setVisible(table is not None and offer is None)
         self.view.setVisible(table is not None and bool(table.rows))
         self.view.show_table(table, theme)
-        self._make_room()
+        self._fit_label_heights()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._make_room()
+        self._fit_label_heights()
 
-    def _make_room(self) -> None:
-        """Fix the labels' height to their text: a dock ignores height-for-width."""
+    def _fit_label_heights(self) -> None:
+        """Fix the labels' height to their text, because a dock ignores height-for-width."""
         margins = self._column.contentsMargins()
         width = self.width() - margins.left() - margins.right()
         for label in (self.said, self.lead):
-            label.setMinimumHeight(0)  # otherwise it counts towards the needed height
+            label.setMinimumHeight(0)  # otherwise it increases the required height
             label.setFixedHeight(max(0, label.heightForWidth(width)))
 
 
@@ -139,7 +139,7 @@ class HeadDelegate(QStyledItemDelegate):
     def _paint_dot(self, painter: QPainter, option: QStyleOptionViewItem, head: int) -> None:
         side, is_lit = DOT * text_scale(), bool(option.state & QStyle.StateFlag.State_Selected)
         left, middle = option.rect.left() + 3, QRectF(option.rect).center().y() + 1
-        # An outline in selected rows, where some colours hardly show on the accent.
+        # Outline the dot in selected rows, where some colours are hard to see on the accent.
         edge = self.theme.on_accent if is_lit else ""
         paint_head_mark(
             painter, QRectF(left, middle - side / 2, side, side), head, self.theme, edge
@@ -173,7 +173,7 @@ class HeadTableView(QTableView):
         header.setMinimumSectionSize(1)
         self.setSortingEnabled(True)
         header.setSortIndicatorShown(False)  # it would widen the columns; the titles mark the order
-        self.clicked.connect(self._open)
+        self.clicked.connect(self._open_head)
 
     @property
     def rows(self) -> tuple[HeadRow, ...]:
@@ -182,7 +182,9 @@ class HeadTableView(QTableView):
 
     def show_table(self, table: HeadTablePanel | None, theme: Theme) -> None:
         self._delegate.theme = theme
-        if (style := _style(theme)) != self.styleSheet():  # Qt measures all rows for each it is set
+        if (
+            style := _style_sheet(theme)
+        ) != self.styleSheet():  # Qt measures all rows for each it is set
             self.setStyleSheet(style)
         row = round(22 * text_scale())
         self.verticalHeader().setDefaultSectionSize(row)
@@ -193,7 +195,7 @@ class HeadTableView(QTableView):
         self.setMinimumHeight(self.horizontalHeader().sizeHint().height() + ROWS * row)
 
     def sizeHintForColumn(self, column: int) -> int:
-        """Measure few of the rows, of which a model with many heads has a thousand."""
+        """Measure only a few of the rows: a model with many heads has a thousand."""
         self.ensurePolished()
         option = QStyleOptionViewItem()
         self.initViewItemOption(option)
@@ -205,21 +207,21 @@ class HeadTableView(QTableView):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):
-            self._copy()
+            self._copy_table()
         elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
-            self._open(self.currentIndex())
+            self._open_head(self.currentIndex())
         elif event.key() == Qt.Key.Key_Space:
-            self._sort()
+            self._sort_by_current()
         else:
             super().keyPressEvent(event)
 
-    def _open(self, index: QModelIndex) -> None:
+    def _open_head(self, index: QModelIndex) -> None:
         row = row_of(index) if index.isValid() else None
         if row and row.head is not None:
             self.headOpened.emit(row.layer, row.head)
 
-    def _sort(self) -> None:
-        """Sort by the current column; a second time in reverse."""
+    def _sort_by_current(self) -> None:
+        """Sort by the current column, or reverse the order if it is sorted already."""
         header, column = self.horizontalHeader(), max(0, self.currentIndex().column())
         falls = header.sortIndicatorOrder() is Qt.SortOrder.DescendingOrder
         is_same = header.sortIndicatorSection() == column
@@ -228,19 +230,19 @@ class HeadTableView(QTableView):
             order = Qt.SortOrder.DescendingOrder
         self.sortByColumn(column, order)
 
-    def _copy(self) -> None:
+    def _copy_table(self) -> None:
         if self._model.table:
             QGuiApplication.clipboard().setText(as_tsv(self._model.table, self.rows))
 
 
 def row_of(index: Index) -> HeadRow:
-    """The `HeadRow` behind an index of a `HeadTableModel`."""
+    """The `HeadRow` at an index of a `HeadTableModel`."""
     model = index.model()
     assert isinstance(model, HeadTableModel)
     return model.rows[index.row()]
 
 
-def _style(theme: Theme) -> str:
+def _style_sheet(theme: Theme) -> str:
     return f"""
         QTableView {{ background: {theme.paper}; border: none; }}
         QHeaderView {{ background: {theme.paper}; border: none; }}

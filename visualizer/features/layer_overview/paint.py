@@ -1,4 +1,4 @@
-"""Painting of the overview: all small heatmaps as one image, cell by cell without smoothing."""
+"""Painting of the overview: all small heatmaps as one image of unsmoothed cells."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 USUAL_SIDE = 32
-"""The distance of small heatmaps at which the text is as large as in the window."""
+"""The spacing of small heatmaps at which the text has the same size as in the window."""
 GAP = 0.09
-"""The room between two small heatmaps, as a share of their distance."""
+"""The gap between two small heatmaps, as a fraction of their spacing."""
 
 
 def overview_picture(panel: LayerOverviewPanel, title: str, side: int, theme: Theme) -> QImage:
@@ -28,7 +28,7 @@ def overview_picture(panel: LayerOverviewPanel, title: str, side: int, theme: Th
     Parameters
     ----------
     side : int
-        The distance of one small heatmap from the next, in pixels.
+        The distance from one small heatmap to the next, in pixels.
     """
     heads = overview_image(panel, side, theme)
     scale = max(1.0, side / USUAL_SIDE)
@@ -38,7 +38,7 @@ def overview_picture(panel: LayerOverviewPanel, title: str, side: int, theme: Th
     line = math.ceil(metrics.height())
     left = math.ceil(metrics.horizontalAdvance("0000"))
     top, below = 3 * line, 3 * line
-    names = f"{title}\n{_scale_in_words(panel)}".split("\n")
+    names = f"{title}\n{_describe_scale(panel)}".split("\n")
     width = left + heads.width() + line
     width = max(width, math.ceil(max(map(metrics.horizontalAdvance, names))) + 2 * line)
     made = QImage(width, top + heads.height() + below, QImage.Format.Format_RGB32)
@@ -61,28 +61,28 @@ def overview_picture(panel: LayerOverviewPanel, title: str, side: int, theme: Th
 
 
 def side_of_cells(cells: int, side: int) -> int:
-    """Return the distance of small heatmaps, near a wanted one, at which cells are alike in size.
+    """Return a heatmap spacing near the requested one at which all cells have equal size.
 
     Parameters
     ----------
     cells : int
-        The cells a side of each.
+        Number of cells per side of a heatmap.
     side : int
-        The wanted distance, in pixels.
+        The requested spacing, in pixels.
     """
-    inner = cells * max(1, round(_inner(side) / cells))
+    inner = cells * max(1, round(_heatmap_side(side) / cells))
     found = inner
-    while _inner(found) < inner:
+    while _heatmap_side(found) < inner:
         found += 1
     return found
 
 
-def _inner(side: int) -> int:
-    """Return the pixels a side of a small heatmap, of its distance from the next."""
+def _heatmap_side(side: int) -> int:
+    """Return the side of a small heatmap in pixels for a given spacing."""
     return side - max(1, round(GAP * side))
 
 
-def _scale_in_words(panel: LayerOverviewPanel) -> str:
+def _describe_scale(panel: LayerOverviewPanel) -> str:
     end = "the largest of its row" if panel.is_by_row else "1"
     pooled = f", the largest of {panel.block} × {panel.block} cells" if panel.block > 1 else ""
     return f"Weights from 0 to {end}{pooled}"
@@ -119,16 +119,16 @@ def overview_image(
     Parameters
     ----------
     side : int
-        The distance of one from the next, in pixels of the image.
+        The distance from one to the next, in pixels of the image.
     columns : int
-        How many stand in a row; 0 for as many as the panel says.
+        Number of heatmaps per row; 0 for that of the panel.
     below : int
-        The room for a name under each, in pixels of the image.
+        The space for a name under each, in pixels of the image.
     """
     columns = columns or panel.columns
     assert panel.weights is not None
-    inner = _inner(side)
-    cells = _of_size(_colours(panel), inner)  # place, row, column
+    inner = _heatmap_side(side)
+    cells = _resize_cells(_colour_indices(panel), inner)  # place, row, column
     rows, high = -(-len(cells) // columns), side + below
     whole = np.full((rows * columns, high, side), FORBIDDEN, np.uint8)
     whole[: len(cells), :inner, :inner] = cells
@@ -136,7 +136,7 @@ def overview_image(
     return indexed(grid.reshape(rows * high, columns * side), panel.map_name, theme)
 
 
-def _colours(panel: LayerOverviewPanel) -> np.ndarray:
+def _colour_indices(panel: LayerOverviewPanel) -> np.ndarray:
     """Return the colour of each pooled weight, [place, row, column], in the order of the heads."""
     assert panel.weights is not None
     layers, heads = np.array(panel.places).T
@@ -152,15 +152,15 @@ def _colours(panel: LayerOverviewPanel) -> np.ndarray:
     return colours
 
 
-def _of_size(cells: np.ndarray, side: int) -> np.ndarray:
-    """Return images of so many pixels a side: cells repeated, or the largest of those together."""
+def _resize_cells(cells: np.ndarray, side: int) -> np.ndarray:
+    """Resize images to a given side: repeat cells, or take the maximum of those that coincide."""
     for axis in (1, 2):
         count = cells.shape[axis]
         if count <= side:
             cells = cells.take(np.arange(side) * count // side, axis)
             continue
         starts = np.arange(side) * count // side
-        # Blank cells have the largest number of all, so they stand back until the end.
+        # Blank cells have the largest index, so they are treated as the smallest until the end.
         shown = np.where(cells == FORBIDDEN, 0, cells + 1)
         largest = np.maximum.reduceat(shown, starts, axis)
         cells = np.where(largest == 0, FORBIDDEN, largest - 1).astype(np.uint8)

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 PANE = "Layers"
 SIDE = 32
-"""A small heatmap has at most so many cells a side, each the largest weight of a block."""
+"""Maximum number of cells per side of a small heatmap; each is the largest weight of a block."""
 MEASURES = tuple({*(row.measure for row in ORDERS if row.measure), "entropy"} - {CHANGE})
 PATTERNS = tuple(row for row in ORDERS if row.order is not HeadOrder.VALUE_WEIGHTING)
-"""Orders by what a head reads, of which one is named that stands out."""
+"""Orders by an attention pattern; the most prominent pattern of a head is named."""
 LIKENESS_SIDE = 8
-"""Likeness is that of weights pooled to so many cells a side."""
+"""Number of cells per side to which weights are pooled before heads are compared."""
 SCORES = "These are scores: the overview shows weights only."
 SAMPLED = (
     "A long text: each picture shows one row of every {block:,}, and one earlier place of the same "
@@ -46,7 +46,7 @@ SAMPLED = (
 UNMEASURED = "A long text: each picture shows one row of every {block:,}, and heads stand by layer."
 COVERED = "Hidden during a prediction."
 Place = tuple[int, int]
-"""A layer of the run, and a head in it, from 0."""
+"""A zero-based layer index in the run, and a head index."""
 
 
 class LayerOverviewPanel(Struct, frozen=True, eq=False):
@@ -55,40 +55,40 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     Parameters
     ----------
     weights : ndarray or None
-        The largest weight of each block, [layer, head, row, column]; NaN where no cell of a block
-        is allowed. None where there is nothing to show.
+        The largest weight of each block, [layer, head, row, column]; NaN if no cell of a block
+        is allowed. None if there is nothing to show.
     message : str
-        Why there is nothing.
+        The reason why there is nothing to show.
     layers : tuple of int
-        Each layer's number, from 0: that in its model.
+        The zero-based number of each layer in its model.
     order : HeadOrder
         The order of the heads.
     places : tuple of Place
         The heads in that order.
     columns : int
-        How many stand in a row.
+        Number of heads per row.
     shown : frozenset of Place
-        Those on the board.
+        The heads on the board.
     edits : mapping
-        What becomes of those that are edited, in words.
+        A description of the edit of each edited head.
     map_name : str
         The colour map of weights.
     is_by_row : bool
-        Whether each row's largest weight has the last colour, and not a weight of 1.
+        Whether the last colour is each row's largest weight instead of a weight of 1.
     block : int
-        How many queries are pooled into a row.
+        Number of queries pooled into a row.
     tokens : tuple of str
-        Those of the text.
+        The tokens of the text.
     is_switchable : bool
-        Whether its heads can be switched off.
+        Whether its heads can be ablated.
     measures : HeadMeasures or None
-        What the values were read from, to recognise an unchanged panel.
+        The source of the values, used to recognise an unchanged panel.
     values : mapping
-        Each measure of every head, [layer, head]; NaN where a head has none.
+        Each measure of every head, [layer, head]; NaN if a head has none.
     uniform : mapping
-        Each measure of a head that reads all allowed keys alike.
+        Each measure of a head with uniform attention over the allowed keys.
     note : str
-        Which weights are shown, and what is not shown of a long text, as sentences.
+        Which weights are shown, and what is omitted for a long text, as sentences.
     """
 
     weights: np.ndarray | None = None
@@ -110,19 +110,19 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     note: str = ""
 
     def name(self, place: Place) -> str:
-        """Return what a head is called."""
+        """Return the name of a head."""
         layer, head = place
         return f"Layer {self.layers[layer] + 1}, head {head + 1}"
 
     def describe(self, place: Place) -> str:
-        """Say what a head does, beside what chance would do."""
+        """Describe what a head attends to, compared with chance."""
         becomes = f" ({self.edits[place]})" if place in self.edits else ""
-        said = [self.name(place) + becomes]
+        parts = [self.name(place) + becomes]
         sorted_by = order_row(self.order)
         sorting = self.values.get(sorted_by.measure)
         is_sorted = sorting is not None and math.isfinite(float(sorting[place]))
         if is_sorted and place in self.places:
-            said[0] += f", place {self.places.index(place) + 1:,} of {len(self.places):,}"
+            parts[0] += f", place {self.places.index(place) + 1:,} of {len(self.places):,}"
         rows = (sorted_by,) if sorted_by.reads else PATTERNS
         clear = [
             (float(self.values[row.measure][place]), self.uniform[row.measure], row.reads)
@@ -134,35 +134,35 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
             value, chance, reads = max(clear, key=lambda each: each[0] - each[1])
             found = f"{reads}: {format_share(value)}, by chance {format_share(chance)}"
             is_told = value > chance or sorted_by.reads
-            said.append(found if is_told else "nothing stands out from chance")
+            parts.append(found if is_told else "nothing stands out from chance")
         spread = float(self.values["entropy"][place]) if self.uniform else math.nan
         if math.isfinite(spread):
             alike = self.uniform["entropy"]
-            said.append(f"entropy {spread:.2f} bits, by chance {alike:.2f}")
+            parts.append(f"entropy {spread:.2f} bits, by chance {alike:.2f}")
         if self.values and self.values[CHANGE].any():
             change = format_share(float(self.values[CHANGE][place]))
-            said.append(f"weights changed by the edits: {change}")
-        return "; ".join(said) + "."
+            parts.append(f"weights changed by the edits: {change}")
+        return "; ".join(parts) + "."
 
 
 LAYERS: PanelId[LayerOverviewPanel] = PanelId(PANE)
 
 
 def needs(resolved: Resolved) -> tuple[int, HeadOrder]:
-    """Return a key of what the overview needs of large tensors."""
+    """Return a key of the data that the overview needs from large tensors."""
     return resolved.run.trace.at("text", resolved.leading), resolved.view.head_order
 
 
 def warm(resolved: Resolved) -> None:
-    """Pool and measure the weights ahead of `present_layers`; called on the worker."""
+    """Pool and measure the weights before `present_layers`; called on the worker."""
     run = resolved.run
     if "weights" in run.trace:
-        text = _text(run, resolved.leading)
-        weights = _pooled(run, text)
+        text = _text_index(run, resolved.leading)
+        weights = _pool_weights(run, text)
         if _is_measured(run):
-            _measured(run, resolved.leading)
+            _measure_heads(run, resolved.leading)
         if resolved.view.head_order is HeadOrder.ALIKE:
-            _by_likeness(run, weights, text)
+            _likeness_order(run, weights, text)
 
 
 def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> LayerOverviewPanel:
@@ -172,14 +172,14 @@ def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> L
         return LayerOverviewPanel(message=COVERED)
     if "weights" not in run.trace:
         return LayerOverviewPanel(message=SCORES)
-    text = _text(run, resolved.leading)
-    panel = _unmeasured(resolved, text)
+    text = _text_index(run, resolved.leading)
+    panel = _present_weights(resolved, text)
     weights = panel.weights
     assert weights is not None
-    panel = replace(panel, values={CHANGE: _changes(run, weights)})
+    panel = replace(panel, values={CHANGE: _weight_changes(run, weights)})
     if _is_measured(run):
-        measures, uniform = _measured(run, resolved.leading)
-        values = {name: _of_text(getattr(measures, name), run, text) for name in MEASURES}
+        measures, uniform = _measure_heads(run, resolved.leading)
+        values = {name: _select_text(getattr(measures, name), run, text) for name in MEASURES}
         panel = replace(
             panel,
             measures=measures,
@@ -187,21 +187,21 @@ def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> L
             uniform={name: float(getattr(uniform, name)[0]) for name in MEASURES},
         )
     if previous and _differ_in_heads_off(previous, panel):
-        places = previous.places  # heads stay where they are while some are switched off
+        places = previous.places  # keep the order while heads are ablated or restored
     else:
-        places = _ordered(panel, lambda: _by_likeness(run, weights, text))
+        places = _order_places(panel, lambda: _likeness_order(run, weights, text))
     panel = replace(panel, places=places)
     return previous if previous and _is_same(previous, panel) else panel
 
 
-def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
+def _present_weights(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
     """Present the weights of the heads without their measures and order."""
     run, view, trace = resolved.run, resolved.view, resolved.run.trace
-    weights, numbers = _pooled(run, text), resolved.layer_numbers
+    weights, numbers = _pool_weights(run, text), resolved.layer_numbers
     heads = weights.shape[1]
     edits = {
         (numbers.index(at), head): words
-        for (at, head), words in _edits(run, resolved.model_of_run).items()
+        for (at, head), words in _describe_edits(run, resolved.model_of_run).items()
         if at in numbers and head < heads
     }
     layer = trace.at("layer", resolved.leading)
@@ -216,45 +216,45 @@ def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
         edits,
         view.colouring.sequential,
         max(trace.sides) > SHORT,
-        _block(run),
+        _block_size(run),
         run.texts[text or 0],
         run.reading is not None and run.reading.are_heads_switchable,
-        note=_note(run),
+        note=_weights_note(run),
     )
 
 
-def _note(run: Run) -> str:
-    """Say which weights are shown if there are several, and what is not of a long text."""
+def _weights_note(run: Run) -> str:
+    """Describe which weights are shown if there are several, and what a long text omits."""
     qualifier = run.trace.weights_qualifier(run.trace.attention)
     which = f"Weights {qualifier}." * bool(qualifier)
     if not run.trace.is_blockwise:
         return which
-    said = SAMPLED if _is_measured(run) else UNMEASURED
-    return " ".join(filter(None, (which, said.format(block=_block(run)))))
+    template = SAMPLED if _is_measured(run) else UNMEASURED
+    return " ".join(filter(None, (which, template.format(block=_block_size(run)))))
 
 
-def _edits(run: Run, model: ModelSource | None) -> dict[Place, str]:
-    """Return what becomes of heads in words, cut edges among it, by their numbers in the model."""
+def _describe_edits(run: Run, model: ModelSource | None) -> dict[Place, str]:
+    """Describe the edits of heads, including cut edges, by their numbers in the model."""
     if run.reading:
         becomes, cuts = run.reading.edits, run.reading.cuts
     elif model:
         becomes, cuts = model.becomes, model.cut_cells
     else:
         return {}
-    said: dict[Place, list[str]] = {place: [words] for place, words in becomes.items()}
+    descriptions: dict[Place, list[str]] = {place: [words] for place, words in becomes.items()}
     for place, cells in cuts.items():
-        said.setdefault(place, []).append(f"{format_count(len(cells), 'edge')} cut")
-    return {place: ", ".join(words) for place, words in said.items()}
+        descriptions.setdefault(place, []).append(f"{format_count(len(cells), 'edge')} cut")
+    return {place: ", ".join(words) for place, words in descriptions.items()}
 
 
-def _changes(run: Run, weights: np.ndarray) -> np.ndarray:
-    """Return how far the weights of each head are from those without edits, [layer, head]."""
+def _weight_changes(run: Run, weights: np.ndarray) -> np.ndarray:
+    """Return the change of each head's weights relative to the unedited model, [layer, head]."""
     known = run.reading.changes if run.reading else None
     return np.zeros(weights.shape[:2]) if known is None else known
 
 
 def _differ_in_heads_off(one: LayerOverviewPanel, other: LayerOverviewPanel) -> bool:
-    """Whether nothing but the heads that are off tells two panels of a model's heads apart."""
+    """Whether two panels of a model's heads differ only in the heads that are ablated."""
     names = ("order", "tokens", "layers", "columns", "is_switchable")
     is_model = other.is_switchable and bool(one.places) and other.order is not HeadOrder.CHANGED
     return is_model and all(getattr(one, name) == getattr(other, name) for name in names)
@@ -267,28 +267,28 @@ def _is_same(one: LayerOverviewPanel, other: LayerOverviewPanel) -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
-def _text(run: Run, leading: LeadingIndex) -> int | None:
-    """Return the text of a batch that is shown; None without a batch."""
+def _text_index(run: Run, leading: LeadingIndex) -> int | None:
+    """Return the index of the shown text in a batch; None without a batch."""
     return run.trace.at("text", leading) if "text" in run.trace.axes else None
 
 
-def _block(run: Run) -> int:
+def _block_size(run: Run) -> int:
     return math.ceil(max(run.trace.sides) / SIDE)
 
 
-def _pooled(run: Run, text: int | None) -> np.ndarray:
+def _pool_weights(run: Run, text: int | None) -> np.ndarray:
     """Return the pooled weights of one text, [layer, head, row, column]."""
-    held, block, trace = run.trace.holding("weights"), _block(run), run.trace
+    held, block, trace = run.trace.holding("weights"), _block_size(run), run.trace
 
     def make() -> np.ndarray:
         if held.is_blockwise:
-            return _sampled(run, cast("BlockwiseTensor", held), text)
+            return _sample_long_text(run, cast("BlockwiseTensor", held), text)
         index = tuple(text or 0 if axis == "text" else slice(None) for axis in trace.axes)
         whole = np.array(held.read_pooled(block, block, index))
         whole = whole if "layer" in trace.axes else whole[None]
         for layer, own in enumerate(whole):
             leading = trace.leading_index(layer=layer, text=text or 0)
-            own[..., ~_pooled_any(trace.allowed("weights", leading), block)] = math.nan
+            own[..., ~_pool_allowed(trace.allowed("weights", leading), block)] = math.nan
         whole.flags.writeable = False
         return whole
 
@@ -296,9 +296,9 @@ def _pooled(run: Run, text: int | None) -> np.ndarray:
     return made
 
 
-def _sampled(run: Run, held: BlockwiseTensor, text: int | None) -> np.ndarray:
-    """Return one row of each block of a long text, pooled likewise."""
-    trace, block, heads = run.trace, _block(run), range(run.trace.spec.heads)
+def _sample_long_text(run: Run, held: BlockwiseTensor, text: int | None) -> np.ndarray:
+    """Return one sampled row per block of a long text, pooled over its keys."""
+    trace, block, heads = run.trace, _block_size(run), range(run.trace.spec.heads)
     layers = []
     for layer in range(trace.count("layer")):
         leading = trace.leading_index(layer=layer, text=text or 0)
@@ -312,29 +312,29 @@ def _sampled(run: Run, held: BlockwiseTensor, text: int | None) -> np.ndarray:
     return whole
 
 
-def _pooled_any(allowed: np.ndarray, block: int) -> np.ndarray:
+def _pool_allowed(allowed: np.ndarray, block: int) -> np.ndarray:
     rows, columns = (math.ceil(size / block) for size in allowed.shape)
     whole = np.zeros((rows * block, columns * block), bool)
     whole[: allowed.shape[0], : allowed.shape[1]] = allowed
     return np.asarray(whole.reshape(rows, block, columns, block).any((1, 3)))
 
 
-def _measured(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
+def _measure_heads(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
     texts = run.compared_texts
     if run.trace.is_blockwise:
-        return _patterns(run, leading)
+        return _pattern_measures(run, leading)
     measures = run.trace.measured("weights", texts)
     return measures, run.trace.measured_uniform("weights", leading, texts)
 
 
 def _is_measured(run: Run) -> bool:
-    """Whether its heads can be measured without reading all weights of a long text."""
+    """Whether the heads can be measured without reading all weights of a long text."""
     held = run.trace.holding("weights")
     return not held.is_blockwise or cast("BlockwiseTensor", held).are_rows_known
 
 
-def _patterns(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
-    """Return the measures that take one key a query, of the heads and of one that reads alike."""
+def _pattern_measures(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
+    """Return the measures that need one key per query, for the heads and for uniform attention."""
     held = cast("BlockwiseTensor", run.trace.holding("weights"))
     words, masking = run.words(leading), Masking.of(run.trace.spec_at(leading), "weights")
     measures: HeadMeasures = held.keep_result("patterns", lambda: measure_patterns(held, words))
@@ -344,14 +344,14 @@ def _patterns(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasur
     return measures, uniform
 
 
-def _of_text(values: np.ndarray, run: Run, text: int | None) -> np.ndarray:
+def _select_text(values: np.ndarray, run: Run, text: int | None) -> np.ndarray:
     """Return a measure of the heads of one text, [layer, head]."""
     index = tuple(text if axis == "text" else slice(None) for axis in run.trace.axes)
     found: np.ndarray = values[index] if text is not None else values
     return found if "layer" in run.trace.axes else found[None]
 
 
-def _ordered(
+def _order_places(
     panel: LayerOverviewPanel, by_likeness: Callable[[], tuple[int, ...]]
 ) -> tuple[Place, ...]:
     weights = panel.weights
@@ -367,7 +367,7 @@ def _ordered(
     return tuple(places[at] for at in np.argsort(values, kind="stable"))
 
 
-def _by_likeness(run: Run, weights: np.ndarray, text: int | None) -> tuple[int, ...]:
+def _likeness_order(run: Run, weights: np.ndarray, text: int | None) -> tuple[int, ...]:
     made: tuple[int, ...] = run.trace.holding("weights").keep_result(
         ("likeness", text), lambda: likeness_order(weights)
     )
@@ -375,13 +375,13 @@ def _by_likeness(run: Run, weights: np.ndarray, text: int | None) -> tuple[int, 
 
 
 def likeness_order(weights: np.ndarray) -> tuple[int, ...]:
-    """Order heads so that neighbours are alike: each is followed by the nearest that is left.
+    """Order heads by similarity: each is followed by the nearest of the remaining ones.
 
     Parameters
     ----------
     weights : ndarray
-        Pooled weights, [layer, head, row, column]. The first head is the one that is farthest from
-        the mean of all.
+        Pooled weights, [layer, head, row, column]. The first head is the one farthest from
+        the mean of all heads.
     """
     size = max(1, math.ceil(weights.shape[-1] / LIKENESS_SIDE))
     small = np.nan_to_num(weights)[..., ::size, ::size]
@@ -406,19 +406,21 @@ def overview_of(
     Parameters
     ----------
     runs : sequence of (Run, layers)
-        Each with the numbers of its layers.
+        Runs and the numbers of their layers.
 
     Raises
     ------
     InputError
-        Of ``layer``, when their layers differ in their heads, or none has weights.
+        For ``layer``, if the layers have different numbers of heads or no run has weights.
     """
-    is_measured = bool(order_row(order).measure)  # which takes longer than all the rest
+    is_measured = bool(order_row(order).measure)  # measuring takes longer than everything else
     panels = []
     for run, numbers in runs:
         if "weights" in run.trace:
             resolved = resolve(Document(), View(), run)
-            panel = present_layers(resolved, None) if is_measured else _unmeasured(resolved, None)
+            panel = (
+                present_layers(resolved, None) if is_measured else _present_weights(resolved, None)
+            )
             panels.append(replace(panel, layers=numbers))
     if len({panel.weights.shape[1:] for panel in panels if panel.weights is not None}) != 1:
         raise InputError("layer", "The layers have no heads that could stand side by side.")
@@ -437,4 +439,4 @@ def overview_of(
         shown=frozenset(),
         values=values,
     )
-    return replace(whole, places=_ordered(whole, lambda: likeness_order(weights[by_number])))
+    return replace(whole, places=_order_places(whole, lambda: likeness_order(weights[by_number])))

@@ -50,18 +50,18 @@ KEYS = (
 )
 WIDTH = 252
 USUAL_FIRST = 10
-"""How many of the first heads are switched off together until another number is chosen."""
+"""Number of heads ablated together until the user chooses another."""
 SMALLEST, MAX_CELL_PX = 14, 64
 NAMED = 38
-"""The distance of small heatmaps, in pixels at the usual text size; of those with names."""
+"""Spacing of named small heatmaps, in pixels at the default text size."""
 VEIL = 0.6
-"""The opacity of what lies over a head that is off, under its cross."""
+"""Opacity of the overlay on an ablated head, under its cross."""
 HINT = "Point at a head to read what it does; click to open it."
 HINT_SWITCHABLE = f"{HINT[:-1]}, right-click to switch it off or on."
 NAMES = "Named by layer and head, as 5.2."
-"""Said of small heatmaps that do not stand in a row for each layer."""
+"""Note shown if the heatmaps are not arranged in one row per layer."""
 SAID_LINES = 5
-"""The longest description of a head has so many."""
+"""Maximum number of lines of a head's description."""
 STEPS = {
     Qt.Key.Key_Left: (0, -1),
     Qt.Key.Key_Right: (0, 1),
@@ -71,16 +71,16 @@ STEPS = {
 
 
 class LayerOverviewPane(QWidget):
-    """The order over the grid over what the pointed head does."""
+    """The order, the grid, and a description of the head under the pointer."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     orderChosen = Signal(str)
     headChosen = Signal(int, int)
-    """A layer of the run and a head, to be shown on the board."""
+    """A layer index in the run and a head to show on the board."""
     headSwitched = Signal(int, int)
-    """The number of a layer in the model and a head, to be switched off or on."""
+    """A layer number in the model and a head to ablate or restore."""
     firstSwitchedOff = Signal(object)
-    """Numbers of layers in the model with their heads, to be switched off together."""
+    """Layer numbers in the model with their heads, to ablate together."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,11 +92,11 @@ class LayerOverviewPane(QWidget):
         self.order.setAccessibleName("Order of the heads")
         self.order.setObjectName("head_order")
         self.order.setToolTip(plain_tooltip("The order in which the heads stand"))
-        self.order.activated.connect(self._choose)
+        self.order.activated.connect(self._choose_order)
         self.grid = HeadGrid()
         self.grid.chosen.connect(self.headChosen)
         self.grid.switched.connect(self.headSwitched)
-        self.grid.pointed.connect(self._describe)
+        self.grid.pointed.connect(self._show_description)
         self.said.setWordWrap(True)
         self.said.setProperty("role", "quiet")
         self.said.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -106,10 +106,10 @@ class LayerOverviewPane(QWidget):
         column.addWidget(self.grid, 1)
         column.addWidget(self.said)
         self._words = ""
-        self._describe("")
+        self._show_description("")
 
     def _first_heads(self) -> QWidget:
-        """Make the row that switches off those that stand first."""
+        """Build the row that ablates the first heads of the order."""
         self.first, self.count, self.off = (
             QWidget(),
             QSpinBox(),
@@ -135,15 +135,15 @@ class LayerOverviewPane(QWidget):
         self.order.setEnabled(bool(panel.places))
         self.said.setFixedHeight(SAID_LINES * self.said.fontMetrics().lineSpacing())
         self.grid.show_panel(panel, theme)
-        self._describe(self._words)
+        self._show_description(self._words)
 
     def _switch_first(self) -> None:
         self.firstSwitchedOff.emit(self.grid.first(self.count.value()))
 
-    def _choose(self, index: int) -> None:
+    def _choose_order(self, index: int) -> None:
         self.orderChosen.emit(HeadOrder(self.order.itemData(index)))
 
-    def _describe(self, words: str) -> None:
+    def _show_description(self, words: str) -> None:
         self._words = words
         hint = HINT_SWITCHABLE if self.grid.is_switchable else HINT
         is_by_layer = self.order.currentData() == HeadOrder.LAYER
@@ -152,7 +152,7 @@ class LayerOverviewPane(QWidget):
 
 
 class HeadGrid(QAbstractScrollArea):
-    """The small heatmaps, with numbers of layers and heads where they stand by layer."""
+    """The small heatmaps, with layer and head numbers if they are arranged by layer."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Table
     chosen = Signal(int, int)
@@ -167,16 +167,16 @@ class HeadGrid(QAbstractScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         self.setProperty(SHOWS_OWN_FOCUS, True)
         self.viewport().setMouseTracking(True)
-        self.viewport().setAutoFillBackground(False)  # it is on the paper, as the board is
+        self.viewport().setAutoFillBackground(False)  # show the paper colour, as the board does
         self._panel, self._theme = LayerOverviewPanel(), LIGHT
         self._image: QImage | None = None
         self._made_of: tuple[object, ...] = ()
         self._at = 0
-        """The index of the place that keys go from."""
+        """Index of the current head for keyboard navigation."""
         self._hovered: int | None = None
 
     def show_panel(self, panel: LayerOverviewPanel, theme: Theme) -> None:
-        """Show the heads, or a sentence without any."""
+        """Show the heads, or a message if there are none."""
         if panel is self._panel and theme is self._theme:
             return
         first = min(panel.shown, default=None)
@@ -186,15 +186,15 @@ class HeadGrid(QAbstractScrollArea):
         self._panel, self._theme = panel, theme
         if self._hovered is not None and self._hovered >= len(panel.places):
             self._hovered = None
-        self._arrange()
-        self._tell()
+        self._update_scroll_bars()
+        self._announce_head()
         self.viewport().update()
 
     # ------------------------------------------------------------------ places
 
     @property
-    def _labels(self) -> QSize:
-        """The room of the numbers of layers and of heads; none where each head has its name."""
+    def _label_size(self) -> QSize:
+        """Size of the layer and head labels; empty if each head has its own name."""
         if self._is_named:
             return QSize(0, 0)
         line = metrics(10).height()
@@ -202,61 +202,63 @@ class HeadGrid(QAbstractScrollArea):
 
     @property
     def side(self) -> int:
-        """The distance of one small heatmap from the next, in logical pixels."""
-        view, labels, scale = self.viewport().size(), self._labels, text_scale()
+        """The distance from one small heatmap to the next, in logical pixels."""
+        view, labels, scale = self.viewport().size(), self._label_size, text_scale()
         if self._is_named:
             return round(NAMED * scale)
         across = (view.width() - labels.width()) // self._panel.columns
-        down = (view.height() - labels.height()) // max(1, self._rows)
+        down = (view.height() - labels.height()) // max(1, self._row_count)
         return max(round(SMALLEST * scale), min(across, down, round(MAX_CELL_PX * scale)))
 
     @property
     def _is_named(self) -> bool:
-        """Whether heads stand in another order than that of the model, each with its name."""
+        """Whether heads are named because they are not in the order of the model."""
         return self._panel.order is not HeadOrder.LAYER
 
     @property
-    def _columns(self) -> int:
+    def _column_count(self) -> int:
         fitting = self.viewport().width() // self.side if self._is_named else self._panel.columns
         return max(1, fitting)
 
     @property
-    def _below(self) -> int:
-        """The room under each small heatmap, for its name."""
+    def _name_height(self) -> int:
+        """Height of the name under each small heatmap."""
         return round(metrics(10).height()) if self._is_named else 0
 
     @property
-    def _rows(self) -> int:
-        return -(-len(self._panel.places) // self._columns)
+    def _row_count(self) -> int:
+        return -(-len(self._panel.places) // self._column_count)
 
     def rect_of(self, index: int) -> QRect:
-        """Return where the small heatmap at an index is in the viewport."""
-        row, column = divmod(index, self._columns)
+        """Return the rectangle of the small heatmap at an index, in viewport coordinates."""
+        row, column = divmod(index, self._column_count)
         inner = self.side - max(1, round(GAP * self.side))
-        corner = QPoint(column * self.side, row * (self.side + self._below)) + self._origin
+        corner = (
+            QPoint(column * self.side, row * (self.side + self._name_height)) + self._grid_origin
+        )
         return QRect(corner, QSize(inner, inner))
 
     @property
-    def _origin(self) -> QPoint:
-        labels = self._labels
+    def _grid_origin(self) -> QPoint:
+        labels = self._label_size
         return QPoint(
             labels.width() - self.horizontalScrollBar().value(),
             labels.height() - self.verticalScrollBar().value(),
         )
 
     def _index_at(self, position: QPointF) -> int | None:
-        if position.y() < self._labels.height() or position.x() < self._labels.width():
+        if position.y() < self._label_size.height() or position.x() < self._label_size.width():
             return None
-        at = position.toPoint() - self._origin
-        row, column = at.y() // (self.side + self._below), at.x() // self.side
-        index = row * self._columns + column
-        is_inside = 0 <= column < self._columns and 0 <= index < len(self._panel.places)
+        at = position.toPoint() - self._grid_origin
+        row, column = at.y() // (self.side + self._name_height), at.x() // self.side
+        index = row * self._column_count + column
+        is_inside = 0 <= column < self._column_count and 0 <= index < len(self._panel.places)
         return index if is_inside else None
 
-    def _arrange(self) -> None:
-        labels, view = self._labels, self.viewport().size()
-        high = self.side + self._below
-        whole = QSize(self._columns * self.side, self._rows * high)
+    def _update_scroll_bars(self) -> None:
+        labels, view = self._label_size, self.viewport().size()
+        high = self.side + self._name_height
+        whole = QSize(self._column_count * self.side, self._row_count * high)
         room = QSize(view.width() - labels.width(), view.height() - labels.height())
         for bar, size, seen in (
             (self.horizontalScrollBar(), whole.width(), room.width()),
@@ -277,7 +279,7 @@ class HeadGrid(QAbstractScrollArea):
             message = self._panel.message or EMPTY
             paint_message(painter, self.viewport().rect(), message, 10, is_on_top=True)
             return
-        labels = self._labels
+        labels = self._label_size
         painter.save()
         painter.setClipRect(self.viewport().rect().adjusted(labels.width(), labels.height(), 0, 0))
         self._paint_heads(painter)
@@ -290,16 +292,18 @@ class HeadGrid(QAbstractScrollArea):
 
     def _paint_heads(self, painter: QPainter) -> None:
         ratio = self.devicePixelRatioF()
-        side, below = round(self.side * ratio), round(self._below * ratio)
-        made_of = (self._panel, self._theme.name, side, self._columns, below)
+        side, below = round(self.side * ratio), round(self._name_height * ratio)
+        made_of = (self._panel, self._theme.name, side, self._column_count, below)
         if made_of != self._made_of or self._image is None:
-            self._image = overview_image(self._panel, side, self._theme, self._columns, below)
+            self._image = overview_image(self._panel, side, self._theme, self._column_count, below)
             self._made_of = made_of
-        size = QSizeF(self._columns * self.side, self._rows * (self.side + self._below))
-        target = QRectF(QPointF(self._origin), size)
+        size = QSizeF(
+            self._column_count * self.side, self._row_count * (self.side + self._name_height)
+        )
+        target = QRectF(QPointF(self._grid_origin), size)
         painter.drawImage(target, self._image)
         ink, veil = QColor(self._theme.ink), QColor(self._theme.paper)
-        veil.setAlphaF(VEIL)  # its weights are still computed, and can be seen
+        veil.setAlphaF(VEIL)  # keep the weights visible: they are still computed
         for place, becomes in self._panel.edits.items():
             box = self.rect_of(self._panel.places.index(place))
             painter.fillRect(box, veil)
@@ -309,39 +313,39 @@ class HeadGrid(QAbstractScrollArea):
                 painter.drawLine(box.topLeft(), box.bottomRight())
         accent = QColor(self._theme.accent)
         for place in self._panel.shown:
-            self._frame(painter, self._panel.places.index(place), accent, 2)
+            self._paint_frame(painter, self._panel.places.index(place), accent, 2)
         if self._hovered is not None:
-            self._frame(painter, self._hovered, ink, 1)
+            self._paint_frame(painter, self._hovered, ink, 1)
         if self.hasFocus():
-            self._frame(painter, self._at, ink, 2)
+            self._paint_frame(painter, self._at, ink, 2)
 
-    def _frame(self, painter: QPainter, index: int, colour: QColor, width: int) -> None:
+    def _paint_frame(self, painter: QPainter, index: int, colour: QColor, width: int) -> None:
         painter.setPen(QPen(colour, width))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         out = width / 2
         painter.drawRect(QRectF(self.rect_of(index)).adjusted(-out, -out, out, out))
 
     def _paint_names(self, painter: QPainter) -> None:
-        """Write the number of its layer and its own under each small heatmap that is seen."""
-        high, bottom = self.side + self._below, self.viewport().height()
-        first = max(0, -self._origin.y() // high) * self._columns
+        """Paint the layer and head numbers under each visible small heatmap."""
+        high, bottom = self.side + self._name_height, self.viewport().height()
+        first = max(0, -self._grid_origin.y() // high) * self._column_count
         for index in range(first, len(self._panel.places)):
             box = QRectF(self.rect_of(index))
             if box.top() > bottom:
                 return
             layer, head = self._panel.places[index]
-            place = QRectF(box.left(), box.top() + self.side - 2, box.width(), self._below)
+            place = QRectF(box.left(), box.top() + self.side - 2, box.width(), self._name_height)
             words = f"{self._panel.layers[layer] + 1}.{head + 1}"
             painter.drawText(place, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextDontClip, words)
 
     def _paint_numbers(self, painter: QPainter) -> None:
-        labels, side, lines = self._labels, self.side, metrics(10)
+        labels, side, lines = self._label_size, self.side, metrics(10)
         every = max(1, -(-round(lines.height()) // side))
         painter.save()
         painter.setClipRect(0, labels.height(), labels.width(), self.viewport().height())
         for row, layer in enumerate(self._panel.layers):
             if row % every == 0:
-                top = self._origin.y() + row * side
+                top = self._grid_origin.y() + row * side
                 box = QRectF(0, top, labels.width() - 5, side)
                 flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
                 painter.drawText(box, flags, str(layer + 1))
@@ -350,21 +354,21 @@ class HeadGrid(QAbstractScrollArea):
         wide = lines.horizontalAdvance(f"{self._panel.columns} ")
         every = max(1, -(-round(wide) // side))
         for column in range(0, self._panel.columns, every):
-            box = QRectF(self._origin.x() + column * side, 0, side, labels.height())
+            box = QRectF(self._grid_origin.x() + column * side, 0, side, labels.height())
             painter.drawText(box, Qt.AlignmentFlag.AlignCenter, str(column + 1))
 
     # ------------------------------------------------------------------ input
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._arrange()
+        self._update_scroll_bars()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._hover(self._index_at(event.position()))
+        self._set_hovered(self._index_at(event.position()))
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == event.Type.Leave:
-            self._hover(None)
+            self._set_hovered(None)
         return super().viewportEvent(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
@@ -373,77 +377,77 @@ class HeadGrid(QAbstractScrollArea):
             self._at = index
             self.chosen.emit(*self._panel.places[index])
         elif event.button() is Qt.MouseButton.RightButton and index is not None:
-            self._switch(index)
+            self._toggle_head(index)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())
         if key in STEPS and not event.modifiers() and self._panel.places:
             down, right = STEPS[key]
-            to = self._at + down * self._columns + right
+            to = self._at + down * self._column_count + right
             if 0 <= to < len(self._panel.places):
                 self._at = to
-                self._reveal(to)
-                self._tell()
+                self._scroll_to(to)
+                self._announce_head()
                 self.viewport().update()
         elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self._panel.places:
             self.chosen.emit(*self._panel.places[self._at])
         elif key == Qt.Key.Key_Delete and self._panel.places:
-            self._switch(self._at)
+            self._toggle_head(self._at)
         else:
             super().keyPressEvent(event)
 
     def first(self, count: int) -> tuple[LayerAndHead, ...]:
-        """Return the first heads in the present order, by their layers' numbers in the model."""
+        """Return the first heads of the current order, by their layers' numbers in the model."""
         places = self._panel.places[:count]
         return tuple((self._panel.layers[layer], head) for layer, head in places)
 
     @property
     def note(self) -> str:
-        """What is not shown of a long text."""
+        """Notes on the weights shown, and on what a long text omits."""
         return self._panel.note
 
     @property
     def is_switchable(self) -> bool:
-        """Whether heads can be switched off."""
+        """Whether heads can be ablated."""
         return self._panel.is_switchable
 
-    def _switch(self, index: int) -> None:
-        layer, head = self._place(index)
+    def _toggle_head(self, index: int) -> None:
+        layer, head = self._place_at_index(index)
         if self._panel.is_switchable:
             self.switched.emit(self._panel.layers[layer], head)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
-        self._tell()
+        self._announce_head()
         self.viewport().update()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
-        self._tell()
+        self._announce_head()
         self.viewport().update()
 
-    def _hover(self, index: int | None) -> None:
+    def _set_hovered(self, index: int | None) -> None:
         if index != self._hovered:
             self._hovered = index
-            self._tell()
+            self._announce_head()
             self.viewport().update()
 
-    def _tell(self) -> None:
-        """Say what the pointed head does: the one under the pointer, else that of the keys."""
+    def _announce_head(self) -> None:
+        """Describe the head under the pointer, or else the current head if the grid has focus."""
         there_is = self._hovered is not None or self.hasFocus()
         if not there_is or not self._panel.places:
             self.pointed.emit("")
             return
         index = self._at if self._hovered is None else self._hovered
-        words = self._panel.describe(self._place(index))
+        words = self._panel.describe(self._place_at_index(index))
         set_accessible_value(self, words)
         self.pointed.emit(words)
 
-    def _place(self, index: int) -> Place:
+    def _place_at_index(self, index: int) -> Place:
         return self._panel.places[min(index, len(self._panel.places) - 1)]
 
-    def _reveal(self, index: int) -> None:
-        box, labels, view = self.rect_of(index), self._labels, self.viewport().size()
+    def _scroll_to(self, index: int) -> None:
+        box, labels, view = self.rect_of(index), self._label_size, self.viewport().size()
         for bar, start, end, least, most in (
             (self.verticalScrollBar(), box.top(), box.bottom(), labels.height(), view.height()),
             (self.horizontalScrollBar(), box.left(), box.right(), labels.width(), view.width()),

@@ -49,7 +49,7 @@ def check_claim(claim: Claim, run: Run | None, is_changed: bool, is_working: boo
     if run is None:
         why = "waiting for the numbers" if is_working else "not computed"
         return ClaimCheck(f"{claim.called}: {why}", ClaimResult.WAITING)
-    detail = _shape_difference(claim, run) if is_shape else _difference(claim, run)
+    detail = _shape_difference(claim, run) if is_shape else _number_difference(claim, run)
     if detail:
         return ClaimCheck(
             f"{claim.called}: differs from {claim.source}", ClaimResult.DIFFERS, detail
@@ -58,7 +58,7 @@ def check_claim(claim: Claim, run: Run | None, is_changed: bool, is_working: boo
 
 
 def measured_numbers(claim: Claim, run: Run) -> np.ndarray:
-    """Numbers of a run that a claim compares: those of a stage, or losses computed from them."""
+    """The numbers of a run that a claim compares: from a stage, or losses computed from them."""
     numbers = run.trace.read(claim.stage, claim.at).astype(float)
     if claim.targets:
         numbers = _cross_entropies(numbers, claim.targets)
@@ -68,14 +68,14 @@ def measured_numbers(claim: Claim, run: Run) -> np.ndarray:
 
 
 def _cross_entropies(logits: np.ndarray, targets: Sequence[tuple[int, int]]) -> np.ndarray:
-    """−ln of the softmax share of each target, from logits [row, class]."""
+    """The negative log-softmax at each target, from logits [row, class]."""
     rows, columns = np.transpose(targets)
     largest = logits.max(-1, keepdims=True)
     log_sums = (largest + np.log(np.exp(logits - largest).sum(-1, keepdims=True)))[:, 0]
     return np.asarray(log_sums[rows] - logits[rows, columns])
 
 
-def _difference(claim: Claim, run: Run) -> str:
+def _number_difference(claim: Claim, run: Run) -> str:
     """Describe the first number that differs from the printed one."""
     here = measured_numbers(claim, run)
     printed = np.broadcast_to(claim.printed, here.shape)

@@ -54,68 +54,70 @@ class LessonController(QObject):
         self, workspace: Workspace, opened: LessonState, menu: QMenu, window: QWidget
     ) -> None:
         super().__init__(window)
-        self._opened = opened
+        self._state = opened
         self._workspace, self._menu, self._window = workspace, menu, window
-        self._fixed = menu.actions()
-        menu.aboutToShow.connect(self.load)  # a file may just have been added to the folder
-        self._offered: list[QAction] = []
+        self._fixed_actions = menu.actions()
+        menu.aboutToShow.connect(self.load)  # the user may have added a file to the folder
+        self._menu_actions: list[QAction] = []
         self.lessons: tuple[Lesson, ...] = ()
         self.errors: tuple[LessonError, ...] = ()
 
     def load(self) -> None:
-        """Fill the menu with the bundled and the user's own lessons, and report broken ones."""
+        """Fill the menu with the bundled and the user's own lessons, and offer to list errors."""
         from visualizer.features.lessons.lesson_file import load_lessons
 
         folders = [resource("lessons"), _own_folder()]
         self.lessons, self.errors = load_lessons(folders, _printed_numbers())
-        for action in self._offered:
+        for action in self._menu_actions:
             self._menu.removeAction(action)
             action.deleteLater()
-        self._offered = [self._offer(number) for number in range(len(self.lessons))]
+        self._menu_actions = [
+            self._add_lesson_action(number) for number in range(len(self.lessons))
+        ]
         if self.errors:
-            self._offered.append(self._action(self._broken_in_words(), self.tell_errors))
-        first = self._fixed[0]
-        self._offered.append(add_separator(self._menu, first))
+            self._menu_actions.append(self._add_menu_action(self._errors_title(), self.tell_errors))
+        first = self._fixed_actions[0]
+        self._menu_actions.append(add_separator(self._menu, first))
 
-    def _offer(self, number: int) -> QAction:
+    def _add_lesson_action(self, number: int) -> QAction:
         lesson = self.lessons[number]
         title = textwrap.shorten(lesson.title, MAX_TITLE_LENGTH, placeholder="…")
         section = textwrap.shorten(lesson.section, MAX_SECTION_LENGTH, placeholder="…")
         title = f"{title} ({section})" if section else title
         title = title.replace("&", "&&")
-        digit = (number + 1) % MAX_PAGE_KEYS  # the tenth has the key 0
+        digit = (number + 1) % MAX_PAGE_KEYS  # the tenth lesson has the key 0
         key = f"&{digit}  " if number < MAX_PAGE_KEYS else ""
-        action = self._action(f"{key}{title}", self._open_offered)
+        action = self._add_menu_action(f"{key}{title}", self._open_offered)
         action.setData(number)
         if number < MAX_PAGE_KEYS:
             action.setShortcut(QKeySequence(f"Alt+Shift+{digit}"))
         return action
 
-    def _action(self, words: str, do: Callable[[], None]) -> QAction:
+    def _add_menu_action(self, words: str, do: Callable[[], None]) -> QAction:
         action = QAction(words, self._menu)
         action.triggered.connect(do)
-        self._menu.insertAction(self._fixed[0], action)
+        self._menu.insertAction(self._fixed_actions[0], action)
         return action
 
     # ------------------------------------------------------------------ navigation
 
     @property
     def position(self) -> LessonPosition | None:
-        """The open lesson and page; None where none is open."""
+        """The open lesson and page; None if no lesson is open."""
         return self._workspace.wanted.lesson
 
     def open(self, number: int) -> None:
         """Open a lesson; closing it restores the previous document and view."""
-        if not self.lessons:  # chosen on the start page as soon as that was painted
+        if not self.lessons:  # opened from the start page before the menu was loaded
             self.load()
         workspace = self._workspace
-        is_first = self.position is None or self._opened.before is None
+        is_first = self.position is None or self._state.before is None
         if is_first:
-            self._opened.before = workspace.document, without_playback(workspace.wanted)
-        self._opened.by_id = ids_of(self.lessons)
-        history = self._turn(LessonPosition([*self._opened.by_id][number], 0))
+            self._state.before = workspace.document, without_playback(workspace.wanted)
+        self._state.by_id = ids_of(self.lessons)
+        history = self._show_page(LessonPosition([*self._state.by_id][number], 0))
         if is_first:
-            self._opened.history = history
+            self._state.history = history
 
     def _open_offered(self) -> None:
         action = self.sender()
@@ -123,41 +125,41 @@ class LessonController(QObject):
             self.open(action.data())
 
     def step(self, pages: int) -> None:
-        """Turn pages forward or back, within the pages there are."""
+        """Turn pages forward or back, within the existing pages."""
         position = self.position
-        following = turned(self._opened.by_id, position, pages) if position else None
+        following = turned(self._state.by_id, position, pages) if position else None
         if following:
-            self._turn(following)
+            self._show_page(following)
 
     def back(self) -> None:
         """Restore the page's own settings."""
         if self.position:
-            self._workspace.show_document(*self._page(self.position))
+            self._workspace.show_document(*self._document_and_view(self.position))
 
     def close(self) -> None:
         """Close the lesson and restore the previous document, view and undo history."""
-        if self.position and self._opened.before:
-            workspace, (document, view) = self._workspace, self._opened.before
+        if self.position and self._state.before:
+            workspace, (document, view) = self._workspace, self._state.before
             device = workspace.document.spec.device
-            view = with_interaction_options_of(view, self._wanted())
-            workspace.show_apart(document.set("device", device), view, self._opened.history)
+            view = with_interaction_options_of(view, self._view_without_page_limits())
+            workspace.show_apart(document.set("device", device), view, self._state.history)
 
-    def _turn(self, position: LessonPosition) -> History[Document]:
-        """Show a page, where nothing can be undone yet; return the undo history before."""
-        return self._workspace.show_apart(*self._page(position))
+    def _show_page(self, position: LessonPosition) -> History[Document]:
+        """Show a page with an empty undo history; return the previous undo history."""
+        return self._workspace.show_apart(*self._document_and_view(position))
 
-    def _page(self, position: LessonPosition) -> tuple[Document, View]:
-        lesson = self._opened.by_id[position.lesson_id]
-        view = page_view(lesson, position.page, self._wanted())
+    def _document_and_view(self, position: LessonPosition) -> tuple[Document, View]:
+        lesson = self._state.by_id[position.lesson_id]
+        view = page_view(lesson, position.page, self._view_without_page_limits())
         document = lesson.pages[position.page].document
         device = self._workspace.document.spec.device  # the reader's choice
         document = document.set("device", device)
         return document, replace(view, lesson=position, comparison=None)
 
-    def _wanted(self) -> View:
-        """The current view without what the open page has set for its own picture."""
+    def _view_without_page_limits(self) -> View:
+        """The current view without the colour limits set by the open page."""
         wanted, position = self._workspace.wanted, self.position
-        lesson = self._opened.by_id.get(position.lesson_id) if position else None
+        lesson = self._state.by_id.get(position.lesson_id) if position else None
         pages = lesson.pages[position.page :] if position and lesson else ()
         return without_limits_of(pages[0], wanted) if pages else wanted
 
@@ -168,15 +170,15 @@ class LessonController(QObject):
         open_folder(self._window, "Lessons", _own_folder())
 
     def tell_errors(self) -> None:
-        """Show which lesson files are broken, and at which line."""
-        said = "".join(
+        """Show which lesson files have errors, and on which line."""
+        message = "".join(
             f"<p>{escape(str(error)[:300])}</p>" for error in self.errors[:MAX_LISTED_ERRORS]
         )
         if len(self.errors) > MAX_LISTED_ERRORS:
-            said += f"<p>… and {len(self.errors) - MAX_LISTED_ERRORS} more.</p>"
-        show_message(self._window, "Lessons that were left out", said)
+            message += f"<p>… and {len(self.errors) - MAX_LISTED_ERRORS} more.</p>"
+        show_message(self._window, "Lessons that were left out", message)
 
-    def _broken_in_words(self) -> str:
+    def _errors_title(self) -> str:
         count = len(self.errors)
         return "1 lesson was left out…" if count == 1 else f"{count} lessons were left out…"
 

@@ -1,4 +1,4 @@
-"""Numbers printed in a book and notes or worked by hand, to be compared with computed ones."""
+"""Numbers printed in a book or in notes, or worked by hand, to compare with computed ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class UnfitError(ValueError):
-    """An invalid value in a lesson, as a sentence; the caller adds the line."""
+    """An invalid value in a lesson; the message is a sentence, and the caller adds the line."""
 
 
 class BookNumbers(Struct, frozen=True, eq=False):
@@ -23,21 +23,21 @@ class BookNumbers(Struct, frozen=True, eq=False):
     Parameters
     ----------
     sections : mapping
-        Section name → name → number or rows of numbers; None stands for −∞.
+        Section name → name → number or rows of numbers; None represents −∞.
     """
 
     sections: Mapping[str, Any]
 
     @classmethod
     def read(cls, *paths: Path) -> BookNumbers:
-        """Read the numbers from JSON files, whose sections differ."""
+        """Read the numbers from JSON files, which must have different sections."""
         sections: dict[str, Any] = {}
         for path in paths:
             sections |= json.loads(path.read_text(encoding="utf-8"))
         return cls(sections)
 
     def find(self, section: str, name: str) -> tuple[str, str, np.ndarray]:
-        """Look up numbers by prefixes of their section's name and of their own.
+        """Look up numbers by a prefix of their section's name and a prefix of their own.
 
         Returns
         -------
@@ -47,11 +47,11 @@ class BookNumbers(Struct, frozen=True, eq=False):
         Raises
         ------
         UnfitError
-            When no entry matches, several do, or the entry holds no numbers.
+            If no entry matches, several do, or the entry does not hold numbers.
         """
         tables = {key: value for key, value in self.sections.items() if isinstance(value, dict)}
-        whole = _one("section", section, tables)
-        found = _one(f"number in “{whole}”", name, tables[whole])
+        whole = _match_prefix("section", section, tables)
+        found = _match_prefix(f"number in “{whole}”", name, tables[whole])
         try:
             numbers = np.array(tables[whole][found], dtype=float)  # None becomes NaN
         except (TypeError, ValueError):
@@ -61,7 +61,7 @@ class BookNumbers(Struct, frozen=True, eq=False):
         return whole, found, numbers
 
 
-def _one(kind: str, start: str, table: Mapping[str, Any]) -> str:
+def _match_prefix(kind: str, start: str, table: Mapping[str, Any]) -> str:
     found = [start] if start in table else [name for name in table if name.startswith(start)]
     if len(found) == 1 and start:
         return found[0]

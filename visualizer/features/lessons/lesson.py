@@ -1,4 +1,4 @@
-"""A lesson: pages, each a document and a view with claims."""
+"""A lesson: pages, each with a document, a view and claims."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Measure(StrEnum):
 
 
 class Claim(Struct, frozen=True, eq=False):
-    """Printed numbers, and where in a stage they should stand.
+    """Printed numbers, and the position in a stage to compare them with.
 
     Parameters
     ----------
@@ -55,13 +55,13 @@ class Claim(Struct, frozen=True, eq=False):
 
     @property
     def called(self) -> str:
-        """Its name without brackets, with the section's number where there is one."""
+        """The claim's name without brackets, with the section's number if there is one."""
         name, chapter = self.name.partition(" (")[0], self.section.split()[0]
         return f"{name} ({chapter})" if chapter[0].isdigit() else name
 
     @property
     def source(self) -> str:
-        """What it is compared with: a publication that prints it, or a calculation."""
+        """The source of the printed numbers: a publication or a calculation by hand."""
         if self.section.startswith("by hand"):
             return "what is worked by hand"
         return "the notes" if self.section.startswith("notes") else "the book"
@@ -76,9 +76,9 @@ class Page(Struct, frozen=True, eq=False):
         The text, in light markup: ``**bold**``, code between backticks;
         a blank line ends a paragraph.
     span : tuple of (Place, str) or None
-        Where playback starts, and the stage it ends with; None where everything is computed.
+        Where playback starts, and the stage it ends with; None if everything is computed.
     limits : ColourLimits
-        Limits of the colour scale, for a reader who has not chosen any.
+        Limits of the colour scale, used unless the reader has chosen some.
     """
 
     title: str
@@ -119,7 +119,7 @@ Lessons = Mapping[str, Lesson]
 
 
 def ids_of(lessons: Iterable[Lesson]) -> Lessons:
-    """Give every lesson an id: its file's name, numbered where several share one."""
+    """Give every lesson an id: its file's name, numbered if several files share one."""
     found: dict[str, Lesson] = {}
     for lesson in lessons:
         again = (f"{lesson.name} ({at})" for at in itertools.count(2))
@@ -129,7 +129,7 @@ def ids_of(lessons: Iterable[Lesson]) -> Lessons:
 
 
 def turned(lessons: Lessons, position: LessonPosition, pages: int) -> LessonPosition | None:
-    """The position some pages forward or back; a lesson's last page leads to the next lesson."""
+    """The position some pages forward or back; the last page is followed by the next lesson."""
     ids, lesson = [*lessons], lessons[position.lesson_id]
     page, number = position.page + pages, ids.index(position.lesson_id)
     if page == len(lesson.pages):

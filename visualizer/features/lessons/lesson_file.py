@@ -1,6 +1,6 @@
 """Reader of lesson files: TOML to `Lesson`, with errors that name the line.
 
-A lesson with an error is left out. Lessons come from the bundled folder and from the user's own.
+A lesson with an error is skipped. Lessons come from the bundled folder and from the user's own.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class LessonError(ValueError):
     Parameters
     ----------
     line : int
-        The line, from 1; 0 where the error concerns the whole file.
+        The line, from 1; 0 if the error concerns the whole file.
     """
 
     def __init__(self, name: str, line: int, sentence: str) -> None:
@@ -78,7 +78,7 @@ class LessonError(ValueError):
         self.name, self.line, self.sentence = name, line, sentence
 
 
-@lru_cache(maxsize=32)  # every window and every opening of the menu asks for the same
+@lru_cache(maxsize=32)  # every window reads the same files whenever its menu opens
 def read_lesson(text: str, name: str, printed: BookNumbers) -> Lesson:
     """Parse the text of a lesson file.
 
@@ -98,8 +98,8 @@ def read_lesson(text: str, name: str, printed: BookNumbers) -> Lesson:
     except (ValueError, RecursionError) as error:
         found = re.search(r"\(at line (\d+)", str(error))
         line = int(found[1]) if found else max(1, len(text.splitlines()))
-        said = re.sub(r" \(at .*\)$", "", str(error)) or "It cannot be read"
-        raise LessonError(name, line, f"This is not TOML: {said}.") from error
+        reason = re.sub(r" \(at .*\)$", "", str(error)) or "It cannot be read"
+        raise LessonError(name, line, f"This is not TOML: {reason}.") from error
     source = TomlSource(text, name, printed)
     source.check((), table, _LESSON, ("title", "page"))
     start = source.settings(("start",), Document(), table.get("start", {}))
@@ -132,8 +132,8 @@ class TomlSource(Struct, frozen=True):
         """Reject unknown keys, values of a wrong type, and missing keys."""
         for key, value in table.items():
             if key not in known:
-                there_are = ", ".join(known)
-                raise self.error((*path, key), f"“{key}” is not known here, only {there_are}.")
+                known_keys = ", ".join(known)
+                raise self.error((*path, key), f"“{key}” is not known here, only {known_keys}.")
             if not is_a(value, known[key]):
                 raise self.error((*path, key), f"“{key}” is to be {WORDS[known[key]]}.")
         for key in needed:
@@ -147,8 +147,8 @@ class TomlSource(Struct, frozen=True):
     def settings(self, path: Path, document: Document, table: Table) -> Document:
         """Apply settings to a document.
 
-        The mechanism comes first, as it sets many others, and the vectors last, as they can be
-        computed from the text.
+        The mechanism is applied first, because it sets many others, and the vectors last, because
+        they can be computed from the text.
         """
         for key in sorted(table, key=lambda key: (key == "own_input", key != "mechanism")):
             try:
@@ -169,38 +169,38 @@ class PageParser(Struct, frozen=True):
         self.source.check(self.path, table, _PAGE, ("title", "says", "stages"))
         path = (*self.path, "set")
         document = self.source.settings(path, self.start, table.get("set", {}))
-        document = self._lengthened(document, table.get("text_tokens"))
-        sizes = self._sizes(document)
+        document = self._repeat_text(document, table.get("text_tokens"))
+        sizes = self._stage_shapes(document)
         self.source.check_list((*self.path, "stages"), table["stages"], str)
         for stage in table["stages"]:
-            self._stage(("stages",), stage, sizes)
+            self._check_stage(("stages",), stage, sizes)
         if not table["stages"]:
             raise self.source.error((*self.path, "stages"), "A page shows a stage at least.")
         self.source.check_list((*self.path, "tick"), table.get("tick", []), dict)
-        grain, span = self._play(table.get("play"), sizes)
+        grain, span = self._parse_playback(table.get("play"), sizes)
         return Page(
             table["title"],
             table["says"],
             document,
             frozenset(table["stages"]),
-            self._cell(table.get("cell"), sizes),
+            self._parse_cell(table.get("cell"), sizes),
             span,
             grain,
             tuple(
-                self._claim(("tick", number), check, document, sizes)
+                self._parse_claim(("tick", number), check, document, sizes)
                 for number, check in enumerate(table.get("tick", []))
             ),
-            self._limits(table.get("limits", ColourLimits.AUTO)),
+            self._parse_limits(table.get("limits", ColourLimits.AUTO)),
         )
 
-    def _limits(self, given: str) -> ColourLimits:
+    def _parse_limits(self, given: str) -> ColourLimits:
         known = [limits for limits in ColourLimits if limits is not ColourLimits.TYPED]
         if given not in known:
             sentence = f"“limits” is one of {', '.join(known)}, not “{given}”."
             raise self.source.error((*self.path, "limits"), sentence)
         return ColourLimits(given)
 
-    def _lengthened(self, document: Document, tokens: int | None) -> Document:
+    def _repeat_text(self, document: Document, tokens: int | None) -> Document:
         if tokens is None:
             return document
         split = (tokenize(line, document.tokenizer) for line in document.text.splitlines())
@@ -218,7 +218,7 @@ class PageParser(Struct, frozen=True):
         repeated = (space.join(islice(cycle(line), tokens)) for line in lines)
         return document.set("text", "\n".join(repeated))
 
-    def _sizes(self, document: Document) -> dict[str, tuple[int, ...]]:
+    def _stage_shapes(self, document: Document) -> dict[str, tuple[int, ...]]:
         """The shape of each stage, batch first."""
         for problem in problems(document.spec):
             raise self.source.error((*self.path, "set", problem.field), problem.sentence)
@@ -229,15 +229,17 @@ class PageParser(Struct, frozen=True):
         spec = document.spec
         return {row.name: batch + shape(spec, row.dims, longest) for row in stages(spec)}
 
-    def _stage(self, path: Path, stage: str, sizes: Mapping[str, tuple[int, ...]]) -> None:
+    def _check_stage(self, path: Path, stage: str, sizes: Mapping[str, tuple[int, ...]]) -> None:
         if stage not in sizes:
-            there_are = ", ".join(sizes) if stage in ORDER else ", ".join(ORDER)
+            known_stages = ", ".join(sizes) if stage in ORDER else ", ".join(ORDER)
             here = " on this page" if stage in ORDER else ""
-            sentence = f"There is no stage “{stage}”{here}, only {there_are}."
+            sentence = f"There is no stage “{stage}”{here}, only {known_stages}."
             raise self.source.error((*self.path, *path), sentence)
 
-    def _place(self, path: Path, at: list[object], sizes: tuple[int, ...]) -> tuple[int, ...]:
-        """Check a place against the leading axes of a shape."""
+    def _check_indices(
+        self, path: Path, at: list[object], sizes: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """Check indices against the leading axes of a shape."""
         self.source.check_list((*self.path, *path), at, int)
         place = tuple(number for number in at if isinstance(number, int))
         fits = len(place) <= len(sizes)
@@ -247,19 +249,19 @@ class PageParser(Struct, frozen=True):
             raise self.source.error((*self.path, *path), sentence)
         return place
 
-    def _cell(self, table: Table | None, sizes: Mapping[str, tuple[int, ...]]) -> Cell | None:
+    def _parse_cell(self, table: Table | None, sizes: Mapping[str, tuple[int, ...]]) -> Cell | None:
         if table is None:
             return None
         self.source.check((*self.path, "cell"), table, _CELL, tuple(_CELL))
-        self._stage(("cell", "stage"), table["stage"], sizes)
+        self._check_stage(("cell", "stage"), table["stage"], sizes)
         named = sizes[table["stage"]][len(sizes["input"]) - 2 :]
-        place = self._place(("cell", "at"), table["at"], named)
+        place = self._check_indices(("cell", "at"), table["at"], named)
         if len(place) < len(named):
             sentence = f"A cell of “{table['stage']}” has {len(named)} numbers."
             raise self.source.error((*self.path, "cell", "at"), sentence)
         return Cell(table["stage"], place)
 
-    def _play(
+    def _parse_playback(
         self, table: Table | None, sizes: Mapping[str, tuple[int, ...]]
     ) -> tuple[Grain | None, tuple[Place, str] | None]:
         if table is None:
@@ -268,15 +270,15 @@ class PageParser(Struct, frozen=True):
         if table["grain"] not in list(Grain):
             sentence = f"“grain” is one of {', '.join(Grain)}, not “{table['grain']}”."
             raise self.source.error((*self.path, "play", "grain"), sentence)
-        self._stage(("play", "from"), table["from"], sizes)
-        place = self._place(("play", "at"), table.get("at", []), sizes[table["from"]][-2:])
+        self._check_stage(("play", "from"), table["from"], sizes)
+        place = self._check_indices(("play", "at"), table.get("at", []), sizes[table["from"]][-2:])
         until = str(table.get("until", table["from"]))
-        self._stage(("play", "until"), until, sizes)
+        self._check_stage(("play", "until"), until, sizes)
         if ORDER.index(until) < ORDER.index(table["from"]):
             raise self.source.error((*self.path, "play", "until"), f"“{until}” comes before that.")
         return Grain(table["grain"]), (Place(table["from"], *place), until)
 
-    def _claim(
+    def _parse_claim(
         self,
         path: Path,
         table: Table,
@@ -289,18 +291,18 @@ class PageParser(Struct, frozen=True):
             section, name, printed = self.source.printed.find(table["section"], table["name"])
         except UnfitError as unfit:
             raise self.source.error((*whole, "name"), str(unfit)) from unfit
-        self._stage((*path, "stage"), table["stage"], sizes)
+        self._check_stage((*path, "stage"), table["stage"], sizes)
         given = table.get("measure", Measure.NUMBERS)
         if given not in list(Measure):
             raise self.source.error(
                 (*whole, "measure"), f"“measure” is one of {', '.join(Measure)}."
             )
         size = sizes[table["stage"]]
-        at = self._place((*path, "at"), table.get("at", []), size)
+        at = self._check_indices((*path, "at"), table.get("at", []), size)
         rest = (len(size),) if given == Measure.SHAPE else size[len(at) :]
         targets: tuple[tuple[int, int], ...] = ()
         if given in (Measure.CROSS_ENTROPY, Measure.MEAN_CROSS_ENTROPY):
-            targets = self._targets(whole, table, document, rest)
+            targets = self._find_targets(whole, table, document, rest)
             rest = (len(targets),) if given == Measure.CROSS_ENTROPY else ()
         elif "text" in table:
             sentence = f"“text” needs measure = “{Measure.CROSS_ENTROPY}”."
@@ -314,10 +316,10 @@ class PageParser(Struct, frozen=True):
         measure = Measure(given)
         return Claim(section, name, table["stage"], at, printed, factor, measure, targets)
 
-    def _targets(
+    def _find_targets(
         self, path: Path, table: Table, document: Document, compared: tuple[int, ...]
     ) -> tuple[tuple[int, int], ...]:
-        """Rows and columns of the logits: each token of a text, and the one that follows it."""
+        """Rows and columns of the logits: each token of a text with the token that follows it."""
         self.source.check(path, table, _TICK, ("text",))
         classes = document.tokens()[0]
         if compared != (len(classes),) * 2:
@@ -342,7 +344,7 @@ _STRINGS = re.compile(
 
 
 def line_of(text: str, path: Path) -> int:
-    """Find the line of a value, else that of the nearest enclosing table that is found.
+    """Find the line of a value, or else of its nearest enclosing table that is found.
 
     Parameters
     ----------
@@ -354,13 +356,13 @@ def line_of(text: str, path: Path) -> int:
     name = ""
     for part in path:
         if isinstance(part, int):
-            start, end = _item(bare, name, part, start, end)
+            start, end = _find_item(bare, name, part, start, end)
         else:
-            name, start = part, _key(bare, part, start, end)
+            name, start = part, _find_key(bare, part, start, end)
     return bare.count("\n", 0, start) + 1
 
 
-def _item(bare: str, name: str, number: int, start: int, end: int) -> tuple[int, int]:
+def _find_item(bare: str, name: str, number: int, start: int, end: int) -> tuple[int, int]:
     """Find one table of an array of tables: under its own header, or inline in braces."""
     header = re.compile(rf"\[\[[\w. \t]*\b{re.escape(name)}[ \t]*\]\]")
     starts = [found.start() for found in header.finditer(bare, start, end)]
@@ -371,7 +373,7 @@ def _item(bare: str, name: str, number: int, start: int, end: int) -> tuple[int,
     return starts[number], (*starts, end)[number + 1]
 
 
-def _key(bare: str, name: str, start: int, end: int) -> int:
+def _find_key(bare: str, name: str, start: int, end: int) -> int:
     known = re.escape(name)
     key = re.compile(rf"(?<![\w-]){known}[ \t]*[=.]|\[+[\w. \t]*\b{known}[ \t]*\]")
     found = key.search(bare, start, end)
@@ -399,7 +401,7 @@ def load_lessons(
             continue
         for path in paths:
             try:
-                lessons.append(read_lesson(_text(path), path.name, printed))
+                lessons.append(read_lesson(_read_text(path), path.name, printed))
             except LessonError as error:
                 errors.append(error)
             except Exception as error:  # noqa: BLE001 - one file keeps no window from starting
@@ -408,7 +410,7 @@ def load_lessons(
     return tuple(lessons), tuple(errors)
 
 
-def _text(path: pathlib.Path) -> str:
+def _read_text(path: pathlib.Path) -> str:
     try:
         with open_regular_file(path) as file:
             content = file.read(MAX_FILE_BYTES + 1)

@@ -1,4 +1,4 @@
-"""The view that a page of a lesson opens, with what the user chose kept."""
+"""The view that a page of a lesson opens; the user's own choices are kept."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def page_view(lesson: Lesson, page: int, view: View) -> View:
 
 
 def without_limits_of(page: Page, view: View) -> View:
-    """The same view without the limits of the colour scale that the page has set."""
+    """The same view without the colour limits that the page has set."""
     if view.colouring.limits is not page.limits:
         return view
     return replace(view, colouring=replace(view.colouring, limits=ColourLimits.AUTO))
@@ -54,7 +54,7 @@ def without_playback(view: View) -> View:
 
 
 def with_interaction_options_of(view: View, other: View) -> View:
-    """A view with another's colours, layout of panes, code dialect and playback speed."""
+    """A view with another view's colours, layout of panes, code dialect and playback speed."""
     playhead = replace(view.playhead, speed=other.playhead.speed, loops=other.playhead.loops)
     manners = {name: getattr(other, name) for name in ("colouring", "room", "dialect", "panes")}
     return replace(view, playhead=playhead, **manners)

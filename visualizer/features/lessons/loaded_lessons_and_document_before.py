@@ -1,4 +1,4 @@
-"""The lessons of a window, and the document and view to restore after them."""
+"""The lessons of a window, and the document and view to restore when a lesson closes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class LessonState:
-    """The lesson state of a window, read by the panes and by saving.
+    """The lesson state of a window, used by the panes and when saving.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class LessonState:
     before : tuple of (Document, View) or None
         The user's own document and view, to restore.
     history : History
-        The undo history of that document. A lesson has one of its own.
+        The undo history of that document; a lesson has a separate history.
     """
 
     by_id: Lessons = field(default_factory=dict)

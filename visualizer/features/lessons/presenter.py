@@ -1,4 +1,4 @@
-"""The lesson pane as a value: the page read and its checked claims."""
+"""The lesson pane as a value: the current page and its checked claims."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class LessonPanel(Struct, frozen=True):
     number : int
         The page's number, from 1.
     text : str
-        HTML.
+        The page's text as HTML.
     is_changed : bool
         Whether the reader has changed what the page set.
     next_lesson : str
-        The lesson that follows where this page is the last; empty where none does.
+        The title of the next lesson if this page is the last; empty if there is none.
     """
 
     lesson: str
@@ -49,7 +49,7 @@ class LessonPanel(Struct, frozen=True):
 
     @property
     def has_next(self) -> bool:
-        """Whether a page follows, of this lesson or of the next."""
+        """Whether this lesson has another page, or another lesson follows."""
         return self.number < self.count or bool(self.next_lesson)
 
 
@@ -92,7 +92,7 @@ def present_lesson(
         Whether a computation is pending.
     """
     shown = lesson.pages[page]
-    is_changed = _anywhere(document) != _anywhere(shown.document)
+    is_changed = _without_device(document) != _without_device(shown.document)
     answer = run if run and computed == document else None
     checks = tuple(check_claim(claim, answer, is_changed, is_working) for claim in shown.claims)
     numbers = (page + 1, len(lesson.pages))
@@ -102,8 +102,8 @@ def present_lesson(
     )
 
 
-def _anywhere(document: Document) -> Document:
-    """The document without its device, which is the reader's choice."""
+def _without_device(document: Document) -> Document:
+    """The document without its device, which the reader chooses."""
     return replace(document, spec=replace(document.spec, device=Device.AUTO))
 
 

@@ -1,4 +1,4 @@
-"""Parser of a lesson's settings: TOML values to the values that a document takes."""
+"""Parser of a lesson's settings: converts TOML values to the values of document settings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORDS: dict[type, str] = {
 }
 MAX_NUMBER = 2**63
 ENCODINGS = ("ids", "one-hot")
-"""Vectors that are computed from the tokens of the text."""
+"""Names of the encodings that compute vectors from the tokens of the text."""
 _DERIVED = ("mechanism", "causal", "text", "tokenizer", "lines")
 NAMES = (*_DERIVED, *(name for name in AttentionSpec.__struct_fields__ if name != "lengths"))
 
@@ -42,7 +42,7 @@ NAMES = (*_DERIVED, *(name for name in AttentionSpec.__struct_fields__ if name !
 def is_a(value: object, kind: type) -> bool:
     """Whether a value of a file has a type; a boolean does not count as a number.
 
-    An integer that is too large for a float does not count as a float.
+    An integer too large for a float does not count as a float.
     """
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return abs(value) < MAX_NUMBER
@@ -50,40 +50,40 @@ def is_a(value: object, kind: type) -> bool:
 
 
 def value_of(name: str, given: object, printed: BookNumbers, document: Document) -> Any:
-    """Convert a setting's TOML value to the value that `Document.set` takes.
+    """Convert a setting's TOML value to the value that `Document.set` expects.
 
     Parameters
     ----------
     document : Document
-        The document so far, from whose text vectors can be computed.
+        The document so far; vectors can be computed from its text.
 
     Raises
     ------
     UnfitError
-        When the setting is unknown, or cannot take the value.
+        If the setting is unknown or does not accept the value.
     """
     if name not in NAMES:
         raise UnfitError(f"There is no setting “{name}”.")
     if name == "own_input" and isinstance(given, str):
-        return _encoded(given, document)
+        return _encode_tokens(given, document)
     if name in _MATRICES:
         return _MATRICES[name](given, printed)
     usual = Document().get(name)
     if isinstance(usual, StrEnum):
         kind = type(usual)
         if given not in list(kind):
-            raise UnfitError(f"“{name}” is one of {', '.join(kind)}, not {_written(given)}.")
+            raise UnfitError(f"“{name}” is one of {', '.join(kind)}, not {_quote_value(given)}.")
         return kind(str(given))
     if not is_a(given, type(usual)):
-        raise UnfitError(f"“{name}” is {WORDS[type(usual)]}, not {_written(given)}.")
+        raise UnfitError(f"“{name}” is {WORDS[type(usual)]}, not {_quote_value(given)}.")
     return type(usual)(given)
 
 
-def _written(given: object) -> str:
+def _quote_value(given: object) -> str:
     return f"“{shorten(given)}”" if isinstance(given, str) else shorten(str(given).lower())
 
 
-def _encoded(encoding: str, document: Document) -> NumberMatrix:
+def _encode_tokens(encoding: str, document: Document) -> NumberMatrix:
     """Encode each token as its id in the sorted vocabulary of the text, or as a one-hot row."""
     if encoding not in ENCODINGS:
         raise UnfitError(f"“own_input” is a matrix, or one of {', '.join(ENCODINGS)}.")
@@ -110,24 +110,24 @@ def matrix_of(given: object, printed: BookNumbers) -> np.ndarray:
     return np.array(rows, dtype=float)
 
 
-def _allowed(given: object, printed: BookNumbers) -> BooleanMatrix:
+def _boolean_matrix(given: object, printed: BookNumbers) -> BooleanMatrix:
     return BooleanMatrix.of(matrix_of(given, printed) > 0)
 
 
-def _numbers(given: object, printed: BookNumbers) -> NumberMatrix:
+def _number_matrix(given: object, printed: BookNumbers) -> NumberMatrix:
     return NumberMatrix.of(matrix_of(given, printed))
 
 
-def _weights(given: object, printed: BookNumbers) -> tuple[tuple[str, NumberMatrix], ...]:
+def _weight_matrices(given: object, printed: BookNumbers) -> tuple[tuple[str, NumberMatrix], ...]:
     names = (*OWN_LAYERS, *OWN_BIASES)
     if not isinstance(given, dict) or not given.keys() <= set(names):
         raise UnfitError(f"Own weights are a table of {', '.join(names)}, or of some of them.")
-    return tuple((name, _numbers(given[name], printed)) for name in names if name in given)
+    return tuple((name, _number_matrix(given[name], printed)) for name in names if name in given)
 
 
 _MATRICES: dict[str, Callable[[object, BookNumbers], Any]] = {
-    "own_mask": _allowed,
-    "own_kept": _allowed,
-    "own_input": _numbers,
-    "own_weights": _weights,
+    "own_mask": _boolean_matrix,
+    "own_kept": _boolean_matrix,
+    "own_input": _number_matrix,
+    "own_weights": _weight_matrices,
 }

@@ -43,12 +43,12 @@ _ICONS = {
 
 
 class ClaimCheckRow(QWidget):
-    """One claim: a mark, its text, and the difference where it does not hold."""
+    """One claim: a mark, its text, and the difference if the numbers do not match."""
 
     def __init__(self) -> None:
         super().__init__()
         row = row_layout(self, (0, 0, 0, 0), spacing=8)
-        self.mark, self.words = PlainLabel(), _label()
+        self.mark, self.words = PlainLabel(), _make_label()
         row.addWidget(self.mark, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(self.words, 1)
 
@@ -79,47 +79,47 @@ class LessonPane(QWidget):
         self.setAccessibleName("Lesson")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         column = column_layout(self, (12, 8, 12, 12), spacing=8)
-        # At the top, where the buttons stay under the pointer: the heights below change.
-        column.addWidget(self._turning())
-        column.addLayout(self._head())
-        column.addWidget(self._body(), 1)
-        self.return_button = _button("Back to this page", "Back to this page's settings")
+        # At the top, so that the buttons stay under the pointer: the heights below them change.
+        column.addWidget(self._build_page_buttons())
+        column.addLayout(self._build_header())
+        column.addWidget(self._build_body(), 1)
+        self.return_button = _make_button("Back to this page", "Back to this page's settings")
         self.return_button.clicked.connect(self.returned)
         self.return_button.hide()
         column.addWidget(self.return_button)
-        self._ticks: list[ClaimCheckRow] = []
+        self._check_rows: list[ClaimCheckRow] = []
         self._shown: tuple[LessonPanel | None, Theme] | None = None
         self._page: tuple[str, int] | None = None
         self.show_lesson(None, LIGHT)
 
-    def _head(self) -> QHBoxLayout:
+    def _build_header(self) -> QHBoxLayout:
         head = QHBoxLayout()
-        self.lesson = _label()
+        self.lesson = _make_label()
         self.lesson.setProperty("role", "quiet")
-        self.close_button = _button("Close", "Close the lesson")
+        self.close_button = _make_button("Close", "Close the lesson")
         self.close_button.clicked.connect(self.closed)
         head.addWidget(self.lesson, 1)
         head.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
         return head
 
-    def _body(self) -> QScrollArea:
+    def _build_body(self) -> QScrollArea:
         self.area = QScrollArea()
         self.area.setWidgetResizable(True)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setAccessibleName("Page of the lesson")
         inner = QWidget()
         self.column = column_layout(inner, (0, 0, 0, 0), spacing=8)
-        self.title, self.text = _label(), _label()
+        self.title, self.text = _make_label(), _make_label()
         self.column.addWidget(self.title)
         self.column.addWidget(self.text)
         self.column.addStretch(1)
         self.area.setWidget(inner)
         return self.area
 
-    def _turning(self) -> QWidget:
+    def _build_page_buttons(self) -> QWidget:
         self.turning = QWidget()
         row = row_layout(self.turning, (0, 0, 0, 0))
-        self.back_button = _button("Back", "Previous page")
+        self.back_button = _make_button("Back", "Previous page")
         self.next_button = FixedWidthButton(NEXT, NEXT_LESSON)
         self.next_button.setAccessibleName("Next page")
         self.back_button.clicked.connect(self._step_back)
@@ -138,11 +138,11 @@ class LessonPane(QWidget):
         self.show_lesson(screen.panel(LESSON), theme)
 
     def show_lesson(self, panel: LessonPanel | None, theme: Theme) -> None:
-        """Show a page, or a placeholder without one."""
+        """Show a page, or a placeholder if there is none."""
         if self._shown == (panel, theme):
             return
         self._shown = (panel, theme)
-        set_accessible_value(self, _place(panel) if panel else "")
+        set_accessible_value(self, _describe_place(panel) if panel else "")
         for part in (self.lesson, self.close_button, self.title, self.turning):
             part.setVisible(panel is not None)
         if panel is None:
@@ -151,9 +151,9 @@ class LessonPane(QWidget):
             self._show_checks((), theme)
             return
         self.lesson.setText(escape(" · ".join(filter(None, (panel.lesson, panel.section)))))
-        self.title.setText(_sized(escape(panel.title), "font-weight:600"))
+        self.title.setText(_sized_html(escape(panel.title), "font-weight:600"))
         code = f"<code style='background-color:{theme.raised}'>"
-        self.text.setText(_sized(panel.text.replace("<code>", code)))
+        self.text.setText(_sized_html(panel.text.replace("<code>", code)))
         self._show_checks(panel.checks, theme)
         self.number.setText(f"{panel.number} of {panel.count}")
         self.back_button.setEnabled(panel.number > 1)
@@ -167,10 +167,10 @@ class LessonPane(QWidget):
             self.area.verticalScrollBar().setValue(0)
 
     def _show_checks(self, checks: tuple[ClaimCheck, ...], theme: Theme) -> None:
-        while len(self._ticks) < len(checks):
-            self._ticks.append(ClaimCheckRow())
-            self.column.insertWidget(self.column.count() - 1, self._ticks[-1])
-        for number, row in enumerate(self._ticks):
+        while len(self._check_rows) < len(checks):
+            self._check_rows.append(ClaimCheckRow())
+            self.column.insertWidget(self.column.count() - 1, self._check_rows[-1])
+        for number, row in enumerate(self._check_rows):
             row.setVisible(number < len(checks))
             if number < len(checks):
                 row.show_check(checks[number], theme)
@@ -184,22 +184,22 @@ class LessonPane(QWidget):
         self.stepped.emit(1)
 
 
-def _place(panel: LessonPanel) -> str:
+def _describe_place(panel: LessonPanel) -> str:
     return f"{panel.lesson}, page {panel.number} of {panel.count}: {panel.title}"
 
 
-def _label() -> RichLabel:
+def _make_label() -> RichLabel:
     label = RichLabel()
     label.setWordWrap(True)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return label
 
 
-def _button(words: str, name: str) -> QPushButton:
+def _make_button(words: str, name: str) -> QPushButton:
     button = QPushButton(words)
     button.setAccessibleName(name)
     return button
 
 
-def _sized(html: str, more: str = "") -> str:
+def _sized_html(html: str, more: str = "") -> str:
     return f"<div style='font-size:{round(14 * text_scale())}px; {more}'>{html}</div>"

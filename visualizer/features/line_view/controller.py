@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class LineViewController(QObject):
-    """Turns input at the line view into cursor and view changes; each method is one user intent."""
+    """Translates input in the line view into cursor and view changes, one method per intent."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
         self._hovered: Cell | None = None
-        """Hovered here last."""
+        """The cell that this view hovered last."""
 
     def choose(self, name: str, value: object) -> None:
         """Set a field of `LineOptions`."""
@@ -33,8 +33,11 @@ class LineViewController(QObject):
         self._workspace.look(lines=options)
 
     def hover(self, cell: Cell | None) -> None:
-        """Hover a line's cell; None lets go of it, unless another pane has hovered one since."""
-        hovered, lines = self._workspace.wanted.hovered, self._looking(self._kept)
+        """Hover a line's cell; None clears it unless another pane has hovered a cell since."""
+        hovered, lines = (
+            self._workspace.wanted.hovered,
+            self._options_with_keys(self._pinned_by_key),
+        )
         if cell is None and hovered != self._hovered:
             self._workspace.look(lines=lines)
             return
@@ -42,34 +45,36 @@ class LineViewController(QObject):
         self._workspace.look(hovered=cell, lines=lines)
 
     def pin(self, cell: Cell | None) -> None:
-        """Pin a line's cell; a second time unpins it."""
+        """Pin a line's cell, or unpin it if it is pinned already."""
         wanted = self._workspace.wanted
         self._workspace.want(pin_cell(wanted, None if cell == wanted.pinned else cell))
 
     def point(self, token: LineToken) -> None:
-        """Highlight the lines of the token under the pointer; the largest is the hovered cell."""
-        self._hovered = cell = self._largest(token)
-        self._workspace.look(hovered=cell, lines=self._aimed(cell, token))
+        """Highlight the lines of the token under the pointer and hover the largest of them."""
+        self._hovered = cell = self._largest_cell_of(token)
+        self._workspace.look(hovered=cell, lines=self._options_for_token(cell, token))
 
     def hold(self, token: LineToken) -> None:
-        """Pin a token's lines; a second time unpins them."""
-        cell, wanted = self._largest(token), self._workspace.wanted
-        options = self._aimed(cell, token)
+        """Pin a token's lines, or unpin them if they are pinned already."""
+        cell, wanted = self._largest_cell_of(token), self._workspace.wanted
+        options = self._options_for_token(cell, token)
         is_held = cell == wanted.pinned and options == wanted.lines
         self._workspace.want(replace(pin_cell(wanted, None if is_held else cell), lines=options))
 
-    def _largest(self, token: LineToken) -> Cell | None:
+    def _largest_cell_of(self, token: LineToken) -> Cell | None:
         resolved = self._workspace.screen.resolved
         return largest_cell(resolved, token) if resolved else None
 
-    def _aimed(self, cell: Cell | None, token: LineToken) -> LineOptions:
+    def _options_for_token(self, cell: Cell | None, token: LineToken) -> LineOptions:
         own = frozenset({cell}) if cell else frozenset()
-        return self._looking(self._kept | own if token.side is LineSide.KEY else self._kept - own)
+        return self._options_with_keys(
+            self._pinned_by_key | own if token.side is LineSide.KEY else self._pinned_by_key - own
+        )
 
     @property
-    def _kept(self) -> frozenset[Cell]:
+    def _pinned_by_key(self) -> frozenset[Cell]:
         wanted = self._workspace.wanted
         return wanted.lines.by_key & ({wanted.pinned} if wanted.pinned else frozenset())
 
-    def _looking(self, by_key: frozenset[Cell]) -> LineOptions:
+    def _options_with_keys(self, by_key: frozenset[Cell]) -> LineOptions:
         return replace(self._workspace.wanted.lines, by_key=by_key)

@@ -1,4 +1,4 @@
-"""Layout of the line view: positions of tokens, and the course of a line between two of them."""
+"""Layout of the line view: positions of tokens, and the curve of a line between two of them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LineLayout(Struct, frozen=True):
         return row if self.tokens is None else self.tokens[row]
 
     def row(self, token: int) -> int | None:
-        """The row of a token; None where it has none."""
+        """The row of a token; None if it has none."""
         if self.tokens is None:
             return token if token < self.count else None
         row = bisect_left(self.tokens, token)
@@ -78,7 +78,7 @@ class LineLayout(Struct, frozen=True):
         return at if 0 <= at < self.count else None
 
     def ends(self, heads: Places, tokens: Places) -> np.ndarray:
-        """The y coordinates at which lines of heads meet tokens, all of which have a row."""
+        """The y coordinates at which lines of heads meet tokens, all of which must have a row."""
         within = self.first + np.asarray(heads) * self.step
         rows = tokens if self.tokens is None else np.searchsorted(self.tokens, tokens)
         heights: np.ndarray = self.top + (np.asarray(rows) + 0.5) * self.height + within
@@ -92,7 +92,7 @@ class LineLayout(Struct, frozen=True):
 def course(pieces: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the x and y fractions of a line at the ends of its pieces.
 
-    It is a cubic Bézier curve with both control points half way across.
+    A line is a cubic Bézier curve with both control points half way across.
     """
     times = np.linspace(0, 1, pieces + 1)
     return 1.5 * times * (1 - times) + times**3, 3 * times**2 - 2 * times**3
@@ -110,8 +110,9 @@ def lay_out(
 ) -> LineLayout:
     """Lay out the tokens and the lines of a number of heads in a view of a given size.
 
-    Few tokens keep rows of a readable height; with more, rows shrink to fit the view, but not below
-    the height that can be pointed at. Where only some tokens have one, all rows can be read.
+    Few tokens keep rows of a readable height. With more tokens, rows shrink to fit the view, down
+    to the smallest height that can be pointed at. If only some tokens are listed, every row keeps
+    a readable height.
     """
     scale, line = text_scale(), metrics(12).height()
     count = max(1, len(labels))
@@ -122,7 +123,7 @@ def lay_out(
     row = max(row - 2 * outside / count, smallest)
     top += outside
     most = min(MAX_LABEL_PX * scale, (width - MIN_MIDDLE_PX) / 2 - GAP - MARGIN)
-    bold = 1.1 * widest_label(labels)  # as highlighted labels are
+    bold = 1.1 * widest_label(labels)  # highlighted labels are bold
     own = max(bold, metrics(12).horizontalAdvance("query"))
     widest = max(0.0, min(own + 4, most))
     side = MARGIN + widest + GAP

@@ -1,7 +1,8 @@
-"""The strongest lines of a long text: those of a few queries, whose rows of weights are read late.
+"""The strongest lines of a long text, selected from the weight rows of a few queries.
 
-No matrix of a long text is held, and one row of 100,000 weights takes milliseconds to compute. So
-lines are drawn of a few queries only: those near the pinned one, or else of those that are seen.
+The attention matrix of a long text is not stored, and computing one row of 100,000 weights takes
+milliseconds. Lines are therefore drawn for a few queries only: those near the pinned query, or else
+a sample of the visible ones. Their rows are read in the background.
 """
 
 from __future__ import annotations
@@ -36,30 +37,30 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 MAX_LINES = 64
-"""The most lines of all queries together."""
+"""Maximum number of lines, over all queries."""
 PINNED_QUERY_LINES = 16
-"""Lines of the pinned query that are drawn whatever the others are."""
+"""Number of the pinned query's lines that are always drawn."""
 NEAR_PINNED = 16
-"""Queries that are read with the pinned one: a block of so many, in which it may be walked."""
+"""Size of the block of queries read with the pinned one, so that the cursor can move within it."""
 MAX_QUERIES = 64
-"""Queries that are read where none is pinned."""
+"""Maximum number of queries read if none is pinned."""
 KEPT = 8
-"""What was read of a tensor lately, for so many sets of queries."""
+"""Number of query sets per tensor whose weights stay cached."""
 
 
 class StrongestWeights(Struct, frozen=True, eq=False):
-    """What was read of some queries: the largest weights of each head that was read so far.
+    """The largest weights of some queries, for the heads read so far.
 
     Parameters
     ----------
     queries : range
-        Which were read.
+        The queries that were read.
     weights, keys : numpy.ndarray
-        The largest of each row, largest first, and their keys, [head, query, nth].
+        The largest weights of each row, largest first, and their keys, [head, query, nth].
     pairs : int
-        The allowed pairs of these queries and all keys, over the heads that were read.
+        Number of allowed pairs of these queries and all keys, over the heads read so far.
     heads : int
-        How many heads are to be read.
+        Number of heads to read.
     """
 
     queries: range
@@ -70,7 +71,7 @@ class StrongestWeights(Struct, frozen=True, eq=False):
 
     @property
     def read(self) -> int:
-        """How many heads were read."""
+        """Number of heads read so far."""
         return len(self.weights)
 
     @property
@@ -79,20 +80,20 @@ class StrongestWeights(Struct, frozen=True, eq=False):
 
 
 class QueriesToRead(Struct, frozen=True):
-    """Which rows of which heads lines are selected from."""
+    """The weight rows from which lines are selected."""
 
     request: LineRequest
     queries: range
 
     @property
     def key(self) -> Hashable:
-        """What is read depends on; thresholds only select from it."""
+        """The cache key: everything that is read depends on it; thresholds only select from it."""
         request = self.request
         return request.leading, request.heads, request.masking, self.queries
 
 
 def queries_to_read(resolved: Resolved) -> QueriesToRead:
-    """Return the queries near the pinned one, or else those that are seen, evenly thinned."""
+    """Return the queries near the pinned one, or else the visible ones, evenly thinned."""
     count = resolved.run.trace.sides[0]
     pinned = pinned_query(resolved)
     if pinned is not None:
@@ -105,25 +106,25 @@ def queries_to_read(resolved: Resolved) -> QueriesToRead:
 
 
 def pinned_query(resolved: Resolved) -> int | None:
-    """Return the query of the pinned cell; None where none is pinned."""
+    """Return the query of the pinned cell; None if none is pinned."""
     pinned = resolved.reached_pinned
     return cursor_on(resolved, None, pinned).query if pinned else None
 
 
 # ------------------------------------------------------------------ reading
 
-_KEPT: WeakKeyDictionary[CachedTensor, OrderedDict[Hashable, StrongestWeights]]
-_KEPT = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[CachedTensor, OrderedDict[Hashable, StrongestWeights]]
+_CACHE = WeakKeyDictionary()
 
 
 def known_of(run: Run, wanted: QueriesToRead) -> StrongestWeights | None:
-    """Return what was read so far; None before the first head."""
-    kept = _KEPT.get(tensor_of_lines(run, wanted.request))
+    """Return the weights read so far; None before the first head."""
+    kept = _CACHE.get(tensor_of_lines(run, wanted.request))
     return kept.get(wanted.key) if kept else None
 
 
 def is_read(resolved: Resolved) -> bool:
-    """Whether the weights of all lines that are seen are read, or no lines are seen."""
+    """Whether the weights of all visible lines are read, or no lines are visible."""
     run = resolved.run
     if not run.trace.is_blockwise or PANE not in resolved.view.panes or why_none(run):
         return True
@@ -132,7 +133,7 @@ def is_read(resolved: Resolved) -> bool:
 
 
 def read_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
-    """Read one head after another until it is over, one at least; called on the worker."""
+    """Read heads one by one until `is_over`, but at least one; called on the worker."""
     if is_read(resolved):
         return
     run, wanted = resolved.run, queries_to_read(resolved)
@@ -141,12 +142,12 @@ def read_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
     text = trace.at("text", request.leading)
     allowed = allowed_cells(request.masking, trace.sides, text, rows)  # query key
     pairs = int(np.count_nonzero(allowed))
-    kept = _KEPT.setdefault(held, OrderedDict())
-    known = kept.get(wanted.key) or _nothing(wanted, trace.sides[1])
+    kept = _CACHE.setdefault(held, OrderedDict())
+    known = kept.get(wanted.key) or _empty_weights(wanted, trace.sides[1])
     while not known.is_whole:
         head = request.heads[known.read]
         numbers = held.read_rows(rows, (*request.leading, head))
-        weights, keys = _largest(numbers, allowed)
+        weights, keys = _largest_per_row(numbers, allowed)
         known = StrongestWeights(
             wanted.queries,
             np.concatenate([known.weights, weights[None]]),
@@ -162,14 +163,14 @@ def read_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
         kept.popitem(last=False)
 
 
-def _nothing(wanted: QueriesToRead, keys: int) -> StrongestWeights:
+def _empty_weights(wanted: QueriesToRead, keys: int) -> StrongestWeights:
     count = min(MAX_LINES, keys)
     none = np.zeros((0, len(wanted.queries), count))
     return StrongestWeights(wanted.queries, none, none.astype(int), 0, len(wanted.request.heads))
 
 
-def _largest(numbers: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of each row that are farthest from 0, farthest first, and their keys."""
+def _largest_per_row(numbers: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of largest magnitude in each row, largest first, and their keys."""
     sizes = np.where(allowed & np.isfinite(numbers), np.abs(numbers), 0)
     count = min(MAX_LINES, sizes.shape[1])
     keys = np.argpartition(sizes, -count, axis=1)[:, -count:]
@@ -183,12 +184,12 @@ def _largest(numbers: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 class StrongestLines:
-    """Selects lines from what was read of a few queries.
+    """Selects lines from the weights read for a few queries.
 
     Parameters
     ----------
     pinned : int or None
-        The query of which lines are drawn whatever the others are.
+        The query whose lines are always drawn.
     """
 
     def __init__(
@@ -199,19 +200,19 @@ class StrongestLines:
         passing = have_lines(found.weights, request)
         if request.top:
             passing[..., request.top :] = False
-        every = self._lines(found, passing)
+        every = self._collect_lines(found, passing)
         self.drawn = every.at(slice(-MAX_LINES, None), len(every) > MAX_LINES)
         if pinned is not None:
             own = np.flatnonzero(every.queries == pinned)[-PINNED_QUERY_LINES:]
             first = max(0, len(every) - MAX_LINES)
             both = np.union1d(own, np.arange(first, len(every)))
             self.drawn = every.at(both, len(both) < len(every))
-        # A line can only be drawn where both of its tokens are listed.
+        # A line can be drawn only if both of its tokens are listed.
         self.tokens = np.union1d(self.drawn.queries, self.drawn.keys)
         are_listed = np.isin(every.queries, self.tokens) & np.isin(every.keys, self.tokens)
         self._listed = every.at(are_listed, False)
 
-    def _lines(self, found: StrongestWeights, passing: np.ndarray) -> SelectedLines:
+    def _collect_lines(self, found: StrongestWeights, passing: np.ndarray) -> SelectedLines:
         heads, rows, _ = at = np.nonzero(passing)
         full = self._full[rows]
         strongest = float((np.abs(found.weights[..., 0]).max(axis=0) / self._full).max(initial=0))
@@ -227,7 +228,7 @@ class StrongestLines:
         return self._listed.at(self._listed.keys == key, False)
 
     def of_cell(self, place: tuple[int, ...]) -> tuple[float | None, float]:
-        """Return the weight of a head, query and key, None without a line, and its strength."""
+        """Return the weight of a head, query and key (None without a line), and its strength."""
         head, query, key = place
         lines = self._listed
         at = np.flatnonzero((lines.heads == head) & (lines.queries == query) & (lines.keys == key))
@@ -237,12 +238,14 @@ class StrongestLines:
 
 
 def strongest_lines(resolved: Resolved) -> StrongestLines | None:
-    """Return the lines of what was read so far; None before the first head."""
+    """Return the lines selected from the weights read so far; None before the first head."""
     wanted = queries_to_read(resolved)
     found = known_of(resolved.run, wanted)
-    return _selected(found, wanted.request, pinned_query(resolved)) if found else None
+    return _select_lines(found, wanted.request, pinned_query(resolved)) if found else None
 
 
 @lru_cache(maxsize=4)
-def _selected(found: StrongestWeights, request: LineRequest, pinned: int | None) -> StrongestLines:
+def _select_lines(
+    found: StrongestWeights, request: LineRequest, pinned: int | None
+) -> StrongestLines:
     return StrongestLines(found, request, pinned)

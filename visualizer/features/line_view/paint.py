@@ -1,4 +1,4 @@
-"""Painting of the line view: all lines, the highlighted ones above them, and tokens at both sides.
+"""Painting of the line view: all lines, the highlighted ones above them, and tokens on both sides.
 
 All lines are painted incrementally into a pixmap, so that no frame takes long.
 """
@@ -39,15 +39,15 @@ MARK = 8
 """The side of a head's mark, at the usual text size."""
 MAX_OPAQUE_LINES = 60
 THIN, WIDE_COSTS = 1.5, 8
-"""Of many lines those below this width are thin; a wide line costs this many thin ones."""
+"""Among many lines, narrower ones are drawn thin; a wide line costs as much as 8 thin ones."""
 MAX_WIDE_LINES = 12
-"""Of many lines no more, the strongest, are wide: a picture must not wait for them."""
+"""Among many lines, only so many of the strongest are wide: painting must stay fast."""
 PIECE = 15.0
-"""The length of a piece of a thin line, in pixels, at most."""
+"""Maximum length of a piece of a thin line, in pixels."""
 PATH_ELEMENT = np.dtype([("kind", ">i4"), ("x", ">f8"), ("y", ">f8")])
-"""An element of a path as Qt's data streams hold it."""
+"""A path element in the format of Qt's data streams."""
 MAX_PATH_LENGTH = 10_000
-"""The longest path; longer ones are split so that they can be drawn in different frames."""
+"""Maximum length of a path; longer ones are split so that they can be drawn in several frames."""
 
 
 class LineStroke(Struct, frozen=True):
@@ -65,10 +65,10 @@ class LineStroke(Struct, frozen=True):
 
 
 class LineBrush(Struct, frozen=True):
-    """The pens of a picture's lines: their width is their strength, whatever else is drawn.
+    """The pens of a picture's lines. A line's width depends only on its own strength.
 
-    Opacity is strength in relation to the strongest line, which is opaque: it stands out from the
-    background even where all weights are small. Among few lines small weights stay visible; among
+    Opacity is relative to the strongest line, which is opaque, so that it stands out from the
+    background even if all weights are small. With few lines, small weights stay visible; with
     many, large ones stand out.
 
     Parameters
@@ -84,12 +84,12 @@ class LineBrush(Struct, frozen=True):
 
     @classmethod
     def of(cls, lines: SelectedLines) -> LineBrush:
-        """Return the brush of a whole picture, which is that of its parts, too."""
+        """Return the brush of a whole picture; its parts use the same one."""
         share = min(1.0, MAX_OPAQUE_LINES / max(1, len(lines)))
         return cls(lines.strongest, 0.6 + 0.6 * (1 - share))
 
     def levels(self, strengths: np.ndarray) -> np.ndarray:
-        """Round strengths to `LEVELS` of them."""
+        """Quantize strengths to `LEVELS` levels."""
         levels: np.ndarray = (strengths / self.strongest * (LEVELS - 1)).round().astype(int)
         return levels.clip(0, LEVELS - 1)
 
@@ -98,7 +98,7 @@ class LineBrush(Struct, frozen=True):
         return THINNEST + (WIDEST - THINNEST) * self.strongest * level / (LEVELS - 1)
 
     def pen(self, head: int, level: int, is_wide: bool, is_negative: bool, theme: Theme) -> QPen:
-        """The pen of a head's lines at a level; one device pixel where it is not wide."""
+        """The pen of a head's lines at a level; one device pixel wide if not `is_wide`."""
         colour = QColor(head_colour(head, theme))
         colour.setAlphaF(FAINTEST + (1 - FAINTEST) * (level / (LEVELS - 1)) ** self.gamma)
         pen = QPen(colour, self.width(level) if is_wide else 1)
@@ -116,7 +116,7 @@ def paint_lines(
     theme: Theme,
     brush: LineBrush,
 ) -> None:
-    """Paint lines in one go."""
+    """Paint lines all at once."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     for stroke in strokes(lines, rows, seen, theme, brush):
         painter.strokePath(stroke.path, stroke.pen)
@@ -139,7 +139,7 @@ def strokes(
     if not are_few and are_wide.sum() > MAX_WIDE_LINES:
         are_wide[np.argsort(lines.strengths, kind="stable")[:-MAX_WIDE_LINES]] = False
     kinds = np.stack([are_wide, levels, lines.heads, lines.weights < 0])
-    for at in _alike(kinds, np.nonzero(inside)[0]):
+    for at in _group_by_kind(kinds, np.nonzero(inside)[0]):
         is_wide, level, head, is_negative = kinds[:, at[0]].tolist()
         pen = brush.pen(head, level, bool(is_wide), bool(is_negative), theme)
         costs = rows.right - rows.left + np.abs(ends[at] - begins[at])
@@ -147,18 +147,18 @@ def strokes(
         cuts = np.nonzero(np.diff(np.cumsum(costs) // MAX_PATH_LENGTH))[0] + 1
         for some, each in zip(np.split(at, cuts), np.split(costs, cuts), strict=True):
             part = (rows, begins[some], ends[some])
-            path = _curves(*part) if is_wide else _path(_pieces(*part))
+            path = _curve_path(*part) if is_wide else _path_from_elements(_piece_elements(*part))
             yield LineStroke(path, pen, float(each.sum()))
 
 
-def _alike(kinds: np.ndarray, some: np.ndarray) -> list[np.ndarray]:
-    """Part some lines by their kind, in the order of the kinds and, within one, of the lines."""
+def _group_by_kind(kinds: np.ndarray, some: np.ndarray) -> list[np.ndarray]:
+    """Group lines by kind, ordered by kind and, within one, in the order of the lines."""
     order = some[np.lexsort(kinds[::-1, some])]
     changes = (np.diff(kinds[:, order], axis=1) != 0).any(axis=0)
     return np.split(order, np.nonzero(changes)[0] + 1) if len(order) else []
 
 
-def _curves(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> QPainterPath:
+def _curve_path(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> QPainterPath:
     path, middle = QPainterPath(), (rows.left + rows.right) / 2
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
         path.moveTo(rows.left, begin)
@@ -166,17 +166,17 @@ def _curves(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> QPainterP
     return path
 
 
-def _pieces(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Make the same curves of short straight pieces, each from its lower end up.
+def _piece_elements(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Approximate the same curves by short straight pieces, each starting at its lower end.
 
-    Qt blends a thin translucent line piece by piece where each piece begins above the last, and
-    hands over to other threads what is more than 96 pixels: to wake them takes ten times as long
-    as to paint the line.
+    Qt blends a thin translucent line piece by piece if each piece begins above the previous one,
+    and passes spans of more than 96 pixels to other threads: waking them takes ten times as long
+    as painting the line.
 
     Returns
     -------
     ndarray
-        Elements of paths [line, end of a piece].
+        Path elements [line, end of a piece].
     """
     steepest = 1.5 * float(np.abs(ends - begins).max(initial=0))
     across, along = course(math.ceil(max(steepest, rows.right - rows.left) / PIECE))
@@ -190,8 +190,8 @@ def _pieces(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> np.ndarra
     return elements
 
 
-def _path(elements: np.ndarray) -> QPainterPath:
-    """Read a path from bytes: call by call, thousands of elements would take longer."""
+def _path_from_elements(elements: np.ndarray) -> QPainterPath:
+    """Read a path from bytes; adding thousands of elements one call at a time would take longer."""
     count = np.array(elements.size, ">i4").tobytes()
     path = QPainterPath()
     QDataStream(QByteArray(count + elements.tobytes() + bytes(8))) >> path
@@ -204,7 +204,7 @@ def paint_cell(painter: QPainter, panel: LinePanel, rows: LineLayout, theme: The
         return
     head, query, key = panel.cell.place
     begin, end = (float(rows.ends(head, at)) for at in (query, key))
-    path = _curves(rows, np.array([begin]), np.array([end]))
+    path = _curve_path(rows, np.array([begin]), np.array([end]))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     brush = LineBrush.of(panel.lines)
     level = int(brush.levels(np.array([panel.strength]))[0])
@@ -238,7 +238,7 @@ def label_box(rows: LineLayout, side: LineSide, at: int) -> QRectF:
 def paint_labels(
     painter: QPainter, panel: LinePanel, rows: LineLayout, seen: tuple[float, float], theme: Theme
 ) -> None:
-    """Paint the tokens at both sides, evenly thinned if needed, highlighted ones on top."""
+    """Paint the tokens on both sides, evenly thinned if needed, highlighted ones on top."""
     line = metrics(12).height()
     step = max(1, math.ceil(line / rows.height - 0.25))
     first = max(0, rows.at(max(seen[0] - line, rows.top)) or 0) // step * step
@@ -250,22 +250,22 @@ def paint_labels(
             if rows.middle(at) > seen[1] + line:
                 break
             if lit is None or abs(at - lit) >= step:  # it would overlap the highlighted one
-                _write(painter, panel.labels[at], label_box(rows, side, at), side)
+                _paint_label(painter, panel.labels[at], label_box(rows, side, at), side)
         if lit is not None:
             painter.setFont(font(12, QFont.Weight.DemiBold))
             painter.setPen(QColor(theme.accent))
-            _write(painter, panel.labels[lit], label_box(rows, side, lit), side)
+            _paint_label(painter, panel.labels[lit], label_box(rows, side, lit), side)
 
 
-def _write(painter: QPainter, label: str, box: QRectF, side: LineSide) -> None:
-    """Paint a token by itself, so that no neighbour affects its text direction."""
-    words = _elided(label, painter.font().weight(), int(box.width()), system_font())
+def _paint_label(painter: QPainter, label: str, box: QRectF, side: LineSide) -> None:
+    """Paint a token separately, so that its neighbours do not affect its text direction."""
+    words = _elide_label(label, painter.font().weight(), int(box.width()), system_font())
     towards = RIGHT if side is LineSide.QUERY else LEFT
     painter.drawText(box, towards | Qt.AlignmentFlag.AlignAbsolute, words)
 
 
 @lru_cache(maxsize=4096)
-def _elided(label: str, weight: QFont.Weight, width: int, system: str) -> str:
+def _elide_label(label: str, weight: QFont.Weight, width: int, system: str) -> str:
     measures = QFontMetrics(font(12, weight))
     return measures.elidedText(label, Qt.TextElideMode.ElideRight, width)
 
@@ -282,9 +282,9 @@ def paint_head(painter: QPainter, rows: LineLayout, theme: Theme) -> None:
 
 
 AT_A_TIME = 20_000
-"""Pixels of a thin line drawn per slice, between which input events are handled."""
+"""Thin-line pixels drawn per time slice; input events are handled between slices."""
 HIGHEST = 4096
-"""The highest picture of all rows; a higher one holds the visible part only, until it scrolls."""
+"""Maximum height of a picture of all rows; beyond it, only the visible part is drawn."""
 
 
 class LinePictureKey(Struct, frozen=True):
@@ -314,7 +314,7 @@ class LinePictureKey(Struct, frozen=True):
         ratio: float,
         theme: Theme,
     ) -> LinePictureKey:
-        """The key of a picture of all rows, or of the visible ones where they exceed `HIGHEST`."""
+        """The key of a picture of all rows, or of the visible ones if they exceed `HIGHEST`."""
         if rows.bottom > HIGHEST:
             return cls(lines, rows, seen.width(), offset, seen.height(), ratio, theme)
         height = max(seen.height(), round(rows.bottom))
@@ -330,22 +330,22 @@ class IncrementalLinePicture:
         self.pixmap.setDevicePixelRatio(frame.ratio)
         self.pixmap.fill(Qt.GlobalColor.transparent)
         seen = (frame.top, frame.top + frame.height)
-        # Made as they are drawn.
+        # A generator: strokes are built as they are drawn.
         brush = LineBrush.of(frame.lines)
-        self._left = strokes(frame.lines, frame.rows, seen, frame.theme, brush)
-        self._next = next(self._left, None)
+        self._pending = strokes(frame.lines, frame.rows, seen, frame.theme, brush)
+        self._next_stroke = next(self._pending, None)
 
     @property
     def is_complete(self) -> bool:
-        return self._next is None
+        return self._next_stroke is None
 
     def go_on(self) -> None:
         painter = QPainter(self.pixmap)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.translate(0, -self.frame.top)
         spent = 0.0
-        while self._next and spent < AT_A_TIME:
-            painter.strokePath(self._next.path, self._next.pen)
-            spent += self._next.cost
-            self._next = next(self._left, None)
+        while self._next_stroke and spent < AT_A_TIME:
+            painter.strokePath(self._next_stroke.path, self._next_stroke.pen)
+            spent += self._next_stroke.cost
+            self._next_stroke = next(self._pending, None)
         painter.end()

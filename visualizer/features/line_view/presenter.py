@@ -51,7 +51,7 @@ COVERED = "The lines are covered until the prediction is revealed."
 LATER = "The lines are drawn as soon as playback has come to the weights."
 AWAITED = "The strongest lines will be here in a moment: their weights are read."
 NOTHING = "No weight has a line. Lower the threshold to see more."
-_NUMBERS = {
+_NUMBER_NAMES = {
     WeightTransform.PLAIN: "weights",
     WeightTransform.WITHOUT_FIRST: "weights without the first token",
     WeightTransform.TIMES_VALUE: "weights × ‖value‖",
@@ -68,7 +68,7 @@ class LinePanel(Struct, frozen=True, eq=False):
     heads : int
         The number of heads, drawn or not.
     solo : int or None
-        The head that is drawn alone.
+        The head that is drawn on its own.
     labels : tuple of str
         One per row; queries and keys are the same tokens.
     tokens : tuple of int or None
@@ -76,13 +76,13 @@ class LinePanel(Struct, frozen=True, eq=False):
     lines : SelectedLines
         The lines of the whole picture.
     held, lit : SelectedLines or None
-        The lines of the pinned cell, and those of the hovered or else the pinned cell; None where
+        The lines of the pinned cell, and those of the hovered or else the pinned cell; None if
         nothing is highlighted.
     cell : Cell or None
-        The highlighted cell, of this stage; `weight` is its number where it has a line, `strength`
+        The highlighted cell, of this stage; `weight` is its number if it has a line, `strength`
         that of the line.
     qualifier : str
-        The step that the weights are taken before or after, if there are weights of several.
+        Whether the weights are taken before or after a step, if the trace has both.
     pinned : Cell or None
         The pinned cell, of any stage.
     query, key : int or None
@@ -92,7 +92,7 @@ class LinePanel(Struct, frozen=True, eq=False):
     lit_note : str
         A note on the highlighted lines.
     message : str
-        The text shown where there are no lines.
+        The text shown if there are no lines.
     """
 
     made_of: tuple[Hashable, ...] = ()
@@ -117,14 +117,14 @@ class LinePanel(Struct, frozen=True, eq=False):
 
 
 class LineSource(Struct, frozen=True, eq=False):
-    """The inputs of the lines: what is read, and how far playback has come."""
+    """The inputs of the lines: the run, the request, and how far playback has come."""
 
     resolved: Resolved
     request: LineRequest
     reach: tuple[int, int] | None
     is_covered: bool
     of_long: StrongestLines | None = None
-    """The lines of a long text, of which no others are known; None before any are."""
+    """The lines of a long text, the only ones it has; None before any are read."""
 
     @property
     def run(self) -> Run:
@@ -138,7 +138,7 @@ class LineSource(Struct, frozen=True, eq=False):
         return held, labels, request, qualifier, self.reach, self.is_covered, self.of_long
 
     def is_awaited_after(self, previous: LinePanel) -> bool:
-        """Whether lines of a long text are to be read, and some of the same stage are shown."""
+        """Whether a long text's lines are still being read while some of its stage are shown."""
         if not self.run.trace.is_blockwise or self.of_long or self.is_covered:
             return False
         return previous.made_of[:2] == self.key[:2] and len(previous.lines) > 0
@@ -160,7 +160,7 @@ class LineSource(Struct, frozen=True, eq=False):
         return self.there(lines)
 
     def of_cell(self, place: tuple[int, ...]) -> tuple[float | None, float]:
-        """The weight of a head, query and key, None without a line, and its strength."""
+        """The weight of a head, query and key (None without a line), and its strength."""
         if self.run.trace.is_blockwise:
             return self.of_long.of_cell(place) if self.of_long else (None, 0.0)
         weight = weight_of(self.run, self.request, place)
@@ -180,19 +180,19 @@ def present_lines(
     """Present a text's weights as lines; unchanged lines are the same object as before."""
     if why := why_none(resolved.run):
         return LinePanel(message=why)
-    source = _source(resolved)
+    source = _line_source(resolved)
     made_of = source.key
     is_same = previous is not None and previous.made_of == made_of
     if previous and (is_same or source.is_awaited_after(previous)):
         picture = previous
     else:
-        picture = _picture(source, made_of)
-    return _lit(source, picture, cursor)
+        picture = _build_picture(source, made_of)
+    return _highlight_lines(source, picture, cursor)
 
 
 def largest_cell(resolved: Resolved, token: LineToken) -> Cell | None:
     """The cell of a token's largest visible line."""
-    source = _source(resolved)
+    source = _line_source(resolved)
     lines = (source.of_key if token.side is LineSide.KEY else source.of_query)(token.at)
     if source.is_covered or not len(lines):
         return None
@@ -200,14 +200,14 @@ def largest_cell(resolved: Resolved, token: LineToken) -> Cell | None:
     return Cell(source.request.stage, place)
 
 
-def _source(resolved: Resolved) -> LineSource:
+def _line_source(resolved: Resolved) -> LineSource:
     request, place = request_of(resolved), resolved.place
     reach = resolved.timeline.reach(place, request.stage) if place else None
     of_long = strongest_lines(resolved) if resolved.run.trace.is_blockwise else None
     return LineSource(resolved, request, reach, request.stage in resolved.covered, of_long)
 
 
-def _picture(source: LineSource, made_of: tuple[Hashable, ...]) -> LinePanel:
+def _build_picture(source: LineSource, made_of: tuple[Hashable, ...]) -> LinePanel:
     run, request = source.run, source.request
     trace = run.trace
     panel = LinePanel(
@@ -219,7 +219,7 @@ def _picture(source: LineSource, made_of: tuple[Hashable, ...]) -> LinePanel:
         labels=all_visible(run.labels(request.leading)),
     )
     if trace.is_blockwise:
-        return _picture_of_long_text(source, panel)
+        return _build_long_text_picture(source, panel)
     if source.is_covered:
         return replace(panel, message=COVERED)
     whole = the_largest(run, request)
@@ -227,13 +227,13 @@ def _picture(source: LineSource, made_of: tuple[Hashable, ...]) -> LinePanel:
     return replace(
         panel,
         lines=lines,
-        notes=_notes(run, request, _counted(run, request, lines)),
+        notes=_build_notes(run, request, _describe_counts(run, request, lines)),
         message="" if len(lines) else LATER if len(whole) else NOTHING,
     )
 
 
-def _picture_of_long_text(source: LineSource, panel: LinePanel) -> LinePanel:
-    """The lines of the queries that were read, and of their tokens only."""
+def _build_long_text_picture(source: LineSource, panel: LinePanel) -> LinePanel:
+    """The lines of the queries read so far, with rows for their tokens only."""
     resolved, request = source.resolved, source.request
     wanted = queries_to_read(resolved)
     found, of_long = known_of(source.run, wanted), source.of_long
@@ -250,74 +250,78 @@ def _picture_of_long_text(source: LineSource, panel: LinePanel) -> LinePanel:
         labels=tuple(f"{token + 1:,} {panel.labels[token]}" for token in listed),
         tokens=listed,
         lines=lines,
-        notes=_notes(source.run, request, _counted_of(wanted, found, lines) if found else ""),
+        notes=_build_notes(
+            source.run, request, _describe_long_text_counts(wanted, found, lines) if found else ""
+        ),
         message=message,
     )
 
 
-def _counted_of(wanted: QueriesToRead, found: StrongestWeights, lines: SelectedLines) -> str:
-    """Say how many lines of a long text are drawn, of which queries."""
+def _describe_long_text_counts(
+    wanted: QueriesToRead, found: StrongestWeights, lines: SelectedLines
+) -> str:
+    """Describe how many lines of a long text are drawn, and for which queries."""
     queries = wanted.queries
-    whose = f"of queries {queries[0] + 1:,} to {queries[-1] + 1:,}"
+    scope = f"of queries {queries[0] + 1:,} to {queries[-1] + 1:,}"
     if queries.step > 1:
-        whose = f"of one query in {queries.step:,}; pin one to see those near it"
+        scope = f"of one query in {queries.step:,}; pin one to see those near it"
     read = "" if found.is_whole else f" (heads 1 to {found.read} of {found.heads} so far)"
-    largest = f", {_largest(wanted.request.top)} {_of_each(wanted.request)}" * bool(
+    largest = f", {_describe_largest(wanted.request.top)} {_describe_scope(wanted.request)}" * bool(
         wanted.request.top
     )
-    return f"{len(lines):,} of {found.pairs:,} lines{read}: the strongest {whose}{largest}"
+    return f"{len(lines):,} of {found.pairs:,} lines{read}: the strongest {scope}{largest}"
 
 
-def _counted(run: Run, request: LineRequest, lines: SelectedLines) -> str:
-    """Say how many lines are drawn of how many; empty where none is left out that was wanted."""
-    of_each = _of_each(request)
+def _describe_counts(run: Run, request: LineRequest, lines: SelectedLines) -> str:
+    """Describe how many lines are drawn; empty if all requested lines are."""
+    of_each = _describe_scope(request)
     if not lines.is_thinned:
-        return f"{_largest(request.top)} {of_each}" if request.top else ""
+        return f"{_describe_largest(request.top)} {of_each}" if request.top else ""
     heads = heads_with_room(run, request)
     strongest = f", of each query’s {heads} strongest heads" if heads else f" {of_each}"
     counts = f"{len(lines):,} of {pairs(run, request):,} lines"
-    return f"{counts}: {_largest(request.drawn)}{strongest}"
+    return f"{counts}: {_describe_largest(request.drawn)}{strongest}"
 
 
-def _notes(run: Run, request: LineRequest, counted: str) -> tuple[str, ...]:
-    notes = [*_whose(run, request), *filter(None, [counted])]
+def _build_notes(run: Run, request: LineRequest, counted: str) -> tuple[str, ...]:
+    notes = [*_describe_numbers(run, request), *filter(None, [counted])]
     if request.threshold:
-        notes.append(f"{_NUMBERS[request.lens]} ≥ {request.threshold:g}")
+        notes.append(f"{_NUMBER_NAMES[request.lens]} ≥ {request.threshold:g}")
     if request.by_query:
         notes.append("strength: in relation to each query’s largest")
     return tuple(notes)
 
 
-def _of_each(request: LineRequest) -> str:
+def _describe_scope(request: LineRequest) -> str:
     return "of each query and head" if len(request.heads) > 1 else "of each query"
 
 
-def _whose(run: Run, request: LineRequest) -> list[str]:
-    """A note on which numbers the lines are, where they are not the plain weights."""
+def _describe_numbers(run: Run, request: LineRequest) -> list[str]:
+    """Name the numbers that are drawn, if they are not the plain weights."""
     qualifier = run.trace.weights_qualifier(request.stage)
     if request.lens is WeightTransform.PLAIN and not qualifier:
         return []
-    return [", ".join(filter(None, (_NUMBERS[request.lens], qualifier)))]
+    return [", ".join(filter(None, (_NUMBER_NAMES[request.lens], qualifier)))]
 
 
-def _largest(count: int) -> str:
+def _describe_largest(count: int) -> str:
     return f"the {count} largest" if count > 1 else "the largest"
 
 
-def _lit(source: LineSource, panel: LinePanel, cursor: CellCursor) -> LinePanel:
+def _highlight_lines(source: LineSource, panel: LinePanel, cursor: CellCursor) -> LinePanel:
     """Highlight the lines of the hovered cell, or else of the pinned one."""
     dark = replace(panel, query=cursor.query, key=cursor.key, held=None, lit=None, lit_note="")
     dark = replace(dark, cell=None, weight=None, pinned=cursor.pinned)
     if panel.message or not (cursor.hovered or cursor.pinned):
         return dark
-    lit = _lines_with(source, cursor)
-    if panel.tokens is not None and not len(lit):  # what is pointed at has no row
+    lit = _lines_of_cursor(source, cursor)
+    if panel.tokens is not None and not len(lit):  # the highlighted token has no row
         return dark
     held: SelectedLines | None = lit
     if cursor.hovered:
         alone = cursor_on(source.resolved, None, cursor.pinned)
-        held = _lines_with(source, alone) if cursor.pinned else None
-    cell = _cell_of(source, cursor)
+        held = _lines_of_cursor(source, alone) if cursor.pinned else None
+    cell = _highlighted_cell(source, cursor)
     weight, strength = source.of_cell(cell.place) if cell else (None, 0.0)
     return replace(
         dark,
@@ -330,21 +334,21 @@ def _lit(source: LineSource, panel: LinePanel, cursor: CellCursor) -> LinePanel:
     )
 
 
-def _lines_with(source: LineSource, cursor: CellCursor) -> SelectedLines:
-    """The lines of a cell's query, or of its key where the cursor came from a key token."""
+def _lines_of_cursor(source: LineSource, cursor: CellCursor) -> SelectedLines:
+    """The lines of a cell's query, or of its key if the cursor came from a key token."""
     is_by_key = (cursor.hovered or cursor.pinned) in source.resolved.view.lines.by_key
     if cursor.query is not None and not is_by_key:
         return source.of_query(cursor.query)
     return source.of_key(cursor.key) if cursor.key is not None else no_lines()
 
 
-def _cell_of(source: LineSource, cursor: CellCursor) -> Cell | None:
-    """The highlighted cell as one of the drawn stage: the same query and key."""
+def _highlighted_cell(source: LineSource, cursor: CellCursor) -> Cell | None:
+    """The highlighted cell as one of the drawn stage, with the same query and key."""
     cell = cursor.hovered or cursor.pinned
-    if cell is None or cell.head is None or not _is_of_pairs(source.run, cell):
+    if cell is None or cell.head is None or not _is_query_key_cell(source.run, cell):
         return None
     return Cell(source.request.stage, cell.place)
 
 
-def _is_of_pairs(run: Run, cell: Cell) -> bool:
+def _is_query_key_cell(run: Run, cell: Cell) -> bool:
     return run.trace.stage(cell.stage).dims[-1] == "key"

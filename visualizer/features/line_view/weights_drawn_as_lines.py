@@ -1,7 +1,7 @@
 """Selection of the weights that are drawn as lines: the largest of each query and head.
 
-Captured attention may have no lines at all; `why_none` says why. What is read of a large tensor is
-named by a `LineRequest`, and the worker reads it before it is shown.
+Captured attention may have no lines at all; `why_none` returns the reason. A `LineRequest` states
+what is read of a large tensor; the worker reads it before it is shown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def why_none(run: Run) -> str:
-    """The reason why a run has no lines; empty where it has some."""
+    """The reason why a run has no lines; empty if it has some."""
     if "weights" not in run.trace:
         return "These are scores, and lines are drawn of weights."
     if not run.has_same_keys:
@@ -50,7 +50,7 @@ class SelectedLines(Struct, frozen=True, eq=False):
     heads, queries, keys : numpy.ndarray
         Indices of each line.
     weights : numpy.ndarray
-        The weight of each line; below 0 where the spec allows it.
+        The weight of each line; negative if the spec allows it.
     strengths : numpy.ndarray
         The drawn strength of each line, from 0 to 1.
     strongest : float
@@ -91,9 +91,9 @@ class LineRequest(Struct, frozen=True):
     heads : tuple of int
         The drawn heads.
     drawn : int
-        The most lines drawn per query and head.
+        The maximum number of lines drawn per query and head.
     top : int
-        The most lines requested per query and head; 0 for all.
+        The maximum number of lines requested per query and head; 0 for all.
     by_query : bool
         Whether strength is relative to the query's largest weight, and not to 1.
     """
@@ -110,14 +110,14 @@ class LineRequest(Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """The numbers to read per row: one more than drawn, to know whether any are left out."""
+        """Numbers to read per row: one more than drawn, to detect whether any are left out."""
         return max(self.drawn, self.top) + 1
 
 
 def request_of(resolved: Resolved) -> LineRequest:
     """The request for the lines of a view."""
     view, trace = resolved.view, resolved.run.trace
-    options, colouring, solo = view.lines, view.colouring, _solo(resolved)
+    options, colouring, solo = view.lines, view.colouring, _solo_head(resolved)
     stage = resolved.weights_stage(resolved.pinned)
     heads = resolved.drawn_heads if solo is None else (solo,)
     top = options.top if options.top < trace.tokens else 0
@@ -137,9 +137,9 @@ def request_of(resolved: Resolved) -> LineRequest:
 
 
 def needs(resolved: Resolved) -> Hashable:
-    """The key of what must be read ahead of `present_lines`; None where nothing is.
+    """The key of the data to read before `present_lines`; None if there is nothing to read.
 
-    Those of a long text are read late.
+    Lines of a long text are read later.
     """
     if resolved.run.trace.is_blockwise or why_none(resolved.run):
         return None
@@ -148,9 +148,9 @@ def needs(resolved: Resolved) -> Hashable:
 
 
 def warm(resolved: Resolved) -> None:
-    """Read the largest weights ahead of `present_lines`; called on the worker."""
+    """Read the largest weights before `present_lines`; called on the worker."""
     if needs(resolved) is not None:
-        _largest(resolved.run, request_of(resolved))
+        _read_largest(resolved.run, request_of(resolved))
 
 
 def tensor_of_lines(run: Run, request: LineRequest) -> CachedTensor:
@@ -158,7 +158,7 @@ def tensor_of_lines(run: Run, request: LineRequest) -> CachedTensor:
     return run.trace.seen(request.stage, request.lens)
 
 
-def _solo(resolved: Resolved) -> int | None:
+def _solo_head(resolved: Resolved) -> int | None:
     solo, last = resolved.view.lines.solo, resolved.run.trace.spec.heads - 1
     if solo == FOLLOWS:
         pinned = resolved.pinned
@@ -166,7 +166,7 @@ def _solo(resolved: Resolved) -> int | None:
     return None if solo is None else min(solo, last)
 
 
-def _largest(run: Run, request: LineRequest) -> tuple[np.ndarray, np.ndarray]:
+def _read_largest(run: Run, request: LineRequest) -> tuple[np.ndarray, np.ndarray]:
     """The largest numbers of each row, and their keys: [head, query, nth]."""
     count = min(request.count, run.trace.tokens)
     numbers, keys = tensor_of_lines(run, request).read_largest(count, request.leading)
@@ -176,12 +176,12 @@ def _largest(run: Run, request: LineRequest) -> tuple[np.ndarray, np.ndarray]:
 def the_largest(run: Run, request: LineRequest) -> SelectedLines:
     """Select the lines of the whole picture.
 
-    Where one line per query and head is too many, each query keeps only the lines of as many heads
-    as `heads_with_room` gives, the strongest first.
+    If one line per query and head is too many, each query keeps only the lines of its
+    `heads_with_room` strongest heads.
     """
-    weights, keys = _largest(run, request)
+    weights, keys = _read_largest(run, request)
     queries = np.arange(run.trace.tokens)[:, None]
-    passing = have_lines(weights, request) & _allowed(run, request)[queries, keys]
+    passing = have_lines(weights, request) & _allowed_in_run(run, request)[queries, keys]
     is_thinned = bool(passing[..., request.drawn : request.top or None].any())
     passing = passing[..., : request.drawn]
     if heads := heads_with_room(run, request):
@@ -190,45 +190,45 @@ def the_largest(run: Run, request: LineRequest) -> SelectedLines:
         is_thinned |= bool(passing[rank >= heads].any())
         passing = passing & (rank < heads)[..., None]
     at = np.nonzero(passing)
-    return _lines(run, request, (at[0], at[1], keys[at]), weights[at], is_thinned)
+    return _build_selection(run, request, (at[0], at[1], keys[at]), weights[at], is_thinned)
 
 
 def heads_with_room(run: Run, request: LineRequest) -> int:
-    """The number of heads per query that can have a line; 0 where all can."""
+    """The number of heads per query that can have a line; 0 if all can."""
     most = max(1, MAX_LINES // run.trace.tokens)
     return most if most < len(request.heads) else 0
 
 
 def of_query(run: Run, request: LineRequest, query: int) -> SelectedLines:
     """Select the lines of one query, over all drawn heads."""
-    weights = _read(run, request, query, slice(None))  # head key
-    passing = have_lines(weights, request) & _allowed(run, request)[query]
+    weights = _read_weights(run, request, query, slice(None))  # head key
+    passing = have_lines(weights, request) & _allowed_in_run(run, request)[query]
     if request.top:
-        keys = _largest(run, request)[1][:, query, : request.top]  # head nth
+        keys = _read_largest(run, request)[1][:, query, : request.top]  # head nth
         among = np.zeros_like(passing)
         np.put_along_axis(among, keys, True, axis=-1)
         passing = passing & among
     at, keys = np.nonzero(passing)
     place = (at, np.full(len(at), query), keys)
-    return _most(_lines(run, request, place, weights[at, keys]))
+    return _limit_highlighted(_build_selection(run, request, place, weights[at, keys]))
 
 
 def of_key(run: Run, request: LineRequest, key: int) -> SelectedLines:
     """Select the lines to one key, over all drawn heads."""
-    weights = _read(run, request, slice(None), key)  # head query
-    passing = have_lines(weights, request) & _allowed(run, request)[:, key]
+    weights = _read_weights(run, request, slice(None), key)  # head query
+    passing = have_lines(weights, request) & _allowed_in_run(run, request)[:, key]
     if request.top:
-        keys = _largest(run, request)[1][..., : request.top]  # head query nth
+        keys = _read_largest(run, request)[1][..., : request.top]  # head query nth
         passing = passing & (keys == key).any(axis=-1)
     at, queries = np.nonzero(passing)
     place = (at, queries, np.full(len(at), key))
-    return _most(_lines(run, request, place, weights[at, queries]))
+    return _limit_highlighted(_build_selection(run, request, place, weights[at, queries]))
 
 
 def weight_of(run: Run, request: LineRequest, place: tuple[int, ...]) -> float | None:
-    """The weight of a head, query and key; None where it has no line."""
+    """The weight of a head, query and key; None if it has no line."""
     head, query, key = place
-    if head not in request.heads or not _allowed(run, request)[query, key]:
+    if head not in request.heads or not _allowed_in_run(run, request)[query, key]:
         return None
     weight = float(tensor_of_lines(run, request).read((*request.leading, *place)))
     return weight if weight and np.isfinite(weight) else None
@@ -240,7 +240,9 @@ def strength_of(run: Run, request: LineRequest, query: int, weight: float) -> fl
     return min(1.0, abs(weight) / float(full[query]))
 
 
-def _read(run: Run, request: LineRequest, query: int | slice, key: int | slice) -> np.ndarray:
+def _read_weights(
+    run: Run, request: LineRequest, query: int | slice, key: int | slice
+) -> np.ndarray:
     """Read a row or a column of all drawn heads."""
     numbers = tensor_of_lines(run, request).read((*request.leading, slice(None), query, key))
     return numbers[list(request.heads)]
@@ -253,7 +255,7 @@ def pairs(run: Run, request: LineRequest) -> int:
 
 
 def reached(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
-    """Keep the lines of cells that playback has reached: whole rows, then columns of the next."""
+    """Keep the lines of cells that playback has reached: whole rows, then part of the next."""
     there = (lines.queries < rows) | ((lines.queries == rows) & (lines.keys < columns))
     return lines.at(there, lines.is_thinned)
 
@@ -265,7 +267,7 @@ def have_lines(weights: np.ndarray, request: LineRequest) -> np.ndarray:
     return passing
 
 
-def _allowed(run: Run, request: LineRequest) -> np.ndarray:
+def _allowed_in_run(run: Run, request: LineRequest) -> np.ndarray:
     text = run.trace.at("text", request.leading)
     return _allowed_cells(request.masking, run.trace.sides, text)
 
@@ -280,14 +282,14 @@ def _allowed_count(masking: Masking, sides: tuple[int, int], text: int) -> int:
     return int(_allowed_cells(masking, sides, text).sum())
 
 
-def _lines(
+def _build_selection(
     run: Run,
     request: LineRequest,
     place: tuple[np.ndarray, np.ndarray, np.ndarray],
     weights: np.ndarray,
     is_thinned: bool = False,
 ) -> SelectedLines:
-    """Build the selection sorted by weight; `place` counts heads among the drawn ones."""
+    """Build the selection sorted by weight; heads in `place` are indices into the drawn heads."""
     heads, queries, keys = place
     largest = _largest_of_queries(run, request)
     full = full_weights(request, largest)
@@ -321,20 +323,20 @@ def lines_in_order(
 
 
 def _largest_of_queries(run: Run, request: LineRequest) -> np.ndarray:
-    """For each query, its largest weight over all drawn heads."""
-    sizes = np.nan_to_num(np.abs(_largest(run, request)[0][..., 0]), posinf=0)
+    """The largest weight of each query over all drawn heads."""
+    sizes = np.nan_to_num(np.abs(_read_largest(run, request)[0][..., 0]), posinf=0)
     largest: np.ndarray = sizes.max(axis=0)  # query
     return largest
 
 
 def full_weights(request: LineRequest, largest: np.ndarray) -> np.ndarray:
-    """For each query, the weight that is drawn at full strength."""
+    """The weight of each query that is drawn at full strength."""
     if not request.by_query:
         largest = np.full_like(largest, max(1.0, float(largest.max(initial=0))))
     return np.where(largest > 0, largest, 1)
 
 
-def _most(lines: SelectedLines) -> SelectedLines:
+def _limit_highlighted(lines: SelectedLines) -> SelectedLines:
     return lines.at(slice(-MAX_HIGHLIGHTED_LINES, None), len(lines) > MAX_HIGHLIGHTED_LINES)
 
 

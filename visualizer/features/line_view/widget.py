@@ -60,9 +60,9 @@ class LinePane(QWidget):
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self.view, self.notes = LineView(), PlainLabel()
         self.heads, self.threshold, self.top = QComboBox(), DecimalSpinBox(), QSpinBox()
-        self._build()
+        self._build_controls()
 
-    def _build(self) -> None:
+    def _build_controls(self) -> None:
         self.threshold.setRange(0, 1)
         self.threshold.setSingleStep(0.01)
         self.threshold.setPrefix("≥ ")
@@ -95,11 +95,11 @@ class LinePane(QWidget):
         column.addWidget(self.notes)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show the lines of a screen, or a placeholder without any."""
+        """Show the lines of a screen, or a placeholder if there are none."""
         panel = screen.panel(LINES) or LinePanel(message=EMPTY)
         self.view.show_lines(panel, theme)
         self._show_options(panel, screen.wanted.lines)
-        # Space for the note on highlighted lines is kept, or the picture would jump while pointing.
+        # Reserve space for the note on highlighted lines, or the picture would jump while pointing.
         lit = (panel.lit_note,) if panel.lines.is_thinned or panel.lit_note else ()
         self.notes.setText("\n".join((*panel.notes, *lit)))
         self.notes.setVisible(bool(panel.notes))
@@ -117,12 +117,12 @@ class LinePane(QWidget):
             self.heads.addItem("The pinned cell’s head", FOLLOWS)
             for head in range(panel.heads):
                 self.heads.addItem(f"Head {head + 1}", head)
-        self.heads.setCurrentIndex(self._index(options, panel.heads))
+        self.heads.setCurrentIndex(self._head_index(options, panel.heads))
         show_number(self.threshold, options.threshold)
         show_number(self.top, options.top)
 
     @staticmethod
-    def _index(options: LineOptions, heads: int) -> int:
+    def _head_index(options: LineOptions, heads: int) -> int:
         if options.solo is None:
             return 0
         return 1 if options.solo == FOLLOWS else min(options.solo, heads - 1) + 2
@@ -155,8 +155,8 @@ class LineView(CellScrollArea):
         self._panel = LinePanel()
         self._rows = LineLayout(0, 0, 1, 1, 0)
         self._picture: IncrementalLinePicture | None = None
-        self._more = QTimer(self, singleShot=True, interval=0)
-        self._more.timeout.connect(self._go_on)
+        self._draw_timer = QTimer(self, singleShot=True, interval=0)
+        self._draw_timer.timeout.connect(self._continue_drawing)
 
     # ------------------------------------------------------------------ showing
 
@@ -168,24 +168,24 @@ class LineView(CellScrollArea):
         )  # fmt: skip
         if is_moved or theme is not self._theme:
             self._theme = theme
-            self._arrange()
+            self._lay_out_rows()
         if panel.lines is not before.lines:
-            self._later.start()  # another line may be under the pointer
+            self._later.start()  # a different line may now be under the pointer
         is_listed_anew = panel.pinned is not None and panel.tokens != before.tokens
         if is_pinned_anew or is_listed_anew:
-            self._see(panel)
-        self.viewport().repaint()  # before the window is laid out anew, as the eye may be on it
+            self._scroll_to_pinned(panel)
+        self.viewport().repaint()  # before the window is laid out: the user may be looking here
 
     def place_of(self, cell: Cell) -> QPointF:
-        """The viewport position of a cell's line, near its query, where lines are apart."""
+        """The viewport position of a cell's line, near its query, where lines do not overlap."""
         head, query, key = cell.place
         rows = self._rows
         x = rows.left + (rows.right - rows.left) * NEAR_QUERY
         begin, end = (float(rows.ends(head, at)) for at in (query, key))
-        return QPointF(x, begin + (end - begin) * rows.way(x) - self._offset())
+        return QPointF(x, begin + (end - begin) * rows.way(x) - self._scroll_offset())
 
-    def _see(self, panel: LinePanel) -> None:
-        """Scroll to the pinned tokens; to the query where both do not fit."""
+    def _scroll_to_pinned(self, panel: LinePanel) -> None:
+        """Scroll to the pinned tokens, or to the query if both do not fit."""
         bar, part = self.verticalScrollBar(), self.viewport().height()
         tokens = (token for token in (panel.key, panel.query) if token is not None)
         for at in map(self._rows.row, tokens):
@@ -194,7 +194,7 @@ class LineView(CellScrollArea):
                 low, high = middle - HEAD * text_scale() - 20, middle + 20
                 bar.setValue(round(min(max(bar.value(), high - part), low)))
 
-    def _arrange(self) -> None:
+    def _lay_out_rows(self) -> None:
         size = self.viewport().size()
         heads = self._panel.heads if self._panel.solo is None else 1
         labels, tokens = self._panel.labels, self._panel.tokens
@@ -206,7 +206,7 @@ class LineView(CellScrollArea):
         self._later.start()
         self.viewport().update()
 
-    def _offset(self) -> int:
+    def _scroll_offset(self) -> int:
         return self.verticalScrollBar().value()
 
     # ------------------------------------------------------------------ drawing
@@ -214,7 +214,7 @@ class LineView(CellScrollArea):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter, panel, theme = QPainter(self.viewport()), self._panel, self._theme
         painter.fillRect(self.viewport().rect(), QColor(theme.paper))
-        offset, height = self._offset(), self.viewport().height()
+        offset, height = self._scroll_offset(), self.viewport().height()
         seen = (offset, offset + height)
         if panel.message:
             self._paint_message(painter)
@@ -237,30 +237,34 @@ class LineView(CellScrollArea):
         paint_message(painter, self.viewport().rect(), self._panel.message, 12)
 
     def _paint_picture(self, painter: QPainter) -> None:
-        """Paint the picture of all lines, dimmed under highlights, as far as it is complete."""
-        seen, offset, ratio = self.viewport().size(), self._offset(), self.devicePixelRatioF()
+        """Paint the picture of all lines as far as it is done, dimmed under highlights."""
+        seen, offset, ratio = (
+            self.viewport().size(),
+            self._scroll_offset(),
+            self.devicePixelRatioF(),
+        )
         frame = LinePictureKey.of(self._panel.lines, self._rows, seen, offset, ratio, self._theme)
         if self._picture is None or self._picture.frame != frame:
             self._picture = IncrementalLinePicture(frame)
             self._picture.go_on()
         if not self._picture.is_complete:
-            self._more.start()  # this frame does not wait for it
+            self._draw_timer.start()  # do not delay this frame
         painter.setOpacity(1 if self._panel.lit is None else DIMMED)
         painter.drawPixmap(0, frame.top - offset, self._picture.pixmap)
         painter.setOpacity(1)
 
-    def _go_on(self) -> None:
-        if self._picture and self.isVisible():  # else it goes on when it is painted again
+    def _continue_drawing(self) -> None:
+        if self._picture and self.isVisible():  # otherwise it continues when it is painted again
             self._picture.go_on()
             if self._picture.is_complete:
                 self.viewport().update()
             else:
-                self._more.start()  # no repaint yet: it would redraw the highlighted lines, too
+                self._draw_timer.start()  # do not repaint yet: it would redraw highlighted lines
 
     # ------------------------------------------------------------------ user input
 
     def _point(self, point: QPointF) -> None:
-        found = self._at(point)
+        found = self._target_at(point)
         if found != self._pointed:
             self._pointed = found
             if isinstance(found, LineToken):
@@ -271,14 +275,14 @@ class LineView(CellScrollArea):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() != Qt.MouseButton.LeftButton:
             return
-        found = self._at(event.position())
+        found = self._target_at(event.position())
         if isinstance(found, LineToken):
             self.tokenClicked.emit(found)
         else:
             self.cellClicked.emit(found)
 
-    def _at(self, point: QPointF) -> Cell | LineToken | None:
-        rows, y = self._rows, point.y() + self._offset()
+    def _target_at(self, point: QPointF) -> Cell | LineToken | None:
+        rows, y = self._rows, point.y() + self._scroll_offset()
         if not self._panel.labels or point.y() < HEAD * text_scale():
             return None
         if rows.left <= point.x() <= rows.right:
@@ -290,21 +294,21 @@ class LineView(CellScrollArea):
     def _line_at(self, x: float, y: float) -> Cell | None:
         """The cell of the line nearest to a point; lines of the pinned cell take precedence."""
         for lines in (self._panel.held, self._panel.lines):
-            found = self._nearest(lines, x, y) if lines is not None and len(lines) else None
+            found = self._nearest_cell(lines, x, y) if lines is not None and len(lines) else None
             if found:
                 return found
         return None
 
-    def _nearest(self, lines: SelectedLines, x: float, y: float) -> Cell | None:
+    def _nearest_cell(self, lines: SelectedLines, x: float, y: float) -> Cell | None:
         rows, way = self._rows, self._rows.way(x)
         begins, ends = (rows.ends(lines.heads, side) for side in (lines.queries, lines.keys))
         away = np.abs(begins + (ends - begins) * way - y)
         near = away.min()
         if near > NEAR * text_scale():
             return None
-        at = int(np.nonzero(away <= near + 0.5)[0][-1])  # of coinciding lines the largest
+        at = int(np.nonzero(away <= near + 0.5)[0][-1])  # the largest of coinciding lines
         place = (int(lines.heads[at]), int(lines.queries[at]), int(lines.keys[at]))
         return Cell(self._panel.stage, place)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        self._arrange()
+        self._lay_out_rows()

@@ -1,1 +1,1 @@
-"""The pane that shows what each head adds to a logit, and what is lost without each head."""
+"""The pane that shows direct logit attribution and head ablation."""

@@ -1,4 +1,4 @@
-"""Changes which token the Attribution pane asks about, and has heads switched off one by one."""
+"""Controller of the Attribution pane: the attributed token, and ablation of each head."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class AttributionController(QObject):
-    """Asks what each head does for a token."""
+    """Requests logit attribution and head ablation for a token."""
 
     def __init__(
         self, workspace: Workspace, questions: ModelQuestionController, parent: QObject
@@ -24,11 +24,11 @@ class AttributionController(QObject):
         self._workspace, self._questions = workspace, questions
 
     def choose_token(self, token: str) -> None:
-        """Ask about another token; empty for the likeliest."""
+        """Attribute another token's logit; empty for the likeliest token."""
         self._workspace.look(attribution=AttributionOptions(token))
 
     def toggle_ablations(self) -> None:
-        """Switch off each head in turn, or stop that."""
+        """Start ablating each head in turn, or stop."""
         token = self._workspace.view.attribution.token
         question = ablation_question(self._workspace.run, token)
         if question and self._workspace.screen.panel(ATTRIBUTION).is_ablating:

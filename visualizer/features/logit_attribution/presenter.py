@@ -1,4 +1,4 @@
-"""What each head adds to the logit of a next token, and what is lost without each head."""
+"""Direct logit attribution of each head, and the effect of ablating each head."""
 
 from __future__ import annotations
 
@@ -43,31 +43,31 @@ class AttributionPanel(Struct, frozen=True, eq=False):
     Parameters
     ----------
     parts : LabelledCells or None
-        A row a layer, a column a head, and one more for the rest of the layer.
+        One row per layer, one column per head, and one more for the rest of the layer.
     sum : str
         The sum of all parts, as a sentence.
     message : str
-        Why there are none; empty where there are.
+        The reason why there are no parts; empty if there are.
     changes : LabelledCells or None
-        What is lost without each head; None until it was asked for.
+        The loss when each head is ablated; None until requested.
     changes_message : str
-        Why there is none though it was asked for.
+        The reason why the requested ablations are not available.
     ablation : ModelQuestion or None
-        What is asked when heads are to be switched off one by one; None where it cannot be.
+        The request that ablates each head in turn; None if it is not possible.
     done, count : int
-        How many heads have been switched off, of how many.
+        Number of heads ablated so far, and in total.
     is_ablating : bool
-        Whether heads are being switched off.
+        Whether heads are being ablated.
     token : str
-        The token that was typed; empty for the likeliest.
+        The token that the user entered; empty for the likeliest.
     likely : tuple of str
-        Tokens that may come next, to choose from.
+        Likely next tokens, to choose from.
     questions : tuple of ModelQuestion
-        What the model is to be asked.
+        The questions to send to the model.
     layers : tuple of int
-        The layer's number in the model of each row.
+        The layer number in the model of each row.
     heads : int
-        How many columns are heads.
+        Number of columns that are heads.
     """
 
     parts: LabelledCells | None = None
@@ -88,12 +88,12 @@ class AttributionPanel(Struct, frozen=True, eq=False):
 
     @property
     def is_asking_parts(self) -> bool:
-        """Whether the parts of the logit are being read."""
+        """Whether the parts of the logit are being computed."""
         return any(each.kind is QuestionKind.PARTS for each in self.questions)
 
     @property
     def is_complete(self) -> bool:
-        """Whether every head has been switched off."""
+        """Whether every head has been ablated."""
         return 0 < self.count == self.done
 
 
@@ -101,7 +101,7 @@ ATTRIBUTION: PanelId[AttributionPanel] = PanelId(PANE)
 
 
 def ablation_question(run: Run | None, token: str) -> ModelQuestion | None:
-    """Return the question what is lost without each head; None where it cannot be asked."""
+    """Return the request to ablate each head; None if the run does not support it."""
     reading = run.reading if run else None
     if reading is None or reading.no_next_token or not reading.are_heads_switchable:
         return None
@@ -113,7 +113,7 @@ def present_attribution(
     previous: AttributionPanel | None = None,
     refused: InputError | None = None,
 ) -> AttributionPanel:
-    """Present the parts of a logit, and what is lost without each head as far as it is known."""
+    """Present the parts of a logit, and the ablation results known so far."""
     reading, token = resolved.run.reading, resolved.view.attribution.token
     if resolved.document.model is None:
         return AttributionPanel(token=token)
@@ -130,10 +130,10 @@ def present_attribution(
         isinstance(changes, AblationAnswer) and changes.is_complete
     )
     is_ablating = questions[1] in wanted and not is_complete
-    asked = [questions[0]] if parts is None else []
-    asked += [questions[1]] if is_ablating else []
-    view = resolved.view.colouring.diverging, _shown(resolved, reading)
-    made_of = (parts, changes, tuple(asked), token, view, reading)
+    pending = [questions[0]] if parts is None else []
+    pending += [questions[1]] if is_ablating else []
+    view = resolved.view.colouring.diverging, _shown_heads(resolved, reading)
+    made_of = (parts, changes, tuple(pending), token, view, reading)
     if previous and previous.made_of == made_of:
         return previous
     found = parts if isinstance(parts, PartsAnswer) else None
@@ -142,7 +142,7 @@ def present_attribution(
     message = "" if found else WORKING
     return AttributionPanel(
         _parts_cells(found, view) if found else None,
-        _sum_in_words(found) if found else "",
+        _describe_sum(found) if found else "",
         parts.sentence if isinstance(parts, InputError) else message,
         _changes_cells(lost, view) if lost else None,
         changes.sentence if isinstance(changes, InputError) else "",
@@ -152,15 +152,15 @@ def present_attribution(
         is_ablating,
         token,
         tuple(row.token for row in likely),
-        tuple(asked),
+        tuple(pending),
         (found.parts.layers if found else ()) or (lost.layers if lost else ()),
         found.parts.heads.shape[1] if found else (lost.changes.shape[1] if lost else 0),
         made_of,
     )
 
 
-def _shown(resolved: Resolved, reading: ModelReading) -> tuple[int, tuple[int, ...]]:
-    """Return the layer's number in the model and the heads that the heatmaps show."""
+def _shown_heads(resolved: Resolved, reading: ModelReading) -> tuple[int, tuple[int, ...]]:
+    """Return the layer number in the model and the heads shown on the heatmaps."""
     return reading.layers[resolved.run.trace.at("layer", resolved.leading)], resolved.heads
 
 
@@ -179,7 +179,7 @@ def _parts_cells(
         end,
         map_name,
         f"added (rest: ±{format_short(rest)})",
-        marked=_marked(parts.layers, heads, shown),
+        marked=_marked_cells(parts.layers, heads, shown),
         marked_row=parts.layers.index(shown[0]) if shown[0] in parts.layers else None,
         apart=heads,
         apart_high=rest,
@@ -193,29 +193,29 @@ def _changes_cells(
     map_name, shown = view
     end, heads = largest_size(answer.changes), answer.changes.shape[1]
     return LabelledCells(
-        -answer.changes,  # so that what speaks for the token has the same colours in both maps
+        -answer.changes,  # so that support for the token has the same colours in both maps
         tuple(str(layer + 1) for layer in answer.layers),
         tuple(str(head + 1) for head in range(heads)),
         -end,
         end,
         map_name,
         "nats lost",
-        marked=_marked(answer.layers, heads, shown),
+        marked=_marked_cells(answer.layers, heads, shown),
         marked_row=answer.layers.index(shown[0]) if shown[0] in answer.layers else None,
         describe=partial(describe_change, answer),
     )
 
 
-def _marked(
+def _marked_cells(
     layers: tuple[int, ...], heads: int, shown: tuple[int, tuple[int, ...]]
 ) -> frozenset[tuple[int, int]]:
-    """Return the cell of the head that is shown alone."""
+    """Return the cell of the shown head if there is only one."""
     layer, seen = shown
     is_one = len(seen) == 1 and seen[0] < heads and layer in layers
     return frozenset([(layers.index(layer), seen[0])]) if is_one else frozenset()
 
 
-def _sum_in_words(answer: PartsAnswer) -> str:
+def _describe_sum(answer: PartsAnswer) -> str:
     parts = answer.parts
     whole, logit = format_number(parts.sum, 3), format_number(parts.logit, 3)
     return (
@@ -228,7 +228,7 @@ def _sum_in_words(answer: PartsAnswer) -> str:
 
 
 def describe_part(parts: LogitParts, token: str, row: int, column: int) -> str:
-    """Say what a head, or the rest of its layer, adds to the logit."""
+    """Describe what a head, or the rest of its layer, adds to the logit."""
     layer, heads = parts.layers[row] + 1, parts.heads.shape[1]
     if column == heads:
         value = float(parts.rest[row])
@@ -247,7 +247,7 @@ def _format_logit(parts: LogitParts) -> str:
 
 
 def describe_change(answer: AblationAnswer, row: int, column: int) -> str:
-    """Say what is lost of the token without a head."""
+    """Describe the effect of ablating a head on the token's probability."""
     change = float(answer.changes[row, column])
     name = f"layer {answer.layers[row] + 1}, head {column + 1}"
     if np.isnan(change):

@@ -1,4 +1,4 @@
-"""The Attribution pane: what each head adds to a logit, beside what is lost without each head."""
+"""The Attribution pane: logit attribution next to the effect of ablating each head."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 WIDTH = 252
 MAX_TOKEN_LENGTH = 100
-"""Of a token, in characters."""
+"""Maximum length of a token, in characters."""
 KEYS = "Arrow keys go from head to head, Enter shows one on the heatmaps, Ctrl+C copies the table."
 LINES = 5
-"""So many lines are kept for what a cell is."""
+"""Number of lines reserved for the description of a cell."""
 
 
 class HeadMap(QWidget):
@@ -51,22 +51,22 @@ class HeadMap(QWidget):
         column.addWidget(self.bar)
 
     def show_cells(self, cells: LabelledCells | None, theme: Theme) -> None:
-        """Show a table, or nothing."""
+        """Show a table, or clear it if `cells` is None."""
         self.table.show_cells(cells, theme)
         self.bar.show_cells(cells, theme)
 
 
 class AttributionPane(QWidget):
-    """The token, the two maps, and what the pointed cell is in words."""
+    """The token, the two maps, and a description of the cell under the pointer."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     tokenChosen = Signal(str)
-    """The token that is asked about; empty for the likeliest."""
+    """The token to attribute; empty for the likeliest."""
     headChosen = Signal(int, int)
-    """The number of a layer in the model and a head, to be shown on the heatmaps."""
+    """A layer number in the model and a head to show on the heatmaps."""
     ablationWanted = Signal(object)
     ablationCancelled = Signal(object)
-    """The question of what is lost without each head."""
+    """The request to ablate each head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class AttributionPane(QWidget):
         self.ablate, self.cancel = QPushButton("Switch off each head"), QPushButton("Stop")
         self._panel: AttributionPanel | None = None
         self._maps = QWidget()
-        self._prepare()
+        self._set_up_widgets()
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
         for part in (self.working, self._token_row(), self.message, self.sum):
             column.addWidget(part)
@@ -93,9 +93,9 @@ class AttributionPane(QWidget):
         column.addWidget(self.said)
         self._space = QWidget()
         column.addWidget(self._space, 1)
-        self._describe("")
+        self._show_description("")
 
-    def _prepare(self) -> None:
+    def _set_up_widgets(self) -> None:
         for label in (self.message, self.sum, self.said, self.problem):
             label.setWordWrap(True)
             label.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -108,16 +108,16 @@ class AttributionPane(QWidget):
         self.progress.setAccessibleName("Heads that were switched off")
         self.progress.setTextVisible(False)
         self.progress.setFixedHeight(round(6 * text_scale()))
-        self.ablate.clicked.connect(self._ablate)
-        self.cancel.clicked.connect(self._cancel)
+        self.ablate.clicked.connect(self._request_ablation)
+        self.cancel.clicked.connect(self._cancel_ablation)
         for each in (self.parts.table, self.changes.table):
-            each.chosen.connect(self._choose)
-            each.pointed.connect(self._describe)
+            each.chosen.connect(self._choose_head)
+            each.pointed.connect(self._show_description)
 
     def _token_row(self) -> QWidget:
-        """Make the box in which the token is chosen or typed."""
+        """Build the box for choosing or typing the token."""
         self.token.setEditable(True)
-        # Its own completer would put another token in place of what is typed.
+        # The default completer would replace what the user types by another token.
         self.token.setCompleter(QCompleter([""], self.token))
         self.token.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
         self.token.setAccessibleName("Token that may come next")
@@ -150,7 +150,7 @@ class AttributionPane(QWidget):
         self.working.show_working(panel.is_asking_parts, theme)
         is_empty = panel.parts is None
         is_waiting = is_empty and panel.is_asking_parts and self.parts.table.cells is not None
-        if not is_waiting:  # while it is read anew, what was read before stays
+        if not is_waiting:  # keep the previous parts until the new ones are computed
             self.parts.show_cells(panel.parts, theme)
             self.sum.setText(panel.sum)
             self.message.setText(panel.message)
@@ -183,7 +183,7 @@ class AttributionPane(QWidget):
     def _show_token(self, panel: AttributionPanel) -> None:
         edit = self.token.lineEdit()
         if edit is not None and edit.hasFocus() and edit.isModified():
-            return  # it is being typed
+            return  # the user is typing
         self.token.blockSignals(True)
         self.token.clear()
         self.token.addItem("")
@@ -200,18 +200,18 @@ class AttributionPane(QWidget):
             edit.setModified(False)
             self.tokenChosen.emit(edit.text())
 
-    def _ablate(self) -> None:
+    def _request_ablation(self) -> None:
         if self._panel and self._panel.ablation:
             self.ablationWanted.emit(self._panel.ablation)
 
-    def _cancel(self) -> None:
+    def _cancel_ablation(self) -> None:
         if self._panel and self._panel.ablation:
             self.ablationCancelled.emit(self._panel.ablation)
 
-    def _choose(self, row: int, column: int) -> None:
+    def _choose_head(self, row: int, column: int) -> None:
         panel = self._panel
         if panel and row < len(panel.layers):
             self.headChosen.emit(panel.layers[row], column if column < panel.heads else -1)
 
-    def _describe(self, words: str) -> None:
+    def _show_description(self, words: str) -> None:
         self.said.setText(words or TWO_QUESTIONS)

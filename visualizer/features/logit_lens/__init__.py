@@ -1,1 +1,1 @@
-"""The pane that shows which token each layer of a model would say next, at every token."""
+"""The logit lens pane: the next token that each layer predicts, at every token."""

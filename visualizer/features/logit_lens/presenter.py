@@ -1,4 +1,4 @@
-"""What each layer of a model would say next at every token of the text: the logit lens."""
+"""The logit lens: the next tokens that each layer of a model predicts at every token."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class LensPanel(Struct, frozen=True, eq=False):
     Parameters
     ----------
     cells : LabelledCells or None
-        A row a layer, a column a token of the text: the likeliest token and its probability.
+        One row per layer, one column per token: the likeliest next token and its probability.
     message : str
-        Why there are none; empty where there are.
+        The reason why there are no cells; empty if there are.
     costly : ModelQuestion or None
-        What is asked once the user wants it, as it takes long.
+        The expensive question that is asked only if the user confirms it.
     questions : tuple of ModelQuestion
-        What the model is to be asked.
+        The questions to send to the model.
     layers : tuple of int
-        The layer's number in the model of each row.
+        The layer number in the model of each row.
     """
 
     cells: LabelledCells | None = None
@@ -62,7 +62,7 @@ class LensPanel(Struct, frozen=True, eq=False):
 
     @property
     def is_working(self) -> bool:
-        """Whether the model is being asked."""
+        """Whether the answer is being computed."""
         return bool(self.questions)
 
 
@@ -72,7 +72,7 @@ LENS: PanelId[LensPanel] = PanelId(PANE)
 def present_lens(
     resolved: Resolved, previous: LensPanel | None = None, refused: InputError | None = None
 ) -> LensPanel:
-    """Present what each layer would say, or why the document could not be read."""
+    """Present each layer's predictions, or why the document could not be read."""
     reading = resolved.run.reading
     if resolved.document.model is None:
         return LensPanel()
@@ -100,7 +100,7 @@ def present_lens(
     place = None if shown is None or pinned is None else (shown, pinned)
     cells = LabelledCells(
         answer.probabilities[..., 0],
-        tuple(_title(answer, row) for row in range(len(answer.layers))),
+        tuple(_row_title(answer, row) for row in range(len(answer.layers))),
         tuple(map(visible, tokens)),
         0.0,
         1.0,
@@ -115,20 +115,20 @@ def present_lens(
 
 
 def _pinned_token(resolved: Resolved) -> int | None:
-    """Return the token of the text whose row is pinned; None where there is none."""
+    """Return the token whose row is pinned; None if there is none."""
     pinned = resolved.pinned
     dims = resolved.run.trace.stage(pinned.stage).dims if pinned else ()
     is_of_token = pinned is not None and len(dims) > 1 and dims[-2] in {"query", "token"}
     return pinned.place[-2] if pinned and is_of_token else None
 
 
-def _title(answer: LensAnswer, row: int) -> str:
+def _row_title(answer: LensAnswer, row: int) -> str:
     return "model" if row == len(answer.layers) - 1 else str(answer.layers[row] + 1)
 
 
 def describe(answer: LensAnswer, tokens: tuple[str, ...], row: int, column: int) -> str:
-    """Say which tokens a layer holds for the likeliest next ones at a token of the text."""
-    said = ", ".join(
+    """Describe the next tokens that a layer predicts at a token of the text."""
+    predictions = ", ".join(
         f"“{word}” {format_share(float(share))}"
         for word, share in zip(
             answer.words[row][column], answer.probabilities[row, column], strict=True
@@ -136,5 +136,5 @@ def describe(answer: LensAnswer, tokens: tuple[str, ...], row: int, column: int)
     )
     after = f"after “{tokens[column]}” (token {column + 1:,} of {len(tokens):,})"
     if row == len(answer.layers) - 1:
-        return f"The model says {after}: {said}."
-    return f"Layer {answer.layers[row] + 1:,} would say {after}: {said}."
+        return f"The model says {after}: {predictions}."
+    return f"Layer {answer.layers[row] + 1:,} would say {after}: {predictions}."

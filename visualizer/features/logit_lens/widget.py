@@ -1,4 +1,4 @@
-"""The Lens pane: a table of layers and tokens, over what the pointed cell says."""
+"""The Lens pane: a table of layers and tokens, and a description of the cell under the pointer."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ KEYS = (
     "table."
 )
 LINES = 5
-"""So many lines are kept for what a cell says."""
+"""Number of lines reserved for the description of a cell."""
 
 
 class LensPane(QWidget):
-    """The table over its colour bar and a sentence."""
+    """The table with its colour bar and a description."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     placeChosen = Signal(int, int)
-    """The number of a layer in the model and a token, to be shown on the heatmaps."""
+    """A layer number in the model and a token to show on the heatmaps."""
     costlyWanted = Signal(object)
-    """A question that takes long, to be asked all the same."""
+    """An expensive question that the user has confirmed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,9 +48,9 @@ class LensPane(QWidget):
         self.anyway.setToolTip(plain_tooltip("Compute it although it takes a while"))
         self.bar = CellColourBar("Colours of the probabilities")
         self._panel: LensPanel | None = None
-        self.anyway.clicked.connect(self._want)
-        self.table.chosen.connect(self._choose)
-        self.table.pointed.connect(self._describe)
+        self.anyway.clicked.connect(self._request_costly)
+        self.table.chosen.connect(self._choose_place)
+        self.table.pointed.connect(self._show_description)
         for label in (self.message, self.said):
             label.setWordWrap(True)
             label.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -69,7 +69,9 @@ class LensPane(QWidget):
         self._panel = panel
         self.working.show_working(panel.is_working, theme)
         is_empty = panel.cells is None and not (panel.is_working and self.table.cells)
-        if panel.cells is not None or is_empty:  # while it is read anew, the old one stays
+        if (
+            panel.cells is not None or is_empty
+        ):  # keep the previous table until the new one is ready
             self.table.show_cells(panel.cells, theme)
             self.bar.show_cells(panel.cells, theme)
         self.message.setText(panel.message)
@@ -80,13 +82,13 @@ class LensPane(QWidget):
         self.said.setVisible(not is_empty)
         self.said.setFixedHeight(LINES * self.said.fontMetrics().lineSpacing())
 
-    def _want(self) -> None:
+    def _request_costly(self) -> None:
         if self._panel and self._panel.costly:
             self.costlyWanted.emit(self._panel.costly)
 
-    def _choose(self, row: int, column: int) -> None:
+    def _choose_place(self, row: int, column: int) -> None:
         if self._panel and self._panel.cells is not None:
             self.placeChosen.emit(self._panel.layers[row], column)
 
-    def _describe(self, words: str) -> None:
+    def _show_description(self, words: str) -> None:
         self.said.setText(words or HOW)
