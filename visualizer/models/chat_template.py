@@ -1,8 +1,10 @@
-"""A text as a user's message to a model, by the chat template of its tokenizer.
+"""Formats a text as a user's message, with the chat template of the model's tokenizer.
 
-The template is code of the model's folder. transformers renders it in a sandbox, which keeps it
-from files and from other objects. It is rendered in the process of `TokenizerProcess`, which is
-ended where the template takes too long or too much memory.
+The template is code from the model's folder. transformers renders it in a sandbox without access
+to
+files and other objects. It is rendered in the process of `TokenizerProcess`, which is terminated
+if
+the template takes too long or too much memory.
 """
 
 from __future__ import annotations
