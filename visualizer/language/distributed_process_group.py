@@ -40,7 +40,7 @@ NUMBERS_OF_ORDER = 3
 
 
 class Order(IntEnum):
-    """What the first process tells all others to do."""
+    """Order of the first process to all others."""
 
     BEGIN = 0
     STEP = 1

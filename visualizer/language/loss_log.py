@@ -155,7 +155,7 @@ class LossLog:
         return rows
 
     def _read_content(self) -> tuple[bytes, bool]:
-        """Return the file's content, and whether other hard links to it exist, which must not change."""
+        """Return the content, and whether the file has other hard links, which must not change."""
         try:
             with self.place.open(MAX_FILE_BYTES) as file:
                 return file.read(MAX_FILE_BYTES), os.fstat(file.fileno()).st_nlink > 1

@@ -126,7 +126,7 @@ class TrainingRun:
         self.training = Trainer(about.settings, corpus)
         self.state, self.notice = TrainerState(), ""
         self.then = GOES_ON
-        """What happens after a failed write: the last sentence of its notice."""
+        """Last sentence of the notice about a failed write: how the training continues."""
         self.is_saved = True
         """Whether the last attempt to write a checkpoint succeeded."""
         if folder.checkpoint.exists():

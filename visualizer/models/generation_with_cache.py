@@ -294,7 +294,7 @@ class TokenReader:
     def _model_inputs(self, wanted: list[int], have: int) -> dict[str, Any]:
         """Return the model inputs, given a cache with the first ``have`` of the wanted tokens.
 
-        If ``have`` is negative, there is no cache, and the inputs include the text.
+        If ``have`` is negative, no cache exists, and the inputs include the text.
         """
         ids, mask = self._given["input_ids"], self._given.get("attention_mask")
         more = ids.new_tensor([wanted[max(have, 0) :]])

@@ -100,7 +100,7 @@ class OtherStepsError(Exception):
 
 
 class LayerSteps(Struct, eq=False):
-    """What one layer computes.
+    """The stages of one layer and how they are computed.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class LayerSteps(Struct, eq=False):
 
 
 class KnownLayers(Struct, frozen=True, eq=False):
-    """What several layers of the same kind compute, as far as recognized; valid for any text.
+    """The recognized computation of several layers of the same kind; valid for any text.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def layers_of_text(
     Parameters
     ----------
     known : KnownLayers
-        What these layers compute.
+        The recognized computation of these layers.
     edits : mapping, optional
         Edits of the context vectors of heads, by the number of the layer in the model and the
         head:
