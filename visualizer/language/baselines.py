@@ -39,9 +39,9 @@ def bigram_loss(corpus: Corpus) -> float:
     strength = max(
         STRENGTHS, key=lambda tried: _leave_one_out_likelihood(pairs, counts, before, shares, tried)
     )
-    asked = _pair_codes(validation, vocabulary)
-    places = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
-    seen = np.where(pairs[places] == asked, counts[places], 0)
+    validation_pairs = _pair_codes(validation, vocabulary)
+    places = np.minimum(np.searchsorted(pairs, validation_pairs), len(pairs) - 1)
+    seen = np.where(pairs[places] == validation_pairs, counts[places], 0)
     mixed = (seen + strength * shares[_next_tokens(validation)]) / (
         before[_first_tokens(validation)] + strength
     )
@@ -68,8 +68,8 @@ def _count_pairs(pairs: np.ndarray, vocabulary: int) -> tuple[np.ndarray, np.nda
     if vocabulary**2 > MAX_PAIR_TABLE_CELLS:
         return np.unique(pairs, return_counts=True)
     table = np.bincount(pairs)  # avoids sorting all pairs of a long text
-    found = np.flatnonzero(table)
-    return found, table[found]
+    distinct = np.flatnonzero(table)
+    return distinct, table[distinct]
 
 
 def _pair_codes(part: np.ndarray, vocabulary: int) -> np.ndarray:

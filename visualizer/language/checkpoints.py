@@ -275,14 +275,14 @@ def _parse_file(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str,
 def read_metadata(content: bytes) -> dict[str, str]:
     """Read the metadata of a safetensors file: JSON whose length is in the first 8 bytes."""
     length = int.from_bytes(content[:8], "little")
-    found: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-    return found
+    metadata: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    return metadata
 
 
 def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors whose names have a prefix, keyed without it."""
-    found = (name for name in tensors if name.startswith(prefix))
-    return {name.removeprefix(prefix): tensors[name] for name in found}
+    matching = (name for name in tensors if name.startswith(prefix))
+    return {name.removeprefix(prefix): tensors[name] for name in matching}
 
 
 @torch.no_grad()
@@ -301,16 +301,16 @@ def _optimiser_state(
 ) -> dict[str, Tensor]:
     """Return the optimiser's state of a parameter, which has all of its tensors or none."""
     paths = {state: f"optimiser/{state}/{name}" for state in _ADAMW_STATES}
-    found = {state: tensors[path] for state, path in paths.items() if path in tensors}
-    if found and len(found) < len(_ADAMW_STATES):
+    state_tensors = {state: tensors[path] for state, path in paths.items() if path in tensors}
+    if state_tensors and len(state_tensors) < len(_ADAMW_STATES):
         raise KeyError("a part of the state")
-    for state, tensor in found.items():
+    for state, tensor in state_tensors.items():
         shape = torch.Size([]) if state == "step" else parameter.shape
         if tensor.shape != shape or tensor.dtype != torch.float32:
             raise RuntimeError("other sizes")
-    if found and not 0 <= found["step"].item() < math.inf:
+    if state_tensors and not 0 <= state_tensors["step"].item() < math.inf:
         raise ValueError("no step")
-    return found
+    return state_tensors
 
 
 def _restore_optimiser(

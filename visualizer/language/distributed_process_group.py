@@ -112,8 +112,8 @@ class DistributedProcessGroup:
         if over:  # the mean gradient equals that of the batch only if the shares are equal
             below, above = batch - over, batch - over + self.count
             fitting = f"{below:,} or {above:,}" if below else f"{above:,}"
-            asked = f"A batch of {batch:,} blocks does not divide over {self.count:,} processes"
-            raise InputError("batch", f"{asked}. Use {fitting}.", ("batch", below or above))
+            problem = f"A batch of {batch:,} blocks does not divide over {self.count:,} processes"
+            raise InputError("batch", f"{problem}. Use {fitting}.", ("batch", below or above))
         self.select_device(settings.device)
 
     def select_device(self, wanted: Device) -> None:

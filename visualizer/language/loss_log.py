@@ -113,8 +113,8 @@ def _parse_valid_lines(lines: Sequence[str]) -> np.ndarray:
 
 def parse(lines: Iterable[str]) -> list[LossRow]:
     """Parse the lines of a file into rows, as `tables` does into arrays."""
-    found = (row for table in tables(lines) for row in table.tolist())
-    return [LossRow(int(step), *measured) for step, *measured in found]
+    table_rows = (row for table in tables(lines) for row in table.tolist())
+    return [LossRow(int(step), *measured) for step, *measured in table_rows]
 
 
 def curves(rows: ArrayLike) -> dict[str, np.ndarray]:

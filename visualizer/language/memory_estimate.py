@@ -88,10 +88,10 @@ def check_room(settings: TrainingSettings, tokens: int, sharing: BatchSharing = 
         sentence = f"Even a batch of {least} needs about {alone}, and {gib(room)} can be used."
         remedy = _smaller_model(settings, needed, room, least)
         raise InputError("batch", f"{sentence} Use {smaller}.", remedy)
-    asked = f"A batch of {settings.batch:,} blocks of {settings.block:,} tokens"
+    request = f"A batch of {settings.batch:,} blocks of {settings.block:,} tokens"
     takes = f"needs about {gib(needed(settings))}, and {gib(room)} can be used"
     less = " or less" if fits > least else ""
-    raise InputError("batch", f"{asked} {takes}. Use {fits:,}{less}.", ("batch", fits))
+    raise InputError("batch", f"{request} {takes}. Use {fits:,}{less}.", ("batch", fits))
 
 
 def _bytes_per_process(settings: TrainingSettings, tokens: int, processes: int) -> int:

@@ -81,13 +81,13 @@ def read(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
     model.eval()
     _check_room(model, len(probe.tokens))
     logits, traces = model.read(probe.ids)
-    found = {"logits": readable(logits)}
+    arrays = {"logits": readable(logits)}
     if traces and "weights" in traces[0]:
-        found["weights"] = np.stack([trace.read("weights") for trace in traces])
+        arrays["weights"] = np.stack([trace.read("weights") for trace in traces])
     kind = model.settings.source.kind
-    if "weights" in found and kind in TASKS:
-        found["attending"] = attending(found["weights"], partners(kind, probe.tokens))
-    return found
+    if "weights" in arrays and kind in TASKS:
+        arrays["attending"] = attending(arrays["weights"], partners(kind, probe.tokens))
+    return arrays
 
 
 @torch.no_grad()
@@ -117,8 +117,8 @@ def layer(
     _check_room(model, len(probe.tokens))
     _, traces = model.read(probe.ids)
     if not 0 <= number < len(traces):
-        have = f"{len(traces)} layer{'s' * (len(traces) != 1)}"
-        raise InputError("layer", f"This model has {have} of attention.")
+        available = f"{len(traces)} layer{'s' * (len(traces) != 1)}"
+        raise InputError("layer", f"This model has {available} of attention.")
     trace = traces[number]
     return _spec_fields(trace), {"input": trace.read("input"), **_own_weights(trace)}
 
@@ -137,8 +137,8 @@ def layer_message(
     """
     probe = Probe.of(text, vocabulary, model)
     spec, arrays = layer(model, probe, number)
-    said = {"id": identity, "step": step, "tokens": probe.tokens, "spec": spec, "layer": number}
-    return Message("layer", said, arrays)
+    values = {"id": identity, "step": step, "tokens": probe.tokens, "spec": spec, "layer": number}
+    return Message("layer", values, arrays)
 
 
 def _check_room(model: LanguageModel, tokens: int) -> None:
@@ -147,11 +147,11 @@ def _check_room(model: LanguageModel, tokens: int) -> None:
     )
     a_pair = 2 * ITEM * heads  # score and weight of one query-key pair
     if tokens**2 * a_pair > MAX_MATRIX_BYTES:
-        asked = f"The attention of {tokens:,} tokens in {heads:,} heads takes"
+        request = f"The attention of {tokens:,} tokens in {heads:,} heads takes"
         taken = f"{tokens**2 * a_pair / 2**20:,.0f} MiB"
         most = f"of which {MAX_MATRIX_BYTES // 2**20} can be shown"
         fits = isqrt(MAX_MATRIX_BYTES // a_pair)
-        sentence = f"{asked} {taken}, {most}: use a shorter text, of {fits:,} tokens or fewer."
+        sentence = f"{request} {taken}, {most}: use a shorter text, of {fits:,} tokens or fewer."
         raise InputError("text", sentence)
 
 
@@ -169,8 +169,8 @@ def _spec_fields(trace: Trace) -> dict[str, Any]:
 def _own_weights(trace: Trace) -> dict[str, np.ndarray]:
     if trace.spec.projection is Projection.NONE:
         return {}
-    found = {name: trace.read(f"{name}.weight").T for name in ("W_query", "W_key", "W_value")}
+    weights = {name: trace.read(f"{name}.weight").T for name in ("W_query", "W_key", "W_value")}
     if trace.spec.output_projection:
-        found["W_output"] = trace.read("out_proj.weight").T
-        found["W_output.bias"] = trace.read("out_proj.bias")[None]
-    return found
+        weights["W_output"] = trace.read("out_proj.weight").T
+        weights["W_output.bias"] = trace.read("out_proj.bias")[None]
+    return weights

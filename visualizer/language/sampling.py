@@ -80,16 +80,16 @@ def probabilities(
     check(Sampling(temperature, top_k, top_p))
     if not np.isfinite(np.max(logits)):  # single logits of −∞ are valid
         raise InputError("logits", DIVERGED_ERROR)
-    made = _apply_temperature(np.asarray(logits, dtype=np.float64), temperature)
-    order = np.argsort(-made, kind="stable")
-    kept = len(made) if top_k is None else min(top_k, len(made))
-    reached = np.cumsum(made[order[:kept]])
+    shares = _apply_temperature(np.asarray(logits, dtype=np.float64), temperature)
+    order = np.argsort(-shares, kind="stable")
+    kept = len(shares) if top_k is None else min(top_k, len(shares))
+    reached = np.cumsum(shares[order[:kept]])
     if top_p < 1:
         # Tolerance for rounding errors of the cumulative sum.
-        enough = top_p * reached[-1] * (1 - 4 * len(made) * np.finfo(np.float64).eps)
+        enough = top_p * reached[-1] * (1 - 4 * len(shares) * np.finfo(np.float64).eps)
         kept = int(np.searchsorted(reached, enough)) + 1
-    made[order[kept:]] = 0
-    chosen: np.ndarray = made / made.sum()
+    shares[order[kept:]] = 0
+    chosen: np.ndarray = shares / shares.sum()
     return chosen
 
 

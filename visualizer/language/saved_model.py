@@ -111,10 +111,10 @@ def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: S
     if not written:
         start = tokenize(about.sample, vocabulary.tokenizer)[:1] or about.tokens[:1]
         ids, tokens = vocabulary.encode(start), tokens - 1
-    found = [int(number) for number in ids]
+    sequence = [int(number) for number in ids]
     for draws in range(tokens):
-        block = torch.tensor(found[-about.settings.block :])
+        block = torch.tensor(sequence[-about.settings.block :])
         logits = readable(saved.model(block)[-1])
         chosen = probabilities(logits, sampling.temperature, sampling.top_k, sampling.top_p)
-        found.append(draw(chosen, np.random.default_rng([seed, draws])))
-    return vocabulary.write(vocabulary.decode(found))
+        sequence.append(draw(chosen, np.random.default_rng([seed, draws])))
+    return vocabulary.write(vocabulary.decode(sequence))

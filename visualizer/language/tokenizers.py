@@ -125,14 +125,14 @@ class Vocabulary(Struct, frozen=True, dict=True):
         """
         unknown = list(dict.fromkeys(token for token in tokens if token not in self))
         if unknown:
-            said = ", ".join(f"“{visible(token)}”" for token in unknown[:MAX_LISTED_CHARACTERS])
+            listed = ", ".join(f"“{visible(token)}”" for token in unknown[:MAX_LISTED_CHARACTERS])
             more = (
                 f" and {len(unknown) - MAX_LISTED_CHARACTERS:,} more"
                 if len(unknown) > MAX_LISTED_CHARACTERS
                 else ""
             )
             does = "is" if len(unknown) == 1 else "are"
-            sentence = f"{said}{more} {does} not in the text that was learned."
+            sentence = f"{listed}{more} {does} not in the text that was learned."
             raise InputError("text", sentence)
         return np.fromiter((self._id_by_token[token] for token in tokens), np.int64, len(tokens))
 

@@ -43,8 +43,8 @@ def layer_of_example() -> Message:
 def weights_of_head(step: int) -> np.ndarray:
     """Return the attention weights of the head after a number of steps, [query, key]."""
     model, about = _load_model(step)
-    found = probe.read(model, probe.Probe.of(TEXT, about.vocabulary, model))
-    weights: np.ndarray = found["weights"][LAYER, HEAD]
+    arrays = probe.read(model, probe.Probe.of(TEXT, about.vocabulary, model))
+    weights: np.ndarray = arrays["weights"][LAYER, HEAD]
     return weights
 
 

@@ -51,9 +51,9 @@ class Trainer:
     """
 
     def __init__(self, settings: TrainingSettings, corpus: Corpus) -> None:
-        found, elsewhere = attention_device.resolve(settings.device, Dtype.FLOAT32)
-        self.device_notice = elsewhere or ""
-        self.device, self.device_name = torch.device(found), attention_device.describe(found)
+        device, notice = attention_device.resolve(settings.device, Dtype.FLOAT32)
+        self.device_notice = notice or ""
+        self.device, self.device_name = torch.device(device), attention_device.describe(device)
         self.settings, self.corpus = settings, corpus
         self.model = build(settings, len(corpus.vocabulary)).to(self.device)
         self.optimiser = torch.optim.AdamW(

@@ -142,8 +142,8 @@ def with_preset(settings: TrainingSettings, name: str) -> TrainingSettings:
 
 
 def _keep_source_file(preset: Preset, settings: TrainingSettings) -> TrainingSettings:
-    made = preset.settings
-    if {made.source.kind, settings.source.kind} != {CorpusKind.FILE}:
-        return made
-    source = replace(settings.source, tokenizer=made.source.tokenizer)
-    return replace(made, source=source)
+    preset_settings = preset.settings
+    if {preset_settings.source.kind, settings.source.kind} != {CorpusKind.FILE}:
+        return preset_settings
+    source = replace(settings.source, tokenizer=preset_settings.source.tokenizer)
+    return replace(preset_settings, source=source)

@@ -41,8 +41,11 @@ def main() -> int:
     try:
         serve(TrainingServer(send), inbox)
     except Exception as error:  # noqa: BLE001 - the window shows it
-        said = {"sentence": "The training stopped by a fault.", "details": traceback.format_exc()}
-        send(Message("failed", said | {"kind": type(error).__name__}))
+        failure = {
+            "sentence": "The training stopped by a fault.",
+            "details": traceback.format_exc(),
+        }
+        send(Message("failed", failure | {"kind": type(error).__name__}))
         return 1
     return 0
 

@@ -199,12 +199,12 @@ class TrainingRun:
         """
         check(replace(self.settings, steps=steps))
         settings = replace(self.settings, steps=max(steps, self.step))
-        about, goes_on = replace(self.about, settings=settings), steps > self.step
-        if self.final and goes_on:
+        about, continues = replace(self.about, settings=settings), steps > self.step
+        if self.final and continues:
             self._journal.cut(self.step)  # removes the final measurement
         self.folder.write_about(about)
         self.training.settings, self.about = settings, about
-        if self.final and goes_on:
+        if self.final and continues:
             self.state = replace(self.state, final=None)
         if self.is_done and not self.final:
             self._report_out_of_memory(self._finish_training)
@@ -320,10 +320,10 @@ class TrainingRun:
         good = self._restore_snapshot(step + 1 - self.state.high)
         self.state = replace(self.state, is_ended=True)
         self.save()
-        said = f"grew to {loss:,.4g}" if math.isfinite(loss) else "is no number any more"
+        cause = f"grew to {loss:,.4g}" if math.isfinite(loss) else "is no number any more"
         rate = self.settings.rate
         return (
-            f"The loss {said} at step {step:,}: the learning rate {rate:g} is too large. The model "
+            f"The loss {cause} at step {step:,}: the learning rate {rate:g} is too large. The model "
             f"is as it was at step {good:,}. Begin again with {rate / 10:g}."
         )
 
@@ -347,5 +347,5 @@ class TrainingRun:
             write_weights(self.folder.snapshot(self.step), self.training.model, self.about)
             thin(self.folder)
         except (InputError, OSError) as error:
-            said = error.sentence if isinstance(error, InputError) else str(error)
-            self.notice = f"A snapshot is left out. {said}"
+            reason = error.sentence if isinstance(error, InputError) else str(error)
+            self.notice = f"A snapshot is left out. {reason}"

@@ -70,8 +70,8 @@ class TrainingServer:
         except InputError as refused:
             self._send_refusal(refused, message.values.get("id"))
         except DamagedError as damaged:
-            said = InputError("settings", f"What was sent {damaged}")
-            self._send_refusal(said, message.values.get("id"))
+            refusal = InputError("settings", f"What was sent {damaged}")
+            self._send_refusal(refusal, message.values.get("id"))
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -193,8 +193,8 @@ class TrainingServer:
         probe = language_probe.Probe.of(values["text"], opened.about.vocabulary, model)
         arrays = language_probe.read(model, probe)
         sizes = arrays["weights"].shape[:2] if "weights" in arrays else (0, 0)
-        said = {"id": values["id"], "step": step, "tokens": probe.tokens, "cut": probe.cut}
-        self._send(Message("read", said | {"layers": sizes[0], "heads": sizes[1]}, arrays))
+        answer = {"id": values["id"], "step": step, "tokens": probe.tokens, "cut": probe.cut}
+        self._send(Message("read", answer | {"layers": sizes[0], "heads": sizes[1]}, arrays))
 
     def _handle_layer(self, values: Mapping[str, Any]) -> None:
         opened = self._require_run()
@@ -220,8 +220,8 @@ class TrainingServer:
         return self.opened
 
     def _send_refusal(self, refused: InputError, identity: object = None) -> None:
-        said = {"field": refused.field, "sentence": refused.sentence, "remedy": refused.remedy}
-        self._send(Message("refused", {"id": identity, **said}))
+        refusal = {"field": refused.field, "sentence": refused.sentence, "remedy": refused.remedy}
+        self._send(Message("refused", {"id": identity, **refusal}))
 
     # ------------------------------------------------------------------ training
 

@@ -78,11 +78,11 @@ def context_edits(
     """
     given = partial(model.inputs, second=second, is_chat=is_chat)
     contexts = partial(model.read_plainly, second=second, is_chat=is_chat)
-    found = {}
+    edits_by_head = {}
     for edit in edits:
         model.ranks.check_stopped()
-        found[edit.place] = _create_context_edit(text, edit, given, contexts)
-    return found
+        edits_by_head[edit.place] = _create_context_edit(text, edit, given, contexts)
+    return edits_by_head
 
 
 def image_context_edits(
@@ -160,13 +160,13 @@ def check_as_many_tokens(given: GivenOf, text: str, source: str) -> None:
 def differences_in_words(one: Sequence[str], other: Sequence[str]) -> str:
     """List the differences between the tokens of two texts: ``“ red” → “ old grey”``."""
     steps = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
-    found = [
+    differences = [
         f"{_tokens_in_words(one[start:end])} → {_tokens_in_words(other[begin:stop])}"
         for kind, start, end, begin, stop in steps
         if kind != "equal"
     ]
-    rest = len(found) - MAX_LISTED_DIFFERENCES
-    return ", ".join(found[:MAX_LISTED_DIFFERENCES]) + (
+    rest = len(differences) - MAX_LISTED_DIFFERENCES
+    return ", ".join(differences[:MAX_LISTED_DIFFERENCES]) + (
         f" and {rest:,} more places" if rest > 0 else ""
     )
 

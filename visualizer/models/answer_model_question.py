@@ -82,8 +82,8 @@ def _answer_lens(
 ) -> LensAnswer:
     read = logit_lens(model, text, TOP_TOKENS, edits, cuts, progress)
     numbers = read.numbers.tolist()
-    met = list({one for layer in numbers for rank in layer for one in rank})
-    names = dict(zip(met, model.tokens(met), strict=True))
+    ids = list({one for layer in numbers for rank in layer for one in rank})
+    names = dict(zip(ids, model.tokens(ids), strict=True))
     words = tuple(tuple(tuple(names[one] for one in rank) for rank in layer) for layer in numbers)
     return LensAnswer(read.layers, words, read.probabilities)
 

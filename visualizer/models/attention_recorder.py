@@ -371,15 +371,15 @@ def record_calls(
 
 def configs_of(model: nn.Module) -> list[Any]:
     """List the configs of a model and of its parts, each config before those of its parts."""
-    found: dict[int, Any] = {}
+    configs: dict[int, Any] = {}
     waiting = [part.config for part in model.modules() if hasattr(part, "config")]
     while waiting:
         config = waiting.pop(0)
-        if id(config) not in found and hasattr(config, "_attn_implementation"):
-            found[id(config)] = config
+        if id(config) not in configs and hasattr(config, "_attn_implementation"):
+            configs[id(config)] = config
             parts = (getattr(config, name, None) for name in getattr(config, "sub_configs", ()))
             waiting += [part for part in parts if part is not None]
-    return list(found.values())
+    return list(configs.values())
 
 
 @cache
@@ -390,14 +390,14 @@ def _wrap_attention_interface() -> None:
     """
     from transformers import AttentionInterface
 
-    asked = AttentionInterface.get_interface
+    original_lookup = AttentionInterface.get_interface
 
     def get_interface(self: Any, attn_implementation: Any, default: Any) -> Any:
-        found = asked(self, attn_implementation, default)
+        eager_function = original_lookup(self, attn_implementation, default)
         recording = _CURRENT.get()
         if recording is None or attn_implementation != EAGER:
-            return found
-        return partial(_attend_and_record, recording, found)
+            return eager_function
+        return partial(_attend_and_record, recording, eager_function)
 
     AttentionInterface.get_interface = get_interface
 

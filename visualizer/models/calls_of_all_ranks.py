@@ -42,12 +42,12 @@ def _join_heads(calls: Sequence[AttentionCall]) -> AttentionCall:
     first = calls[0]
     joined: dict[str, Tensor | None] = {}
     for name in PARTS:
-        found = [part for call in calls if (part := getattr(call, name)) is not None]
-        is_shared = name == "mask" and bool(found) and found[0].shape[1] == 1
-        if is_shared or not found:
-            joined[name] = found[0] if found else None
+        tensors = [part for call in calls if (part := getattr(call, name)) is not None]
+        is_shared = name == "mask" and bool(tensors) and tensors[0].shape[1] == 1
+        if is_shared or not tensors:
+            joined[name] = tensors[0] if tensors else None
         else:
-            joined[name] = torch.cat(found, HEAD_AXIS.get(name, 1))
+            joined[name] = torch.cat(tensors, HEAD_AXIS.get(name, 1))
     arguments = dict(first.arguments)
     if "s_aux" in arguments:
         arguments["s_aux"] = torch.cat([call.arguments["s_aux"].flatten() for call in calls])
@@ -81,7 +81,7 @@ def _create_message(calls: Sequence[AttentionCall]) -> Message:
 
 
 def _parse_message(message: Message) -> list[AttentionCall]:
-    found = []
+    calls = []
     for at, (module, method, scaling, plain, cuts) in enumerate(message.values["calls"]):
         prefix = f"{at}/arguments/"
         tensors = {
@@ -98,13 +98,13 @@ def _parse_message(message: Message) -> list[AttentionCall]:
             int(head): HeadCut(tuple(queries), tuple(keys), name)
             for head, (queries, keys, name) in cuts.items()
         }
-        found.append(
+        calls.append(
             AttentionCall(
                 module, RecordingMethod(method), scaling=scaling,
                 arguments={**plain, **tensors}, cuts=of_heads, **parts,
             )
         )  # fmt: skip
-    return found
+    return calls
 
 
 def _to_array(tensor: Tensor) -> np.ndarray:

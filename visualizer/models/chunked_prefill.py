@@ -149,6 +149,6 @@ def _is_close(one: Any, other: Any) -> bool:
 
 def _has_length_dependent_positions(config: Any) -> bool:
     """Whether the rotary embedding depends on the length of the text."""
-    found = getattr(config.get_text_config(), "rope_parameters", None) or {}
-    settings = [found, *(each for each in found.values() if isinstance(each, Mapping))]
+    parameters = getattr(config.get_text_config(), "rope_parameters", None) or {}
+    settings = [parameters, *(each for each in parameters.values() if isinstance(each, Mapping))]
     return any(BY_LENGTH & {str(each.get("rope_type"))} for each in settings)

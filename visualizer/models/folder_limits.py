@@ -112,34 +112,34 @@ def check_counts(config: Mapping[str, Any]) -> None:
 
 def _nested_configs(config: object) -> Iterator[Mapping[str, Any]]:
     """Yield a configuration and the configurations of its parts, at any depth."""
-    found = [config]
-    while found:
-        part = found.pop()
+    pending = [config]
+    while pending:
+        part = pending.pop()
         if isinstance(part, dict):
             yield part
-            found += part.values()
+            pending += part.values()
 
 
 def _count_values(config: object) -> int:
     """Count the values in a configuration, at any depth."""
-    count, found = 0, [config]
-    while found:
-        part = found.pop()
+    count, pending = 0, [config]
+    while pending:
+        part = pending.pop()
         values = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
         count += len(values)
-        found += values
+        pending += values
     return count
 
 
 def _whole_numbers(value: object) -> Iterator[int]:
     """Yield an integer, or those in nested lists."""
-    found = [value]
-    while found:
-        each = found.pop()
+    pending = [value]
+    while pending:
+        each = pending.pop()
         if type(each) is int:
             yield max(0, each)
         elif isinstance(each, list):
-            found += each
+            pending += each
 
 
 def _rejection_error(sentence: str) -> InputError:

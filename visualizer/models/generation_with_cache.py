@@ -58,9 +58,11 @@ class GeneratedText(Struct, frozen=True, eq=False):
     cache_bytes: int
 
     def __repr__(self) -> str:
-        made = len(self.tokens) - self.start
+        generated = len(self.tokens) - self.start
         heads = max((len(each) for each in self.weights), default=0)
-        sizes = f"{self.start:,} + {made:,} tokens · {len(self.layers):,} layers × {heads:,} heads"
+        sizes = (
+            f"{self.start:,} + {generated:,} tokens · {len(self.layers):,} layers × {heads:,} heads"
+        )
         return f"<GeneratedText: {self.text[:MAX_REPR_CHARACTERS]!r} · {sizes}>"
 
 
@@ -119,7 +121,7 @@ def generate(
         if number in reader.ends:
             break
     assert read
-    found = sorted(rows[0])
+    layers = sorted(rows[0])
     return GeneratedText(
         (*reader.words, *model.tokens(numbers)),
         start,
@@ -127,9 +129,9 @@ def generate(
         model.decoded(numbers),
         tuple(
             matrix_of_rows([each[layer] for each in rows], start + len(numbers) - 1)
-            for layer in found
+            for layer in layers
         ),
-        tuple(found),
+        tuple(layers),
         read.cache_bytes,
     )
 
@@ -222,7 +224,7 @@ class TokenReader:
         if self._last is not None and wanted == self._read_numbers:
             return self._last
         self._model.check_length(len(self.words) + len(wanted))
-        have = self._cut_back(wanted)
+        cached_count = self._cut_back(wanted)
         # If reading fails, no cache is kept.
         cache, self._cache, self._last = self._cache, None, None
         with torch.inference_mode():
@@ -230,7 +232,7 @@ class TokenReader:
             with self._model.recorded(by_module) as calls:
                 result = self._model.run(
                     {
-                        **self._model_inputs(wanted, have),
+                        **self._model_inputs(wanted, cached_count),
                         "past_key_values": cache,
                         "use_cache": True,
                     }
@@ -300,10 +302,10 @@ class TokenReader:
         more = ids.new_tensor([wanted[max(have, 0) :]])
         if have < 0 and not wanted:
             return dict(self._given)
-        made = {"input_ids": torch.cat([ids, more], -1) if have < 0 else more}
+        inputs = {"input_ids": torch.cat([ids, more], -1) if have < 0 else more}
         if mask is not None:
-            made["attention_mask"] = torch.cat([mask, mask.new_ones(1, len(wanted))], -1)
-        return made
+            inputs["attention_mask"] = torch.cat([mask, mask.new_ones(1, len(wanted))], -1)
+        return inputs
 
 
 class TokensByNumber(Sequence[str]):

@@ -94,8 +94,8 @@ def look_up(
     with _explain_errors(name, endpoint):
         url = f"{endpoint}/api/models/{name}/revision/main?blobs=true"
         with _open_url(url, environment, partial(progress, 0, 0)) as answer:
-            said = _read_file_list(answer)
-    commit, files = _select_files(name, said)
+            description = _read_file_list(answer)
+    commit, files = _select_files(name, description)
     folder = cache / f"models--{name.replace('/', '--')}"
     try:
         missing = sum(file.size - _bytes_there(folder, file) for file in files)
@@ -157,24 +157,26 @@ def download(
 
 def _select_files(name: str, said: Any) -> tuple[str, tuple[RepositoryFile, ...]]:
     """Return the commit and the files to download from the hub's description of a repository."""
-    odd = f"The hub’s list of the files of {name} is damaged. Try again."
+    damaged = f"The hub’s list of the files of {name} is damaged. Try again."
     if not isinstance(said, dict) or not isinstance(said.get("siblings"), list):
-        raise _download_error(odd)
+        raise _download_error(damaged)
     commit = said.get("sha")
     listed = [each for each in said["siblings"] if isinstance(each, dict)]
-    found = {str(each.get("rfilename")): each for each in listed}
-    weights = [WEIGHTS] if WEIGHTS in found else sorted(filter(SHARD.fullmatch, found))
-    if not weights or (weights != [WEIGHTS] and INDEX not in found):
+    files_by_name = {str(each.get("rfilename")): each for each in listed}
+    weights = (
+        [WEIGHTS] if WEIGHTS in files_by_name else sorted(filter(SHARD.fullmatch, files_by_name))
+    )
+    if not weights or (weights != [WEIGHTS] and INDEX not in files_by_name):
         raise _download_error(
             f"{name} holds no weights as .safetensors, and others are never opened."
         )
-    if CONFIG not in found:
+    if CONFIG not in files_by_name:
         raise _download_error(f"{name} has no config.json, so it is no model for transformers.")
     small = (file for file in SMALL_FILES if file != INDEX or weights != [WEIGHTS])
     wanted = (*small, *TOKENIZER_FILES, *weights)
-    files = tuple(_parse_file(found[each]) for each in wanted if each in found)
+    files = tuple(_parse_file(files_by_name[each]) for each in wanted if each in files_by_name)
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit) or None in files:
-        raise _download_error(odd)
+        raise _download_error(damaged)
     return commit, tuple(file for file in files if file)
 
 
@@ -300,10 +302,10 @@ def _receive_file(
     environment: Mapping[str, str],
 ) -> tuple[Any, int]:
     with _open_url(url, environment, partial(tell, done), done) as answer:
-        goes_on = answer.status == 206 and (
+        is_resumed = answer.status == 206 and (
             answer.headers.get("Content-Range", "").startswith(f"bytes {done}-")
         )
-        if not goes_on:  # the server sends the whole file
+        if not is_resumed:  # the server sends the whole file
             digest, done = _new_digest(file), 0
             out.seek(0)
             out.truncate(0)
@@ -366,9 +368,9 @@ def _explain_errors(repository: str, endpoint: str) -> Iterator[None]:
         raise _download_error(f"{repository} is being downloaded already.") from None
     except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", error)
-        told = reason_of(reason) if isinstance(reason, OSError) else str(reason)
+        reason_text = reason_of(reason) if isinstance(reason, OSError) else str(reason)
         raise _download_error(
-            f"{host} cannot be reached: {told[:200]}. Check the network."
+            f"{host} cannot be reached: {reason_text[:200]}. Check the network."
         ) from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -103,6 +103,8 @@ def _check_size(width: int, height: int, name: str) -> None:
 
 
 def _unreadable_error(name: str, error: Exception) -> InputError:
-    said = f": {reason_of(error)}" if isinstance(error, OSError) and error.errno else ""
+    reason = f": {reason_of(error)}" if isinstance(error, OSError) and error.errno else ""
     kinds = ", ".join(FORMATS)
-    return InputError("image", f"“{name}” is no image that can be read{said}. Use one of {kinds}.")
+    return InputError(
+        "image", f"“{name}” is no image that can be read{reason}. Use one of {kinds}."
+    )

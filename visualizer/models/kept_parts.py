@@ -46,9 +46,9 @@ class KeptParts(Struct, frozen=True):
                 f"There is no layer {missing[0]} with attention, only {_format_numbers(known)}."
             )
             raise InputError("layers", sentence)
-        found = [(number, call) for number, call in numbered if number in self.layers]
-        calls_found = [call for _, call in found]
-        if [number for number, _ in numbered_by_layer(calls_found)] != [at for at, _ in found]:
+        selected = [(number, call) for number, call in numbered if number in self.layers]
+        calls_found = [call for _, call in selected]
+        if [number for number, _ in numbered_by_layer(calls_found)] != [at for at, _ in selected]:
             sentence = "The layers of this model have no numbers of their own: keep all of them."
             raise InputError("layers", sentence)
         return calls_found

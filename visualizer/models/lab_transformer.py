@@ -198,10 +198,10 @@ def _create_mask(places: Tensor, attention_mask: Tensor | None, dtype: torch.dty
 
 def lab_transformer(model: LanguageModel) -> LabForCausalLM:
     """Return a transformers model equal to a lab model with heads."""
-    made = LabForCausalLM(config_of(model))
+    transformer = LabForCausalLM(config_of(model))
     # The lab's modules have a mask buffer besides their parameters.
-    made.load_state_dict({name: each.detach() for name, each in model.named_parameters()})
-    return made
+    transformer.load_state_dict({name: each.detach() for name, each in model.named_parameters()})
+    return transformer
 
 
 class LabTokenizer:

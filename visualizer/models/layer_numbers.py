@@ -87,8 +87,8 @@ def factor_between(whole: Tensor, product: Tensor) -> float | None:
     known, wanted = float64_on_cpu(whole), float64_on_cpu(product)
     largest = known.abs().argmax()
     ratio = wanted.flatten()[largest] / known.flatten()[largest]
-    off = (known * ratio - wanted).abs()
-    is_factor = bool((off <= FACTORS_WITHIN * wanted.abs().max()).all())
+    errors = (known * ratio - wanted).abs()
+    is_factor = bool((errors <= FACTORS_WITHIN * wanted.abs().max()).all())
     return float(ratio) if is_factor and bool(ratio.isfinite()) else None
 
 
@@ -150,9 +150,9 @@ def heads_through(
 
     def numbers(at: LayerPass) -> Tensor:
         each = at.passed[path]
-        found = head_vectors(each.given if is_input else each.result, heads, width)
-        assert found is not None
-        return found[picked]
+        by_head = head_vectors(each.given if is_input else each.result, heads, width)
+        assert by_head is not None
+        return by_head[picked]
 
     return numbers
 

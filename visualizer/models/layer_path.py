@@ -10,5 +10,5 @@ def layer_path(module: str) -> str:
 
     For a module outside numbered layers, return its own path.
     """
-    found = re.match(r".*\.\d+(?=\.)", module)
-    return found[0] if found else module
+    match = re.match(r".*\.\d+(?=\.)", module)
+    return match[0] if match else module

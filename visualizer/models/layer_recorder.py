@@ -100,7 +100,7 @@ def record_layers(
         Whether only the shapes of vectors are stored, except for embeddings.
     """
     passed: dict[str, ModulePass] = {}
-    met: set[str] = set()
+    called: set[str] = set()
 
     def keep(
         module: nn.Module,
@@ -109,10 +109,10 @@ def record_layers(
         named: Mapping[str, Any],
         result: Any,
     ) -> None:
-        if name in met:
+        if name in called:
             passed.pop(name, None)
             return
-        met.add(name)
+        called.add(name)
         given: Any = inputs[0] if inputs else next(iter(named.values()), None)
         first = result[0] if isinstance(result, tuple) and result else result
         if isinstance(given, torch.Tensor) and isinstance(first, torch.Tensor):

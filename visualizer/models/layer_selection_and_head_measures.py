@@ -29,7 +29,7 @@ def parts_in_words(runs: Iterable[LayerRun]) -> tuple[tuple[str, str], ...]:
     first = {each.group.name: each for each in reversed([*runs])}
     words = {name: _part_title(each) for name, each in reversed(first.items())}
     are_apart = len({*words.values()}) == len(words)
-    return tuple((name, said if are_apart else name) for name, said in words.items())
+    return tuple((name, title if are_apart else name) for name, title in words.items())
 
 
 def _part_title(run: LayerRun) -> str:
@@ -53,12 +53,12 @@ def runs_of_part(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
         With field ``part`` if there is none or more than one.
     """
     names = part_names(runs)
-    found = {name} if name in names else {each for each in names if name in each.split(".")}
-    found = found or {each for each in names if name in each}
-    if len(found) != 1:
+    matching = {name} if name in names else {each for each in names if name in each.split(".")}
+    matching = matching or {each for each in names if name in each}
+    if len(matching) != 1:
         sentence = f"There is no single part “{name[:60]}” among {', '.join(names)}."
         raise InputError("part", sentence)
-    return tuple(each for each in runs if each.group.name in found)
+    return tuple(each for each in runs if each.group.name in matching)
 
 
 def runs_of_only_part(runs: Sequence[LayerRun]) -> tuple[LayerRun, ...]:

@@ -177,31 +177,32 @@ def known_layers(
     calls, layers
         One attention call per layer, all for one text, and the layers' numbers in the model.
     """
-    found = [_read_layer(model, call, passed) for call in calls]
-    _fill_missing_steps(found)
-    first = found[0].at.tensors
+    readers = [_read_layer(model, call, passed) for call in calls]
+    _fill_missing_steps(readers)
+    first = readers[0].at.tensors
     names = [
         name
         for name, numbers in first.items()
         if all(name in one.at.tensors and one.at.tensors[name].shape == numbers.shape
-               for one in found)
+               for one in readers)
     ]  # fmt: skip
     if "residual" not in names:
         return None
     steps = {
-        name: _merge_layer_steps([one.found.steps[name] for one in found], names) for name in names
+        name: _merge_layer_steps([one.found.steps[name] for one in readers], names)
+        for name in names
     }
-    weights = {name: each for one in found for name, each in one.found.weights.items()}
-    stream = _find_stream_sources(model, layers, [one.at for one in found], passed)
+    weights = {name: each for one in readers for name, each in one.found.weights.items()}
+    stream = _find_stream_sources(model, layers, [one.at for one in readers], passed)
     steps["residual"] = StepOfStage(stream)
     if stream.embedded:
         paths = [path for path, _ in stream.embedded.tables]
         for path in (*paths, *(stream.embedded.norm.modules if stream.embedded.norm else ())):
             named = _own_weights(model.get_submodule(path))
             weights |= {f"{path}.{name}": each for name, each in named.items()}
-    sources = tuple({name: one.found.sources[name] for name in names} for one in found)
-    experts = {path: each for one in found for path, each in one.found.experts.items()}
-    return KnownLayers(steps, sources, weights, experts, tuple(one.path for one in found))
+    sources = tuple({name: one.found.sources[name] for name in names} for one in readers)
+    experts = {path: each for one in readers for path, each in one.found.experts.items()}
+    return KnownLayers(steps, sources, weights, experts, tuple(one.path for one in readers))
 
 
 def _read_layer(
@@ -308,12 +309,12 @@ def numbers_of_layer(known: KnownLayers, place: int, one: LayerPass) -> dict[str
     try:
         for name, numbers_of in known.sources[place].items():
             one.tensors[name] = numbers_of(one)
-        found = {name: one.tensors[name].cpu().contiguous() for name in known.steps}
+        tensors = {name: one.tensors[name].cpu().contiguous() for name in known.steps}
     except (AssertionError, IndexError, KeyError, RuntimeError, TypeError) as error:
         raise OtherStepsError from error  # a module did not run, or got other shapes
-    if any(numbers.shape[-2] != one.call.weights.shape[2] for numbers in found.values()):
+    if any(numbers.shape[-2] != one.call.weights.shape[2] for numbers in tensors.values()):
         raise OtherStepsError
-    return found
+    return tensors
 
 
 def _embedded_text(
@@ -333,28 +334,28 @@ def _experts_of_text(
     known: KnownLayers, layers: int, passed: Mapping[str, ModulePass]
 ) -> dict[str, Tensor]:
     """Return what the experts of all layers compute for the tokens."""
-    found: dict[str, Tensor] = {}
+    outputs: dict[str, Tensor] = {}
     for each in known.steps.values():
         for layer in range(layers):
             step = (each.by_layer[layer] if each.by_layer else each).step
             if isinstance(step, ExpertMixture):
                 try:
-                    found |= known.experts[step.modules[layer]].of_text(passed)
+                    outputs |= known.experts[step.modules[layer]].of_text(passed)
                 except (AssertionError, KeyError) as error:
                     raise OtherStepsError from error
-    return found
+    return outputs
 
 
 def _angles_of_layers(
     passed: list[ModulePass], step: RotaryPosition
 ) -> list[tuple[Tensor, Tensor]]:
     """Return the cosines and sines of each layer; those of angle 0 for layers without rotation."""
-    found = [None if each.rotation is None else _rotation_angles(each, step) for each in passed]
-    cosines = next((turn[0] for turn in found if turn), None)
+    angles = [None if each.rotation is None else _rotation_angles(each, step) for each in passed]
+    cosines = next((turn[0] for turn in angles if turn), None)
     if cosines is None:
         raise OtherStepsError
     none = torch.ones_like(cosines), torch.zeros_like(cosines)
-    return [turn or none for turn in found]
+    return [turn or none for turn in angles]
 
 
 def _rotation_angles(each: ModulePass, step: RotaryPosition) -> tuple[Tensor, Tensor]:
@@ -483,8 +484,8 @@ def _find_embedding(
         for path, each in passed.items()
         if _is_norm(model.get_submodule(path))
         and (given := vectors(each.given)) is not None
-        and (made := vectors(each.result)) is not None
-        and _is_same(made.cpu(), stream)
+        and (normed := vectors(each.result)) is not None
+        and _is_same(normed.cpu(), stream)
     ]
     for count in range(1, MAX_EMBEDDINGS + 1):
         for chosen in combinations(tables, count):
@@ -700,8 +701,8 @@ class _LayerReader:
                 if not torch.equal(heads_of(to, after, values.shape[-1])(self.at), values[0]):
                     continue
                 start = normed.shape[-1]
-                made = latent_keys(to, first, own, path, start, size - own)
-                rotary = self._find_rotation(made(self.at), keys[0])
+                keys_source = latent_keys(to, first, own, path, start, size - own)
+                rotary = self._find_rotation(keys_source(self.at), keys[0])
                 if rotary is None:
                     continue
                 read = self._add_latent("latent_keys", path, norm, step, entered)
@@ -711,7 +712,7 @@ class _LayerReader:
                 projected = LatentKeys(
                     linear.modules, linear.has_bias, linear.is_transposed, first, own_columns=own
                 )
-                self._add_stage("projected_keys", made, projected, read, "shared_keys")
+                self._add_stage("projected_keys", keys_source, projected, read, "shared_keys")
                 every = tuple(range(heads))
                 self._add_stage("keys", met("keys", every), rotary, "projected_keys")
                 self._add_stage("values", met("values", every), self._linear_step(to, after), read)
@@ -740,15 +741,15 @@ class _LayerReader:
                 continue
             for first in _first_columns(role, sizes, numbers.shape[-1]):
                 width = whole.shape[-1]
-                made = heads_of(path, first, width)(self.at)
+                projected = heads_of(path, first, width)(self.at)
                 columns = tuple(first[head] for head in shared)
                 step = self._linear_step(path, columns)
-                factor = factor_between(made, whole)
+                factor = factor_between(projected, whole)
                 if factor is not None:
                     self._add_stage(name, met(name, shared), replace(step, factor=factor), entered)
                     return True
                 if name != "values" and self._find_head_transforms(
-                    name, made, whole, shared, step, entered
+                    name, projected, whole, shared, step, entered
                 ):
                     return True
         return False
@@ -834,9 +835,9 @@ class _LayerReader:
             cosines, sines = (float64_on_cpu(part[-1]) for part in _rotation_angles(each, step))
             starts = dict.fromkeys((0, size - 2 * pairs))
             for start, is_regrouped in product(starts, (False, True)[: 1 + is_interleaved]):
-                found = replace(step, start=start, is_regrouped=is_regrouped)
-                if _is_close(_rotate_pairs(given, cosines, sines, found), wanted):
-                    return found
+                candidate = replace(step, start=start, is_regrouped=is_regrouped)
+                if _is_close(_rotate_pairs(given, cosines, sines, candidate), wanted):
+                    return candidate
         return None
 
     def _join_heads(self, entered: str, result: Tensor) -> str | None:
@@ -870,15 +871,15 @@ class _LayerReader:
         if not isinstance(sinks, torch.Tensor) or sinks.numel() != context.shape[2]:
             return False
         pairs = zip(context_beside_sinks(self.at), own_context(self.at), strict=True)
-        handed_on = context[0].transpose(0, 1)  # head token d_value
+        outputs = context[0].transpose(0, 1)  # head token d_value
         # For an edited head, neither matches its output.
-        are_left = [
+        are_reduced = [
             _is_close(left, wanted) and not _is_close(left, own)
-            for (left, own), wanted in zip(pairs, handed_on, strict=True)
+            for (left, own), wanted in zip(pairs, outputs, strict=True)
         ]
-        if any(are_left):
+        if any(are_reduced):
             self._add_stage("gated_context", context_beside_sinks, LateSink(KEPT), CONTEXT)
-        return any(are_left)
+        return any(are_reduced)
 
     def _find_context_gate(self, entered: str, given: Tensor, joined: Tensor) -> bool:
         """Find the gate whose sigmoid multiplies the context vectors: a matrix or its columns."""
@@ -891,8 +892,8 @@ class _LayerReader:
             kinds = {heads * width: (width, 0), 2 * heads * width: (2 * width, width)}
             if numbers.shape[-1] not in kinds:
                 continue
-            apart, start = kinds[numbers.shape[-1]]
-            first = tuple(start + apart * head for head in range(heads))
+            stride, start = kinds[numbers.shape[-1]]
+            first = tuple(start + stride * head for head in range(heads))
             gates = heads_of(path, first, width)(self.at)  # head token d_head
             if _is_close(gates.transpose(0, 1).flatten(1).sigmoid() * joined, given):
                 self._add_stage(
@@ -915,11 +916,11 @@ class _LayerReader:
 
     def _follow_feed_forward(self, written: str, result: Tensor) -> None:
         """Trace the stream from the attention output to the result of the layer."""
-        found, stream = self.at.tensors, self.at.tensors["residual"]
+        tensors, stream = self.at.tensors, self.at.tensors["residual"]
         written = self._follow_output_scaling(
             self._follow_output_norm(written, stream), stream, result
         )
-        attended = stream + found[written]
+        attended = stream + tensors[written]
         if not self._is_read_or_result(attended, result):
             self._follow_parallel_feed_forward(written, result)
             return
@@ -928,22 +929,24 @@ class _LayerReader:
         )
         read = self._follow_norm("attended", "normed_attended")
         base, read = self._follow_cross_attention("attended", read)
-        made = self._find_feed_forward(read)
-        if made is None:
+        output = self._find_feed_forward(read)
+        if output is None:
             self._add_result(None)
             return
-        made = self._follow_feed_forward_norm(made)
-        made = self._find_scaling(made, found[base], [result], "scaled_feed_forward") or made
+        output = self._follow_feed_forward_norm(output)
+        output = (
+            self._find_scaling(output, tensors[base], [result], "scaled_feed_forward") or output
+        )
         for before in dict.fromkeys((base, read)):
-            whole = found[before] + found[made]
+            whole = tensors[before] + tensors[output]
             if torch.equal(whole, result):
-                self._add_result(ResidualAddition(), before, made)
+                self._add_result(ResidualAddition(), before, output)
                 return
             for name, each in self._norms_of_input(whole):
                 if _is_same(vectors(each.result), result):
                     step = self._norm_step(name, whole, result)
                     if step:
-                        parts = (before, made)
+                        parts = (before, output)
                         self._add_stage("added", sum_of(*parts), ResidualAddition(), *parts)
                         self._add_result(step, "added")
                         return
@@ -968,7 +971,7 @@ class _LayerReader:
         tuple of str
             The stream after it, and the input of the next part; both unchanged if there is none.
         """
-        found, kind = self.at.tensors, type(self.modules[self.call.module])
+        tensors, kind = self.at.tensors, type(self.modules[self.call.module])
         others = [
             path
             for path, module in self.modules.items()
@@ -976,10 +979,12 @@ class _LayerReader:
         ]
         for path in others:
             numbers = vectors(self.passed[path].result)
-            if not _is_same(vectors(self.passed[path].given), found[read]) or numbers is None:
+            if not _is_same(vectors(self.passed[path].given), tensors[read]) or numbers is None:
                 continue
             for before in dict.fromkeys((base, read)):
-                if numbers.shape == found[before].shape and self._is_read(found[before] + numbers):
+                if numbers.shape == tensors[before].shape and self._is_read(
+                    tensors[before] + numbers
+                ):
                     self._add_stage("cross_output", result_of(path), None)
                     parts = (before, "cross_output")
                     self._add_stage("crossed", sum_of(*parts), ResidualAddition(), *parts)
@@ -988,20 +993,20 @@ class _LayerReader:
 
     def _follow_parallel_feed_forward(self, written: str, result: Tensor) -> None:
         """Trace a feed-forward block parallel to the attention: both use the layer's input."""
-        found, stream = self.at.tensors, self.at.tensors["residual"]
-        read = "normed" if "normed" in found else "residual"
-        made = self._find_feed_forward(read)
-        if made is None:
+        tensors, stream = self.at.tensors, self.at.tensors["residual"]
+        read = "normed" if "normed" in tensors else "residual"
+        output = self._find_feed_forward(read)
+        if output is None:
             for name, each in self._norms_of_input(stream):
                 numbers = vectors(each.result)
                 step = None if numbers is None else self._norm_step(name, stream, numbers)
-                if numbers is not None and step and not _is_same(numbers, found.get("normed")):
+                if numbers is not None and step and not _is_same(numbers, tensors.get("normed")):
                     self._add_stage("normed_attended", result_of(name), step, "residual")
-                    made = self._find_feed_forward("normed_attended")
+                    output = self._find_feed_forward("normed_attended")
                     break
-        if made is not None:
-            names = ("residual", written, made)
-            parts = {name: found[name] for name in names}
+        if output is not None:
+            names = ("residual", written, output)
+            parts = {name: tensors[name] for name in names}
             for one, two, three in ((0, 1, 2), (1, 2, 0), (0, 2, 1)):
                 first, second, third = (parts[names[at]] for at in (one, two, three))
                 if torch.equal(first + second + third, result):
@@ -1196,12 +1201,15 @@ class _LayerReader:
         for one in parts:
             others = [part for part in parts if part is not one]
             for name, function in ACTIVATIONS.items():
-                made = np.array([function(value) for value in last[id(one)].tolist()])
-                pairs = [(None, one, made), *((one, two, made * last[id(two)]) for two in others)]
+                activated = np.array([function(value) for value in last[id(one)].tolist()])
+                pairs = [
+                    (None, one, activated),
+                    *((one, two, activated * last[id(two)]) for two in others),
+                ]
                 for gate, up, numbers in pairs:
-                    off = float(np.abs(numbers - wanted).max())
-                    if off <= limit and (best is None or off < best[0]):
-                        best = off, (gate, up, name)
+                    error = float(np.abs(numbers - wanted).max())
+                    if error <= limit and (best is None or error < best[0]):
+                        best = error, (gate, up, name)
         return best[1] if best else None
 
     # ------------------------------------------------------------------ modules
@@ -1225,12 +1233,12 @@ class _LayerReader:
         weights = _own_weights(module)
         matrix = weights["weight"] if isinstance(module, nn.Linear) else weights["weight"].T
         some = torch.linspace(0, len(matrix) - 1, min(CHECKED, len(matrix))).long()
-        made = float64_on_cpu(matrix[some]) @ float64_on_cpu(given[-1])
+        recomputed = float64_on_cpu(matrix[some]) @ float64_on_cpu(given[-1])
         if "bias" in weights:
-            made = made + float64_on_cpu(weights["bias"][some])
+            recomputed = recomputed + float64_on_cpu(weights["bias"][some])
         last = float64_on_cpu(result[-1])
-        off = (made - last[some]).abs().max()
-        return bool(off <= CLOSE * last.abs().max().clamp_min(1e-12))
+        error = (recomputed - last[some]).abs().max()
+        return bool(error <= CLOSE * last.abs().max().clamp_min(1e-12))
 
     def _norms_of_input(self, given: Tensor) -> Iterator[tuple[str, ModulePass]]:
         """Yield the norms with this input."""
@@ -1268,12 +1276,12 @@ def _norm_step(module: nn.Module, path: str, given: Tensor, result: Tensor) -> N
         kinds, (False, True) if weight is not None else (False,), named or UNNAMED
     ):
         moved = vector - vector.mean(-1, keepdim=True) if is_centred else vector
-        made = moved * (moved.square().mean(-1, keepdim=True) + epsilon).rsqrt()
+        recomputed = moved * (moved.square().mean(-1, keepdim=True) + epsilon).rsqrt()
         if weight is not None:
-            made = made * (float64_on_cpu(weight) + adds_one)
+            recomputed = recomputed * (float64_on_cpu(weight) + adds_one)
         if bias is not None:
-            made = made + float64_on_cpu(bias)
-        if _is_close(made, wanted):
+            recomputed = recomputed + float64_on_cpu(bias)
+        if _is_close(recomputed, wanted):
             has_gain, has_bias = weight is not None, bias is not None
             return NormLayer((path,), epsilon, is_centred, has_gain, has_bias, adds_one)
     return None
@@ -1327,11 +1335,11 @@ def _is_norm(module: nn.Module) -> bool:
 
 def _rotate_pairs(vectors: Tensor, cosines: Tensor, sines: Tensor, step: RotaryPosition) -> Tensor:
     """Rotate pairs of columns of vectors [head, d_head] by angles [pair]."""
-    turned, columns = vectors.clone(), torch.arange(step.pairs)
-    apart, beside = (columns, columns + step.pairs), (2 * columns, 2 * columns + 1)
-    first, second = (step.start + each for each in (beside if step.is_interleaved else apart))
+    rotated, columns = vectors.clone(), torch.arange(step.pairs)
+    halves, adjacent = (columns, columns + step.pairs), (2 * columns, 2 * columns + 1)
+    first, second = (step.start + each for each in (adjacent if step.is_interleaved else halves))
     is_apart = step.is_regrouped or not step.is_interleaved
-    to_first, to_second = (step.start + each for each in (apart if is_apart else beside))
-    turned[:, to_first] = vectors[:, first] * cosines - vectors[:, second] * sines
-    turned[:, to_second] = vectors[:, second] * cosines + vectors[:, first] * sines
-    return turned
+    to_first, to_second = (step.start + each for each in (halves if is_apart else adjacent))
+    rotated[:, to_first] = vectors[:, first] * cosines - vectors[:, second] * sines
+    rotated[:, to_second] = vectors[:, second] * cosines + vectors[:, first] * sines
+    return rotated

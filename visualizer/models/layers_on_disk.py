@@ -45,19 +45,19 @@ def stack_of_layers(model: nn.Module, layers: int) -> str:
     layers : int
         Number of layers according to the config.
     """
-    found: list[str] = []
+    stacks: list[str] = []
     for path, module in model.named_modules():
-        is_within = any(path.startswith(f"{outer}.") for outer in found)
+        is_within = any(path.startswith(f"{outer}.") for outer in stacks)
         is_stack = isinstance(module, nn.ModuleList) and len(module) > 0
         if (
             is_stack
             and not is_within
             and all(any(True for _ in each.parameters()) for each in module)
         ):
-            found.append(path)
-    if len(found) != 1 or len(model.get_submodule(found[0])) != layers:  # type: ignore[arg-type]
+            stacks.append(path)
+    if len(stacks) != 1 or len(model.get_submodule(stacks[0])) != layers:  # type: ignore[arg-type]
         return ""
-    return found[0]
+    return stacks[0]
 
 
 def device_map_of(model: nn.Module, stack: str) -> dict[str, str]:

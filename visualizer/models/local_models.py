@@ -53,15 +53,15 @@ class ListedModel(Struct, frozen=True):
 def list_models(cache: Path) -> tuple[ListedModel, ...]:
     """List the models in a cache by name; none if the folder does not exist."""
     repositories = (folder for folder in folders_in(cache) if folder.name.startswith(CACHE_PREFIX))
-    found = map(snapshot_of, repositories)
-    listed = (_describe_model(snapshot) for snapshot in found if snapshot)
+    snapshots = map(snapshot_of, repositories)
+    listed = (_describe_model(snapshot) for snapshot in snapshots if snapshot)
     return tuple(sorted(listed, key=lambda model: model.name.casefold()))
 
 
 def _describe_model(path: Path) -> ListedModel:
     name = "".join(each if each.isprintable() else "�" for each in name_of(path))
     try:
-        found = read_model_folder(path, has_fingerprint=False)
+        folder = read_model_folder(path, has_fingerprint=False)
     except InputError as refused:
         return ListedModel(name, path, bytes=_folder_bytes(path), why_not=refused.sentence)
     except OSError:  # it is being changed or deleted
@@ -69,12 +69,12 @@ def _describe_model(path: Path) -> ListedModel:
     return ListedModel(
         name,
         path,
-        found.kind,
-        found.layers,
-        found.heads,
-        found.numbers,
+        folder.kind,
+        folder.layers,
+        folder.heads,
+        folder.numbers,
         _folder_bytes(path),
-        notice=" ".join(found.notices),
+        notice=" ".join(folder.notices),
     )
 
 

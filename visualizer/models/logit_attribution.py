@@ -180,14 +180,14 @@ def logit_lens(
     last = model.model.get_submodule(norm)
     streams = [_values_of(model, passed, path).stream for path in paths]
     passed.clear()  # above all, the logits of all tokens
-    found = []
+    predictions = []
     for done, stream in enumerate(streams):
         progress(done, len(streams))
         # On all ranks together: each may hold a part of the unembedding.
         model.ranks.check_stopped()
         with model.lock:  # other threads may have hooks on these modules
-            found.append(_find_likeliest(lambda part: matrix(last(part)), stream, most))
-    numbers, shares = (torch.stack(each).numpy() for each in zip(*found, strict=True))
+            predictions.append(_find_likeliest(lambda part: matrix(last(part)), stream, most))
+    numbers, shares = (torch.stack(each).numpy() for each in zip(*predictions, strict=True))
     return LensReading(layers, numbers, shares)
 
 

@@ -156,8 +156,8 @@ class _LongTextSession:
             heads, _, width = call.queries.shape
             dtype = call.queries.dtype
             queries = vectors_for((heads, tokens, width), dtype)
-            found = _LayerQueries(name, queries, vectors_for((heads, tokens), dtype), mask)
-            self._layer_queries.append(found)
+            layer_queries = _LayerQueries(name, queries, vectors_for((heads, tokens), dtype), mask)
+            self._layer_queries.append(layer_queries)
         if at >= len(self._layer_queries) or not self._layer_queries[at].goes_on_as(
             name, call, mask
         ):
@@ -244,12 +244,12 @@ def _register_implementation() -> None:
     """
     from transformers import AttentionInterface, AttentionMaskInterface
 
-    asked = AttentionInterface.get_interface
+    original_lookup = AttentionInterface.get_interface
 
     def get_interface(self: Any, attn_implementation: Any, default: Any) -> Any:
         recording = _CURRENT.get()
         if recording is None or attn_implementation != BY_RULE:
-            return asked(self, attn_implementation, default)
+            return original_lookup(self, attn_implementation, default)
         return partial(_attend_on_all_ranks, recording, default)
 
     AttentionInterface.get_interface = get_interface
@@ -278,8 +278,8 @@ def _create_mask_rule(
     zero = torch.zeros((), dtype=torch.long)
 
     def allows(queries: Tensor, keys: Tensor) -> np.ndarray:
-        found = torch.as_tensor(mask_function(zero, zero, queries, keys), dtype=torch.bool)
-        cells: np.ndarray = found.cpu().expand_as(queries + keys).numpy()
+        allowed = torch.as_tensor(mask_function(zero, zero, queries, keys), dtype=torch.bool)
+        cells: np.ndarray = allowed.cpu().expand_as(queries + keys).numpy()
         return cells
 
     return MaskRule(rule_of(allows, kv_length, q_offset), q_offset)
@@ -373,19 +373,21 @@ class _CallVectors(Struct, frozen=True, eq=False):
 
     def scores(self, rows: Tensor, keys: slice) -> Tensor:
         """Compute the scores before the softmax, [key head, head in group, query, key]."""
-        asked = self.queries[:, rows]
-        of_each = len(asked) // len(self.keys)
-        groups = asked.reshape(len(self.keys), -1, asked.shape[-1])
-        found = (groups @ self.keys[:, keys].mT).mul_(self.scaling)
-        found = found.view(len(self.keys), of_each, len(rows), -1)
+        queries = self.queries[:, rows]
+        of_each = len(queries) // len(self.keys)
+        groups = queries.reshape(len(self.keys), -1, queries.shape[-1])
+        scores = (groups @ self.keys[:, keys].mT).mul_(self.scaling)
+        scores = scores.view(len(self.keys), of_each, len(rows), -1)
         if self.softcap:
-            found.div_(self.softcap).tanh_().mul_(self.softcap)
-        return found.masked_fill_(~self.allowed(rows, keys), -torch.inf)
+            scores.div_(self.softcap).tanh_().mul_(self.softcap)
+        return scores.masked_fill_(~self.allowed(rows, keys), -torch.inf)
 
     def logarithms(self, scores: Tensor) -> Tensor:
         """Compute the log-sum-exp of rows from their scores, [head, query]."""
-        found = scores.logsumexp(-1).flatten(0, 1)
-        return found if self.sinks is None else torch.logaddexp(found, self.sinks[:, None])
+        logarithms = scores.logsumexp(-1).flatten(0, 1)
+        return (
+            logarithms if self.sinks is None else torch.logaddexp(logarithms, self.sinks[:, None])
+        )
 
     def weights(self, rows: Tensor, logarithms: Tensor) -> Tensor:
         """Compute rows of weights [head, query, key] from logarithms [head, query]."""
@@ -433,8 +435,8 @@ def _attend_and_record(
         raise NotByRuleError("Its mask is not known.")
     if attention_mask.mask is None:
         raise NotByRuleError("Its mask follows no rule that is known: causal, a window, or none.")
-    if odd := not_understood(arguments, query.shape[1]):
-        raise NotByRuleError(f"Its attention is also given {', '.join(odd)}.")
+    if unsupported := not_understood(arguments, query.shape[1]):
+        raise NotByRuleError(f"Its attention is also given {', '.join(unsupported)}.")
     is_of_text = attention_mask.start + query.shape[-2] == key.shape[-2]
     if arguments.get("position_bias") is not None or not is_of_text:
         raise NotByRuleError("Its scores are more than products of queries and keys.")
@@ -492,13 +494,13 @@ def _compute_and_check(
     added = queries.new_zeros(allowed.shape)
     added.masked_fill_(~allowed, torch.finfo(queries.dtype).min)
     wanted = own(queries, added[None, None])
-    roads = (
+    methods = (
         (_compute_by_kernel, _compute_by_blocks)
         if _has_kernel(call, mask)
         else (_compute_by_blocks,)
     )
-    for road in roads:
-        context, logarithms = road(call)
+    for method in methods:
+        context, logarithms = method(call)
         if _matches_model(call, rows, context, logarithms, wanted):
             return context, logarithms
     raise NotByRuleError("Its attention computes something that is not known.")
@@ -514,10 +516,10 @@ def _matches_model(
     outputs, weights = own
     if outputs.shape[1:] != context[rows].shape:
         return False
-    apart = (call.weights(rows, logarithms) - weights[0]).abs().max()
+    weight_error = (call.weights(rows, logarithms) - weights[0]).abs().max()
     size = outputs.abs().max().clamp(min=1)
-    others = (context[rows] - outputs[0]).abs().max()
-    return bool(apart <= WEIGHTS_WITHIN) and bool(others <= CONTEXT_WITHIN * size)
+    context_error = (context[rows] - outputs[0]).abs().max()
+    return bool(weight_error <= WEIGHTS_WITHIN) and bool(context_error <= CONTEXT_WITHIN * size)
 
 
 def _are_logarithms_of(whole: _CallVectors, logarithms: Tensor) -> bool:
@@ -526,9 +528,9 @@ def _are_logarithms_of(whole: _CallVectors, logarithms: Tensor) -> bool:
     for row in {0, whole.count // 3, whole.count // 2}:
         queries = whole.queries[:, row : row + 1].to(device)
         one = replace(whole, queries=queries, start=row)
-        found = one.logarithms(one.scores(only, slice(None))).cpu()
+        recomputed = one.logarithms(one.scores(only, slice(None))).cpu()
         before = logarithms[:, row : row + 1]
-        if not torch.allclose(found, before, rtol=LOGARITHMS_SHARE, atol=LOGARITHMS_WITHIN):
+        if not torch.allclose(recomputed, before, rtol=LOGARITHMS_SHARE, atol=LOGARITHMS_WITHIN):
             return False
     return True
 
@@ -594,9 +596,9 @@ def _compute_by_blocks(call: _CallVectors) -> tuple[Tensor, Tensor]:
         rows = torch.arange(start, min(start + step, count))
         keys = call.readable(rows)
         scores = call.scores(rows, keys)  # key head, head, query, key
-        found = call.logarithms(scores)
-        weights = scores.flatten(0, 1).sub_(found[..., None]).exp_()
+        block_logarithms = call.logarithms(scores)
+        weights = scores.flatten(0, 1).sub_(block_logarithms[..., None]).exp_()
         grouped = weights.view(len(call.values), -1, weights.shape[-1])
-        made = (grouped @ call.values[:, keys]).view(heads, len(rows), -1)
-        context[rows], logarithms[:, rows] = made.transpose(0, 1), found
+        output = (grouped @ call.values[:, keys]).view(heads, len(rows), -1)
+        context[rows], logarithms[:, rows] = output.transpose(0, 1), block_logarithms
     return context, logarithms

@@ -78,10 +78,10 @@ class Corpus(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def digest(self) -> str:
         """Hash of the text, to detect whether it has changed."""
-        made = hashlib.blake2b(digest_size=16)
+        hasher = hashlib.blake2b(digest_size=16)
         for start in range(0, len(self.text), 1 << 20):
-            made.update(self.text[start : start + (1 << 20)].encode("utf-8", "surrogatepass"))
-        return made.hexdigest()
+            hasher.update(self.text[start : start + (1 << 20)].encode("utf-8", "surrogatepass"))
+        return hasher.hexdigest()
 
 
 def load(settings: TrainingSettings) -> Corpus:
@@ -122,11 +122,13 @@ def _load_task(settings: TrainingSettings) -> Corpus:
         sentence = f"Of {source.size:,} tokens, rows of {settings.block + 1:,} are too few to learn"
         raise InputError("size", f"{sentence}. Use {least:,} or more.", ("size", least))
     generator = np.random.Generator(np.random.PCG64(source.seed))
-    made = _read_only(rows(source.kind, count, settings.block + 1, generator))
+    task_rows = _read_only(rows(source.kind, count, settings.block + 1, generator))
     vocabulary = Vocabulary(tuple(ALPHABETS[source.kind]), Tokenizer.CHARACTERS)
     cut = count - count // TESTED
-    notices = _notice_known_rows(made[:cut], made[cut:])
-    return Corpus(vocabulary, made[:cut], made[cut:], _decode_rows(vocabulary, made), notices)
+    notices = _notice_known_rows(task_rows[:cut], task_rows[cut:])
+    return Corpus(
+        vocabulary, task_rows[:cut], task_rows[cut:], _decode_rows(vocabulary, task_rows), notices
+    )
 
 
 def _nothing_to_learn(vocabulary: Vocabulary) -> str:
@@ -160,7 +162,7 @@ def _notice_new_tokens(
     tokens = vocabulary.decode(np.flatnonzero(new).tolist())
     if not tokens:
         return ()
-    said = ", ".join(f"“{visible(token)}”" for token in tokens[:MAX_LISTED_CHARACTERS])
+    listed = ", ".join(f"“{visible(token)}”" for token in tokens[:MAX_LISTED_CHARACTERS])
     more = (
         f" and {len(tokens) - MAX_LISTED_CHARACTERS:,} more"
         if len(tokens) > MAX_LISTED_CHARACTERS
@@ -168,7 +170,7 @@ def _notice_new_tokens(
     )
     stand, them = ("stands", "it") if len(tokens) == 1 else ("stand", "them")
     where = f"{stand} only in the last tenth of the text, which is for validation"
-    return (f"{said}{more} {where}: nothing can be learned of {them}.",)
+    return (f"{listed}{more} {where}: nothing can be learned of {them}.",)
 
 
 def _notice_known_rows(training: np.ndarray, validation: np.ndarray) -> tuple[str, ...]:

@@ -42,9 +42,9 @@ def number(text: str, tokenizer: Tokenizer) -> tuple[Vocabulary, np.ndarray]:
     numbers = np.empty(len(text), np.int64)  # at least one per token; unused pages take
     end = 0  # no memory
     for piece in _split_pieces(text):
-        found = counter.count(piece)
-        numbers[end : end + len(found)] = found
-        end += len(found)
+        encoded = counter.count(piece)
+        numbers[end : end + len(encoded)] = encoded
+        end += len(encoded)
     numbers = numbers[:end]
     return _sort_vocabulary(list(counter.known), numbers, tokenizer), numbers
 
@@ -133,8 +133,8 @@ class WordEncoder:
             if run not in self._runs:
                 split = tokenize(run, Tokenizer.WORDS)
                 self._runs[run] = [_index_of(self.known, token) for token in split]
-        found = chain.from_iterable(map(self._runs.__getitem__, runs))
-        return np.fromiter(found, np.int32)
+        indices = chain.from_iterable(map(self._runs.__getitem__, runs))
+        return np.fromiter(indices, np.int32)
 
 
 def _merge_line_ends(codes: np.ndarray) -> np.ndarray:

@@ -67,24 +67,24 @@ def _no_partners(tokens: Sequence[str]) -> list[int]:
 
 def _repeat_partners(tokens: Sequence[str]) -> list[int]:
     seen: dict[str, list[int]] = {}
-    found = []
+    partners = []
     for place, token in enumerate(tokens):
         before = seen.setdefault(token, [])
-        found.append(before[0] + 1 if len(before) == 1 else NOWHERE)
+        partners.append(before[0] + 1 if len(before) == 1 else NOWHERE)
         before.append(place)
-    return found
+    return partners
 
 
 def _bracket_partners(tokens: Sequence[str]) -> list[int]:
     opened: list[int] = []
-    found = []
+    partners = []
     for place, token in enumerate(tokens):
         if token in _OPENING:
             opened.append(place)
         elif opened and tokens[opened[-1]] == _OPENING_OF.get(token):
             opened.pop()
-        found.append(opened[-1] if opened else NOWHERE)
-    return found
+        partners.append(opened[-1] if opened else NOWHERE)
+    return partners
 
 
 def _sorting_partners(tokens: Sequence[str]) -> list[int]:
@@ -95,26 +95,26 @@ def _answer_partners(
     tokens: Sequence[str], in_order: Callable[[list[int]], list[int]]
 ) -> list[int]:
     """Return the positions of the problem's letters in the order of the answer."""
-    found = _no_partners(tokens)
+    partners = _no_partners(tokens)
     start = 0
     for place, token in enumerate(tokens):
         if token == END:
             start = place + 1
         elif token == ARROW:
             given = in_order([*range(start, place)])
-            found[place : place + len(given)] = given[: len(tokens) - place]
-    return found
+            partners[place : place + len(given)] = given[: len(tokens) - place]
+    return partners
 
 
 def _addition_partners(tokens: Sequence[str]) -> list[int]:
-    found = _no_partners(tokens)
+    partners = _no_partners(tokens)
     start = 0
     for place, token in enumerate(tokens):
         if token == END:
             start = place + 1
         elif token == "=":
-            _align_digits(tokens, start, place, found)
-    return found
+            _align_digits(tokens, start, place, partners)
+    return partners
 
 
 def _align_digits(tokens: Sequence[str], start: int, equals: int, found: list[int]) -> None:

@@ -79,12 +79,12 @@ def story(size: int, seed: int) -> str:
     """Generate stories of at least ``size`` characters; the last story is complete."""
     # Of the methods of Random, only random() gives the same numbers in every version of Python.
     draw = Random(seed).random
-    told: list[str] = []
+    stories: list[str] = []
     length = 0
     while length < size:
-        told.append(StoryWriter(draw).tell())
-        length += len(told[-1]) + 1
-    return "\n".join(told)
+        stories.append(StoryWriter(draw).tell())
+        length += len(stories[-1]) + 1
+    return "\n".join(stories)
 
 
 @dataclass(slots=True)
@@ -136,13 +136,13 @@ class StoryWriter:
         self._subject: StoryPerson | None = None  # of the last sentence
 
     def tell(self) -> str:
-        said = [f"{person.name} is in the {person.room}." for person in self._people]
-        said += [
+        sentences = [f"{person.name} is in the {person.room}." for person in self._people]
+        sentences += [
             f"{_with_article(thing.look)} {thing.noun} is {thing.spot} in the {thing.room}."
             for thing in self._things
         ]
-        said += [self._next_sentence() for _ in range(SENTENCES)]
-        return " ".join(said)
+        sentences += [self._next_sentence() for _ in range(SENTENCES)]
+        return " ".join(sentences)
 
     def _next_sentence(self) -> str:
         person = self._choose(self._people)

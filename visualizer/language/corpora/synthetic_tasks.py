@@ -48,12 +48,12 @@ AT_ONCE = 1 << 20
 
 def rows(kind: CorpusKind, count: int, length: int, generator: np.random.Generator) -> np.ndarray:
     """Generate rows of a task, int64 [count, length], as indices into its alphabet."""
-    made = np.empty((count, length), np.int64)
+    result = np.empty((count, length), np.int64)
     step = max(1, AT_ONCE // length)
     for start in range(0, count, step):
-        part = made[start : start + step]
+        part = result[start : start + step]
         part[:] = _ROW_GENERATORS[kind](len(part), length, generator)
-    return made
+    return result
 
 
 def _repeat_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
@@ -66,17 +66,17 @@ def _repeat_rows(count: int, length: int, generator: np.random.Generator) -> np.
 
 def _bracket_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
     """Open a bracket or close the innermost with equal probability, to a depth of `DEEPEST`."""
-    made = np.empty((count, length), np.int64)
+    result = np.empty((count, length), np.int64)
     opened = np.zeros((count, DEEPEST), np.int64)  # row depth
     depth = np.zeros(count, np.int64)
     every = np.arange(count)
     for place in range(length):
         opens = (depth == 0) | ((depth < DEEPEST) & (generator.random(count) < 0.5))
         kinds = generator.integers(len(PAIRS), size=count)
-        made[:, place] = np.where(opens, 2 * kinds, 2 * opened[every, depth - 1] + 1)
+        result[:, place] = np.where(opens, 2 * kinds, 2 * opened[every, depth - 1] + 1)
         opened[every[opens], depth[opens]] = kinds[opens]
         depth += np.where(opens, 1, -1)
-    return made
+    return result
 
 
 def _copy_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
@@ -137,11 +137,11 @@ def _pack_rows(count: int, length: int, problems: np.ndarray, sizes: np.ndarray)
     ends = sizes.reshape(count, -1).cumsum(axis=1)
     starts = (ends - sizes.reshape(count, -1)).ravel()
     row = np.repeat(np.arange(count), ends.shape[1])
-    made = np.empty((count, length), np.int64)
+    result = np.empty((count, length), np.int64)
     for place in range(problems.shape[1]):
         fits = (place < sizes) & (starts + place < length)
-        made[row[fits], starts[fits] + place] = problems[fits, place]
-    return made
+        result[row[fits], starts[fits] + place] = problems[fits, place]
+    return result
 
 
 _ROW_GENERATORS: dict[CorpusKind, Callable[[int, int, np.random.Generator], np.ndarray]] = {

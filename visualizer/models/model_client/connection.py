@@ -71,8 +71,8 @@ class _Channel:
         self._http = HTTPConnection(host, port, timeout=CONNECT_S)
         try:
             status, greeting = self._exchange("GET", "/", b"", {})
-            told = json.loads(greeting)
-            nonce = told["nonce"] if status == 200 and told["program"] == PROGRAM else None
+            facts = json.loads(greeting)
+            nonce = facts["nonce"] if status == 200 and facts["program"] == PROGRAM else None
         except (ValueError, LookupError, TypeError):
             nonce = None
         if not isinstance(nonce, str):
@@ -94,15 +94,15 @@ class _Channel:
         try:
             self._http.request(method, path, body, {**headers, "Accept-Encoding": DEFLATE})
             with self._http.getresponse() as answer:
-                found = answer.read(MAX_RESPONSE_BYTES)
-                if answer.length and len(found) < MAX_RESPONSE_BYTES:
-                    raise IncompleteRead(found, answer.length)
+                content = answer.read(MAX_RESPONSE_BYTES)
+                if answer.length and len(content) < MAX_RESPONSE_BYTES:
+                    raise IncompleteRead(content, answer.length)
                 is_packed = answer.getheader("content-encoding") == DEFLATE
         except (OSError, HTTPException, ValueError) as error:
             self.close()
             raise _LostError(_failure_reason(error)) from error
         try:
-            return answer.status, inflated(found) if is_packed else found
+            return answer.status, inflated(content) if is_packed else content
         except BodyError:
             self.close()
             raise
@@ -112,8 +112,8 @@ def _failure_reason(error: Exception) -> str:
     """Return why a request has no answer."""
     if isinstance(error, IncompleteRead):
         return "its answer ended early"
-    said = reason_of(error) if isinstance(error, OSError) else ""
-    return said or type(error).__name__
+    reason = reason_of(error) if isinstance(error, OSError) else ""
+    return reason or type(error).__name__
 
 
 def _close_channels(lines: list[_Channel]) -> None:
@@ -213,14 +213,14 @@ class ModelConnection:
             raise InputError("text", too_large_message(len(body)))
         while True:
             try:
-                status, found = on_python_thread(
+                status, content = on_python_thread(
                     partial(self._send_request, path, body), may_be_left=True
                 )
-                return self._parse_response(status, found)
+                return self._parse_response(status, content)
             except _LostError as lost:
                 if not self._was_reached or time.monotonic() > end:
-                    said = LOST if self._was_reached else UNREACHED
-                    sentence = said.format(address=self.address, why=lost)
+                    message = LOST if self._was_reached else UNREACHED
+                    sentence = message.format(address=self.address, why=lost)
                     raise InputError("server", sentence) from lost
             except BodyError as damaged:
                 raise self._invalid_response_error(damaged) from damaged
@@ -291,7 +291,7 @@ class ModelConnection:
         return self._send_over(_Channel(self.host, self.port, self._token), path, body)
 
     def _send_over(self, line: _Channel, path: str, body: bytes) -> tuple[int, bytes]:
-        status, found = line.ask(path, body)
+        status, content = line.ask(path, body)
         self._was_reached = self._was_reached or status == 200
         if status == 401:
             line.close()
@@ -299,14 +299,17 @@ class ModelConnection:
             with self._channels_changed:
                 self._idle.append(line)
                 self._channels_changed.notify()
-        return status, found
+        return status, content
 
     def _parse_response(self, status: int, found: bytes) -> Answer:
         try:
             if status == 200:
                 return read_body(found)
-            told = json.loads(found)
-            field, sentence = str(told["field"])[:60], str(told["sentence"])[:MAX_MESSAGE_LENGTH]
+            refusal = json.loads(found)
+            field, sentence = (
+                str(refusal["field"])[:60],
+                str(refusal["sentence"])[:MAX_MESSAGE_LENGTH],
+            )
         except (BodyError, ValueError, LookupError, TypeError) as error:
             raise self._invalid_response_error(error) from error
         if field == "cancelled":

@@ -65,10 +65,10 @@ class FetchedNumbers:
         """
         with self._lock:
             while True:
-                found = self._cached.get(key)
-                if found is not None:
+                arrays = self._cached.get(key)
+                if arrays is not None:
                     self._cached.move_to_end(key)
-                    return found
+                    return arrays
                 if not may_wait():
                     self._awaited.add(key)
                     self._start_fetch(key, fetch)
@@ -109,10 +109,10 @@ class FetchedNumbers:
 
     def _fetch_and_store(self, key: Hashable, fetch: Callable[[], Fetched]) -> Fetched:
         try:
-            found = fetch()
-            self.keep(key, found)
+            arrays = fetch()
+            self.keep(key, arrays)
             self._refusal = None
-            return found
+            return arrays
         except CancelledError:
             raise  # the caller no longer needs it; the next one fetches again
         except Exception as error:

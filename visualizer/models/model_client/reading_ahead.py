@@ -60,9 +60,9 @@ class ReadingAhead:
             Whether the matrices are too large, so that only a `FirstPicture` of each is requested.
         """
         path, stage = PICTURE if is_long else MATRIX
-        asked = [{"run": self._run_id, **stage, "place": [0, at]} for at in range(count)]
+        requests = [{"run": self._run_id, **stage, "place": [0, at]} for at in range(count)]
         self.heads = tuple(
-            _request_in_thread(partial(self._connection.ask, path, one)) for one in asked
+            _request_in_thread(partial(self._connection.ask, path, one)) for one in requests
         )
 
     def answer(self) -> Answer:

@@ -104,8 +104,8 @@ class RemoteModel:
         self._run_sizes: dict[int, tuple[int, int]] = {}
         """Number of heads and of tokens of each text that was read."""
         connection.open_ahead(AT_ONCE)
-        asked = _read_request(ModelSource("", "", ""), text)
-        self._ahead = ReadingAhead(connection, asked) if text.strip() else None
+        request = _read_request(ModelSource("", "", ""), text)
+        self._ahead = ReadingAhead(connection, request) if text.strip() else None
         facts = values_as(ModelFacts, connection.ask("/model", {})[0])
         if self._ahead:
             _ask_for_heads_shown_first(self._ahead, facts, text)
@@ -138,18 +138,18 @@ class RemoteModel:
         CancelledError
             If the work on this thread was cancelled; the server stops as well.
         """
-        asked = _read_request(source, text)
+        request = _read_request(source, text)
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead.asked == asked:
+        if ahead is not None and ahead.asked == request:
             values, arrays = ahead.answer()
             heads = ahead.heads
         else:
-            values, arrays = self._connection.job("/read", asked, tell_progress)
+            values, arrays = self._connection.job("/read", request, tell_progress)
             heads = ()
         run = self._build_run(values_as(RunValues, values), arrays, made_of, heads)
         if self.fingerprint != source.fingerprint:
-            said = FILES_CHANGED.format(name=source.name)
-            run = replace(run, notices=(*run.notices, said))
+            notice = FILES_CHANGED.format(name=source.name)
+            run = replace(run, notices=(*run.notices, notice))
         return run
 
     def _build_run(
@@ -246,8 +246,8 @@ class RemoteModel:
             begun = {"layers": known.layers, "changes": changes}
         sent = {"run": reading.number, "question": msgspec.to_builtins(question), "known": begun}
         read = partial(_parse_answer, question.kind, self._run_sizes[reading.number])
-        found = self._connection.job("/answer", sent, progress, lambda part: report(read(part)))
-        return read(found)
+        result = self._connection.job("/answer", sent, progress, lambda part: report(read(part)))
+        return read(result)
 
     def reader(
         self, text: str, factors: Mapping[LayerAndHead, float], *, is_chat: bool
@@ -286,10 +286,10 @@ class RemoteTokenReader:
 
     def _look_up_names(self, numbers: Sequence[int]) -> list[str]:
         if unknown := [number for number in numbers if number not in self._names]:
-            found = values_as(TokenNames, self._connection.job("/names", {"numbers": unknown})[0])
-            if len(found.tokens) != len(unknown):
+            names = values_as(TokenNames, self._connection.job("/names", {"numbers": unknown})[0])
+            if len(names.tokens) != len(unknown):
                 raise unreadable("it has names of other tokens")
-            self._names |= zip(unknown, found.tokens, strict=True)
+            self._names |= zip(unknown, names.tokens, strict=True)
         return [self._names[number] for number in numbers]
 
     @property

@@ -76,8 +76,8 @@ class ServerBySsh:
 
     def __init__(self, line: str, progress: Progress = no_progress) -> None:
         command = _parse_command(line)
-        found = _PORT_PATTERN.search(line)
-        remote = int(found[1]) if found else PORT
+        match = _PORT_PATTERN.search(line)
+        remote = int(match[1]) if match else PORT
         self.port = _free_port(remote)
         tunnel = f"{self.port}:127.0.0.1:{remote}"
         try:
@@ -101,7 +101,7 @@ class ServerBySsh:
 
     def _wait_for_token(self, progress: Progress) -> str:
         """Wait for the server, and return its token."""
-        said: deque[str] = deque(maxlen=MAX_LINES)
+        output: deque[str] = deque(maxlen=MAX_LINES)
         end, is_served = monotonic() + MAX_START_S, False
         while monotonic() < end:
             progress(0, 0)
@@ -110,12 +110,12 @@ class ServerBySsh:
             except Empty:
                 continue
             if line is None:
-                why = " ".join(said) or NOTHING_SAID
+                why = " ".join(output) or NOTHING_SAID
                 raise InputError("ssh", ENDED.format(why=why))
             is_served = is_served or _SERVED_PATTERN.search(line) is not None
-            if is_served and (found := _TOKEN_PATTERN.search(line)):
-                return found[1]
-            said.append(line)
+            if is_served and (match := _TOKEN_PATTERN.search(line)):
+                return match[1]
+            output.append(line)
         raise InputError("ssh", TOO_LONG)
 
 
@@ -142,9 +142,9 @@ def _parse_command(line: str) -> list[str]:
 def _free_port(wanted: int) -> int:
     """Return a free local port: preferably the wanted one, which documents refer to."""
     for port in (wanted, 0):
-        with socket.socket() as found, suppress(OSError, OverflowError):
-            found.bind(("127.0.0.1", port))
-            free: int = found.getsockname()[1]
+        with socket.socket() as probe, suppress(OSError, OverflowError):
+            probe.bind(("127.0.0.1", port))
+            free: int = probe.getsockname()[1]
             return free
     raise InputError("ssh", PORT_ERROR)
 

@@ -71,8 +71,8 @@ class StageFromServer(CachedTensor):
 
     @property
     def tensor(self) -> Tensor:  # type: ignore[override]
-        found = self._fetched.get((self._name, ()), self._request_all).get(self._name)
-        return _checked_tensor(found, self._shape)
+        values = self._fetched.get((self._name, ()), self._request_all).get(self._name)
+        return _checked_tensor(values, self._shape)
 
     def _request_all(self) -> dict[str, np.ndarray]:
         return self._ask("stage", {"stages": [self._name], "place": []})
@@ -95,8 +95,8 @@ class StageFromServer(CachedTensor):
         return CachedTensor(torch.tensor(self.read(index))).row_ends()
 
     def _matrix(self, place: Place) -> np.ndarray | None:
-        found = self._fetched.get((self._stages_together, place), partial(self._request, place))
-        return found.get(self._name)
+        arrays = self._fetched.get((self._stages_together, place), partial(self._request, place))
+        return arrays.get(self._name)
 
     def _request(self, place: Place) -> dict[str, np.ndarray]:
         return self._ask("stage", {"stages": [*self._stages_together], "place": [*place]})
@@ -215,9 +215,9 @@ class WeightsFromServer(Mapping[str, "Tensor"]):
 
     def __getitem__(self, name: str) -> Tensor:
         sizes = self._shape[name]
-        found = self._fetched.get("weights", lambda: self._ask("weights", {})).get(name)
+        values = self._fetched.get("weights", lambda: self._ask("weights", {})).get(name)
         # The ids of experts are integers.
-        return torch.from_numpy(checked_numbers(found, sizes, "fi").copy())
+        return torch.from_numpy(checked_numbers(values, sizes, "fi").copy())
 
 
 class MatricesOnServer(MatrixBlocks):
@@ -310,14 +310,14 @@ class BlocksFromServer(BlockSource):
         return self._local.readable(place, rows, columns) if self._local else columns
 
     def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
-        found = self._request(place, rows, columns.start, columns.stop, 0).get("cells")
-        return _checked_tensor(found, (len(rows), columns.stop - columns.start))
+        values = self._request(place, rows, columns.start, columns.stop, 0).get("cells")
+        return _checked_tensor(values, (len(rows), columns.stop - columns.start))
 
     def column_ends(self, place: Place, rows: Tensor, columns: range, block: int) -> Ends:
-        found = self._request(place, rows, columns.start, columns.stop, block)
+        arrays = self._request(place, rows, columns.start, columns.stop, block)
         sizes = (len(rows), math.ceil(len(columns) / block))
-        high = _checked_tensor(found.get("high"), sizes)
-        return high, _checked_tensor(found["low"], sizes) if "low" in found else None
+        high = _checked_tensor(arrays.get("high"), sizes)
+        return high, _checked_tensor(arrays["low"], sizes) if "low" in arrays else None
 
     def _request(
         self, place: Place, rows: Tensor, start: int, stop: int, block: int
@@ -358,10 +358,10 @@ class BlocksFromServer(BlockSource):
 def _prefetched_or_fetch(answer: Future[Answer], name: str, ask: Callable[[], Fetched]) -> Fetched:
     """Return a prefetched answer; fetch again if prefetching failed."""
     try:
-        found = answer.result()[1]
+        arrays = answer.result()[1]
     except InputError:
-        found = {}
-    return found if name in found else ask()
+        arrays = {}
+    return arrays if name in arrays else ask()
 
 
 def _checked_tensor(found: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:

@@ -44,12 +44,12 @@ def _look_up_once(server: str) -> str:
     """Look up a token, or join a lookup in progress: a locked keyring prompts on each access."""
     with _lookups_lock:
         is_first = server not in _pending_lookups
-        found = _pending_lookups.setdefault(server, Future())
+        token = _pending_lookups.setdefault(server, Future())
     if is_first:
-        found.set_result(_read_token(server))
+        token.set_result(_read_token(server))
         with _lookups_lock:
             del _pending_lookups[server]
-    return found.result()
+    return token.result()
 
 
 def _read_token(server: str) -> str:
