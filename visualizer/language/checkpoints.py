@@ -65,7 +65,7 @@ def write_checkpoint(
     Raises
     ------
     InputError
-        When it cannot be written; the previous checkpoint is unchanged.
+        If it cannot be written; the previous checkpoint is unchanged.
     """
     content = checkpoint_content(training, about, trainer_state)
     write(file, lambda opened: opened.write(content))

@@ -156,7 +156,7 @@ class DistributedProcessGroup:
         Raises
         ------
         LostProcessError
-            When the connection with another process ends.
+            If the connection to another process ends.
         """
         with self.connected():
             if self.is_first:

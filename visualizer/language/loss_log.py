@@ -43,10 +43,10 @@ class LossRow(NamedTuple):
     step : int
         Number of steps done before.
     training : float
-        Mean loss of the step's batch, in nats per token; `MISSING` where none was trained,
-        NaN or infinite where training diverged.
+        Mean loss of the step's batch, in nats per token; `MISSING` if none was trained,
+        NaN or infinite if training diverged.
     validation : float
-        Mean loss of some batches of the validation part; `MISSING` where it was not
+        Mean loss of some batches of the validation part; `MISSING` if it was not
         measured.
     rate : float
         Learning rate of the step.

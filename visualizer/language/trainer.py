@@ -172,7 +172,7 @@ def usual_threads() -> int:
 
 
 def _fork_device_type(device: torch.device) -> str:
-    # Any type, since no device is forked; see `_forked`.
+    # Any type, since no device is forked; see `_fork_devices`.
     return "cuda" if device.type == "cpu" else device.type
 
 

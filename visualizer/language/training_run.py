@@ -320,10 +320,10 @@ class TrainingRun:
         good = self._restore_snapshot(step + 1 - self.state.high)
         self.state = replace(self.state, is_ended=True)
         self.save()
-        cause = f"grew to {loss:,.4g}" if math.isfinite(loss) else "is no number any more"
+        why = f"grew to {loss:,.4g}" if math.isfinite(loss) else "is no number any more"
         rate = self.settings.rate
         return (
-            f"The loss {cause} at step {step:,}: the learning rate {rate:g} is too large. The model "
+            f"The loss {why} at step {step:,}: the learning rate {rate:g} is too large. The model "
             f"is as it was at step {good:,}. Begin again with {rate / 10:g}."
         )
 
