@@ -166,7 +166,7 @@ def test_nothing_is_begun_that_does_not_fit(
 
 
 @pytest.mark.parametrize("at", [0, 4])
-@pytest.mark.parametrize("place", ["backward", "step", "_loss"])
+@pytest.mark.parametrize("place", ["backward", "step", "_batch_loss"])
 @pytest.mark.slow
 def test_a_step_without_memory_is_undone_and_can_be_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, at: int

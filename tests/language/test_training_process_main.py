@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.small_trainings import quick, rows_of
 from visualizer.language.run_folder import RunFolder, plain_settings
-from visualizer.language.training_process_main import Inbox, _listen
+from visualizer.language.training_process_main import Inbox, _read_messages
 from visualizer.language.wire_format import Message, MessageUnpacker, message_sender
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def test_words_that_cannot_be_understood_leave_nobody_waiting(tmp_path: Path) ->
     (tmp_path / "orders").write_bytes(b"Hello, world")
     inbox: Inbox = queue.SimpleQueue()
     with (tmp_path / "orders").open("rb") as source, pytest.raises(ValueError, match="Hello"):
-        _listen(source, inbox)
+        _read_messages(source, inbox)
     assert inbox.get(block=False) is None
 
 

@@ -317,7 +317,7 @@ def test_a_full_disk_is_said(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(hub_download, "_link", full)
+    monkeypatch.setattr(hub_download, "_link_blob", full)
     assert "The disk is full" in refusal(download, offer, no_progress, environment)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from visualizer.language.trainer import Trainer
     from visualizer.storage.link_safe_folder import ContainedFile
 
-_STATES = ("exp_avg", "exp_avg_sq", "step")
+_ADAMW_STATES = ("exp_avg", "exp_avg_sq", "step")
 """AdamW's state tensors of each parameter."""
 
 
@@ -65,14 +65,14 @@ def write_checkpoint(
     Raises
     ------
     InputError
-        When it cannot be written; the previous checkpoint is unchanged.
+        If it cannot be written; the previous checkpoint is unchanged.
     """
     content = checkpoint_content(training, about, trainer_state)
     write(file, lambda opened: opened.write(content))
 
 
 def checkpoint_content(training: Trainer, about: RunMetadata, trainer_state: TrainerState) -> bytes:
-    """Return the content of a checkpoint's file."""
+    """Return the content of a checkpoint file."""
     header = {
         "run": plain(about),
         "step": training.step,
@@ -83,12 +83,14 @@ def checkpoint_content(training: Trainer, about: RunMetadata, trainer_state: Tra
         "is_ended": trainer_state.is_ended,
         "final": trainer_state.final,
     }
-    tensors = {f"model/{name}": value for name, value in _parameters(training.model).items()}
+    tensors = {
+        f"model/{name}": value for name, value in _detached_parameters(training.model).items()
+    }
     for name, parameter in training.model.named_parameters():
         for state, value in training.optimiser.state.get(parameter, {}).items():
             tensors[f"optimiser/{state}/{name}"] = value
     tensors |= {f"randomness/{kind}": state for kind, state in training.randomness.items()}
-    return _content(tensors, {"checkpoint": json.dumps(header)})
+    return _serialize(tensors, {"checkpoint": json.dumps(header)})
 
 
 def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
@@ -97,15 +99,16 @@ def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
     Raises
     ------
     InputError
-        Of ``folder``, when it cannot be read or is of another model; the trainer must then be
-        discarded.
+        With field ``folder`` if it cannot be read or belongs to another model; the trainer must
+        then
+        be discarded.
     """
-    content = _bytes_of(file, (1 + len(_STATES)) * _size(training.model))
+    content = _read_file(file, (1 + len(_ADAMW_STATES)) * _weights_bytes(training.model))
     return restore_checkpoint(content, training, file.name)
 
 
 def run_of_checkpoint(content: bytes) -> RunMetadata:
-    """Return the metadata of the run whose checkpoint a trusted process sent."""
+    """Return the metadata of the run whose checkpoint was sent by a trusted process."""
     return about_of(json.loads(read_metadata(content)["checkpoint"])["run"])
 
 
@@ -122,16 +125,18 @@ def restore_checkpoint(content: bytes, training: Trainer, name: str = "") -> Tra
     InputError
         As `read_checkpoint`.
     """
-    tensors, metadata = _parsed(content, name)
+    tensors, metadata = _parse_file(content, name)
     try:
         header = json.loads(metadata["checkpoint"])
-        step, most = _count(header["step"]), _steps_of(header["run"], training)
+        step, most = _parse_step(header["step"]), _max_steps(header["run"], training)
         trainer_state = _trainer_state(header)
         training.generator.bit_generator.state = header["generator"]
-        _fill(training.model, _under("model/", tensors))
+        _load_parameters(training.model, _with_prefix("model/", tensors))
         for parameter_name, parameter in training.model.named_parameters():
-            _remember(training, parameter, _optimiser_state(tensors, parameter_name, parameter))
-        training.randomness = _checked_randomness(_under("randomness/", tensors))
+            _restore_optimiser(
+                training, parameter, _optimiser_state(tensors, parameter_name, parameter)
+            )
+        training.randomness = _checked_randomness(_with_prefix("randomness/", tensors))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RuntimeError) as error:
         raise InputError("folder", f"“{name}” is damaged, or of another model.") from error
     if step > most:
@@ -147,22 +152,22 @@ def read_checkpoint_weights(file: ContainedFile, model: nn.Module) -> tuple[int,
     Raises
     ------
     InputError
-        Of ``folder``, when it cannot be read or is of another model.
+        With field ``folder`` if it cannot be read or belongs to another model.
     """
-    tensors, metadata = _read(file, (1 + len(_STATES)) * _size(model))
+    tensors, metadata = _read_tensors(file, (1 + len(_ADAMW_STATES)) * _weights_bytes(model))
     try:
         header = json.loads(metadata["checkpoint"])
-        step, trainer_state = _count(header["step"]), _trainer_state(header)
-        _fill(model, _under("model/", tensors))
+        step, trainer_state = _parse_step(header["step"]), _trainer_state(header)
+        _load_parameters(model, _with_prefix("model/", tensors))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RuntimeError) as error:
         raise InputError("folder", f"“{file.name}” is damaged, or of another model.") from error
     return step, trainer_state
 
 
-def _steps_of(run: object, training: Trainer) -> int:
-    """Return the most steps that a checkpoint's run can have; raise `ValueError` of another run.
+def _max_steps(run: object, training: Trainer) -> int:
+    """Return the maximum steps of a checkpoint's run; raise `ValueError` for another run.
 
-    A run that was made longer has more steps in one of its files than in the other.
+    If the run was extended, one of its files may contain a larger number than the other.
     """
     written, own = about_of(run).settings, training.settings
     if replace(written, steps=own.steps) != own:
@@ -171,27 +176,30 @@ def _steps_of(run: object, training: Trainer) -> int:
 
 
 def _trainer_state(header: dict[str, Any]) -> TrainerState:
-    """Convert the state in a header; raise `TypeError` or `ValueError` if it is not one."""
+    """Parse the state in a header; raise `TypeError` or `ValueError` if it is invalid."""
     first, final, is_ended = header["first"], header.get("final"), header["is_ended"]
-    seconds = _number(header["seconds"])
+    seconds = _parse_number(header["seconds"])
     if not isinstance(is_ended, bool) or not 0 <= seconds < math.inf:
         raise ValueError("no state")
     state = TrainerState(
-        seconds, None if first is None else _number(first), _count(header["high"]), is_ended
+        seconds,
+        None if first is None else _parse_number(first),
+        _parse_step(header["high"]),
+        is_ended,
     )
     if not final:
         return state
-    training, validation = map(_number, final)
+    training, validation = map(_parse_number, final)
     return replace(state, final=(training, validation))
 
 
-def _number(given: object) -> float:
+def _parse_number(given: object) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise TypeError("no number")
     return float(given)
 
 
-def _count(given: object) -> int:
+def _parse_step(given: object) -> int:
     if type(given) is not int or not 0 <= given <= LIMITS["steps"][1]:
         raise TypeError("no count of steps")
     return given
@@ -203,9 +211,9 @@ def write_weights(place: Path | ContainedFile, model: nn.Module, about: RunMetad
     Raises
     ------
     InputError
-        When they cannot be written.
+        If they cannot be written.
     """
-    _write(place, _parameters(model), {"run": json.dumps(plain(about))})
+    _write_tensors(place, _detached_parameters(model), {"run": json.dumps(plain(about))})
 
 
 def read_weights(file: ContainedFile, model: nn.Module) -> None:
@@ -214,41 +222,41 @@ def read_weights(file: ContainedFile, model: nn.Module) -> None:
     Raises
     ------
     InputError
-        Of ``folder``, when the file cannot be read or is of another model.
+        With field ``folder`` if the file cannot be read or belongs to another model.
     """
-    tensors, _ = _read(file, _size(model))
+    tensors, _ = _read_tensors(file, _weights_bytes(model))
     try:
-        _fill(model, tensors)
+        _load_parameters(model, tensors)
     except (KeyError, RuntimeError) as error:
         raise InputError("folder", f"“{file.name}” is of another model.") from error
 
 
-def _parameters(model: nn.Module) -> dict[str, Tensor]:
+def _detached_parameters(model: nn.Module) -> dict[str, Tensor]:
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def _size(model: nn.Module) -> int:
-    """Return the bytes of a model's weights."""
-    return sum(value.nbytes for value in _parameters(model).values())
+def _weights_bytes(model: nn.Module) -> int:
+    """Return the size of a model's weights in bytes."""
+    return sum(value.nbytes for value in _detached_parameters(model).values())
 
 
-def _write(
+def _write_tensors(
     place: Path | ContainedFile, tensors: dict[str, Tensor], metadata: dict[str, str]
 ) -> None:
-    content = _content(tensors, metadata)
+    content = _serialize(tensors, metadata)
     write(place, lambda file: file.write(content))
 
 
-def _content(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
+def _serialize(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
     return save({name: value.cpu().contiguous() for name, value in tensors.items()}, metadata)
 
 
-def _read(file: ContainedFile, size: int) -> tuple[dict[str, Tensor], dict[str, str]]:
+def _read_tensors(file: ContainedFile, size: int) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read a file whose tensors have at most ``size`` bytes."""
-    return _parsed(_bytes_of(file, size), file.name)
+    return _parse_file(_read_file(file, size), file.name)
 
 
-def _bytes_of(file: ContainedFile, size: int) -> bytes:
+def _read_file(file: ContainedFile, size: int) -> bytes:
     try:
         return file.read_bytes(size + MAX_HEADER_BYTES)
     except FileNotFoundError as error:
@@ -257,7 +265,7 @@ def _bytes_of(file: ContainedFile, size: int) -> bytes:
         raise InputError("folder", f"“{file.name}” cannot be read: {reason_of(error)}.") from error
 
 
-def _parsed(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+def _parse_file(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         return load(content), read_metadata(content)
     except (SafetensorError, AssertionError, KeyError, RuntimeError, ValueError) as error:
@@ -267,18 +275,18 @@ def _parsed(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, str
 def read_metadata(content: bytes) -> dict[str, str]:
     """Read the metadata of a safetensors file: JSON whose length is in the first 8 bytes."""
     length = int.from_bytes(content[:8], "little")
-    found: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-    return found
+    metadata: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    return metadata
 
 
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors whose names have a prefix, keyed without it."""
-    found = (name for name in tensors if name.startswith(prefix))
-    return {name.removeprefix(prefix): tensors[name] for name in found}
+    matching = (name for name in tensors if name.startswith(prefix))
+    return {name.removeprefix(prefix): tensors[name] for name in matching}
 
 
 @torch.no_grad()
-def _fill(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+def _load_parameters(model: nn.Module, tensors: dict[str, Tensor]) -> None:
     parameters = dict(model.named_parameters())
     if parameters.keys() != tensors.keys():
         raise KeyError("other parameters")
@@ -292,27 +300,29 @@ def _optimiser_state(
     tensors: dict[str, Tensor], name: str, parameter: nn.Parameter
 ) -> dict[str, Tensor]:
     """Return the optimiser's state of a parameter, which has all of its tensors or none."""
-    paths = {state: f"optimiser/{state}/{name}" for state in _STATES}
-    found = {state: tensors[path] for state, path in paths.items() if path in tensors}
-    if found and len(found) < len(_STATES):
+    paths = {state: f"optimiser/{state}/{name}" for state in _ADAMW_STATES}
+    state_tensors = {state: tensors[path] for state, path in paths.items() if path in tensors}
+    if state_tensors and len(state_tensors) < len(_ADAMW_STATES):
         raise KeyError("a part of the state")
-    for state, tensor in found.items():
+    for state, tensor in state_tensors.items():
         shape = torch.Size([]) if state == "step" else parameter.shape
         if tensor.shape != shape or tensor.dtype != torch.float32:
             raise RuntimeError("other sizes")
-    if found and not 0 <= found["step"].item() < math.inf:
+    if state_tensors and not 0 <= state_tensors["step"].item() < math.inf:
         raise ValueError("no step")
-    return found
+    return state_tensors
 
 
-def _remember(training: Trainer, parameter: nn.Parameter, state: dict[str, Tensor]) -> None:
+def _restore_optimiser(
+    training: Trainer, parameter: nn.Parameter, state: dict[str, Tensor]
+) -> None:
     if state:
         kept = {name: tensor.to(training.device) for name, tensor in state.items()}
         training.optimiser.state[parameter] = kept
 
 
 def _checked_randomness(states: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the states of generators; raise `RuntimeError` if torch does not take the CPU's."""
+    """Return the generator states; raise `RuntimeError` if torch rejects the CPU's."""
     with torch.random.fork_rng(devices=[]):
         torch.set_rng_state(states["cpu"])
     return states

@@ -1,8 +1,9 @@
-"""The processes that torchrun starts for one training, and what they tell each other.
+"""The processes that torchrun starts for one training, and their communication.
 
-The first process (rank 0) leads: before each step or evaluation it gives the others an order, so
-that all do the same in the same sequence. What they exchange is tensors of numbers and of bytes;
-nothing is pickled.
+The first process (rank 0) leads: before each step or evaluation it broadcasts an order, so that
+all
+processes do the same in the same sequence. They exchange tensors of numbers and of bytes; nothing
+is pickled.
 
 Sources: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training"
 (averaged gradients, and when they are those of one process).
@@ -33,13 +34,13 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
 PATIENCE = timedelta(minutes=30)
-"""How long a process waits for the others, which may be writing a checkpoint or reading a text."""
+"""Timeout for the other processes, which may be writing a checkpoint or reading a text."""
 NUMBERS_OF_ORDER = 3
-"""What to do, and two numbers for it."""
+"""The order and two arguments."""
 
 
 class Order(IntEnum):
-    """What the first process has all others do."""
+    """Order of the first process to all others."""
 
     BEGIN = 0
     STEP = 1
@@ -48,42 +49,45 @@ class Order(IntEnum):
 
 
 class LostProcessError(Exception):
-    """The connection with another process of the training ended."""
+    """The connection to another process of the training ended."""
 
 
 class DistributedProcessGroup:
-    """A process among those of a training, as the variables of torchrun describe them.
+    """A process among those of a training, as described by the variables of torchrun.
 
     Raises
     ------
     InputError
-        Of ``processes``, when the processes do not find each other.
+        With field ``processes`` if the processes do not find each other.
     """
 
     def __init__(self) -> None:
         try:
-            self.rank, self.count = _number("RANK"), _number("WORLD_SIZE")
-            self._local_rank = _number("LOCAL_RANK", self.rank)
-            self._on_machine = _number("LOCAL_WORLD_SIZE", self.count)
+            self.rank, self.count = (
+                _read_environment_number("RANK"),
+                _read_environment_number("WORLD_SIZE"),
+            )
+            self._local_rank = _read_environment_number("LOCAL_RANK", self.rank)
+            self._processes_on_machine = _read_environment_number("LOCAL_WORLD_SIZE", self.count)
             distributed.init_process_group(process_group_backend(), timeout=PATIENCE)
         except (ValueError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
             sentence = f"The processes of this training did not find each other: {reason}."
             raise InputError("processes", f"{sentence} Start them with torchrun.") from error
         self.signal_status = 0
-        """Exit status that a signal to one of the processes asked for, known to all; else 0."""
+        """Exit status requested by a signal to one of the processes, known to all; else 0."""
         self._own_signal_status = 0
         self._is_parted = False
 
     @property
     def is_first(self) -> bool:
-        """Whether this process leads, and alone writes the run and speaks."""
+        """Whether this process leads; only the leader writes the run and prints messages."""
         return self.rank == 0
 
     @property
     def sharing(self) -> BatchSharing:
-        """How many processes share each batch."""
-        return BatchSharing(self.count, self._on_machine)
+        """Number of processes that share each batch."""
+        return BatchSharing(self.count, self._processes_on_machine)
 
     def ask_to_end(self, status: int) -> None:
         """Ask the first process to end the training after this step, with an exit status."""
@@ -97,38 +101,39 @@ class DistributedProcessGroup:
         return slice(self.rank * rows, (self.rank + 1) * rows)
 
     def check(self, settings: TrainingSettings) -> None:
-        """Reject settings whose batches cannot be shared, and a device that processes would share.
+        """Reject settings whose batches cannot be split, and a device that processes would share.
 
         Raises
         ------
         InputError
-            Of ``batch`` or ``device``.
+            With field ``batch`` or ``device``.
         """
         batch, over = settings.batch, settings.batch % self.count
-        if over:  # the mean of gradients is that of the batch only if the shares are equal
+        if over:  # the mean gradient equals that of the batch only if the shares are equal
             below, above = batch - over, batch - over + self.count
             fitting = f"{below:,} or {above:,}" if below else f"{above:,}"
-            asked = f"A batch of {batch:,} blocks does not divide over {self.count:,} processes"
-            raise InputError("batch", f"{asked}. Use {fitting}.", ("batch", below or above))
+            problem = f"A batch of {batch:,} blocks does not divide over {self.count:,} processes"
+            raise InputError("batch", f"{problem}. Use {fitting}.", ("batch", below or above))
         self.select_device(settings.device)
 
     def select_device(self, wanted: Device) -> None:
-        """Reject a device that processes would have to share; select the GPU of this one.
+        """Reject a device that processes would have to share; select the GPU of this process.
 
         Raises
         ------
         InputError
-            Of ``device``.
+            With field ``device``.
         """
-        select_own_device(wanted, self._local_rank, self._on_machine)
+        select_own_device(wanted, self._local_rank, self._processes_on_machine)
 
     def averaging(self, model: nn.Module, threads: int) -> DistributedDataParallel:
         """Return a model whose gradients are averaged over all processes in backward passes.
 
-        All processes call this together; the model's weights become those of the first process.
-        The threads are shared by the processes of a machine.
+        All processes call this together; the model gets the weights of the first process. The
+        processes
+        of a machine share its threads.
         """
-        torch.set_num_threads(max(1, threads // self._on_machine))
+        torch.set_num_threads(max(1, threads // self._processes_on_machine))
         averaging = DistributedDataParallel(model)
         averaging.broadcast_buffers = False  # they are constants: the causal masks
         return averaging
@@ -146,12 +151,12 @@ class DistributedProcessGroup:
 
     @contextmanager
     def together(self, order: Order, first: int = 0, second: int = 0) -> Iterator[None]:
-        """Do what an order says in all processes; the first one gives it.
+        """Execute an order in all processes; the first one broadcasts it.
 
         Raises
         ------
         LostProcessError
-            When the connection with another process ends.
+            If the connection to another process ends.
         """
         with self.connected():
             if self.is_first:
@@ -164,7 +169,7 @@ class DistributedProcessGroup:
         Raises
         ------
         LostProcessError
-            When the connection with another process ends.
+            If the connection to another process ends.
         """
         received = torch.zeros(NUMBERS_OF_ORDER, dtype=torch.int64)
         with self.connected():
@@ -174,28 +179,28 @@ class DistributedProcessGroup:
 
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """Take part in what the others do; after an error in the midst of it nothing can follow.
+        """Communicate with the other processes; after an error, communication cannot continue.
 
         Raises
         ------
         LostProcessError
-            When the connection with another process ends.
+            If the connection to another process ends.
         """
         self._is_parted = True
         try:
             yield
         except RuntimeError as error:
-            if is_out_of_memory(error) or not _is_of_connection(error):
+            if is_out_of_memory(error) or not _is_connection_error(error):
                 raise
             raise LostProcessError from error
         self._is_parted = False
 
     def send_bytes(self, content: bytes) -> None:
-        """Send bytes from the first process to all others, which know how many they are."""
+        """Send bytes from the first process to all others, which know their number."""
         distributed.broadcast(torch.frombuffer(bytearray(content), dtype=torch.uint8), 0)
 
     def receive_bytes(self, size: int) -> bytes:
-        """Receive the bytes that the first process sends."""
+        """Receive the bytes sent by the first process."""
         received = torch.empty(size, dtype=torch.uint8)
         distributed.broadcast(received, 0)
         return received.numpy().tobytes()
@@ -213,9 +218,9 @@ class DistributedProcessGroup:
         return [content.numpy().tobytes()[: int(size)].decode() for content, size in pairs]
 
     def end(self, status: int) -> None:
-        """Give the others this exit status, and wait until they have it, unless they are parted.
+        """Send the exit status to the others and wait for receipt, unless an error occurred.
 
-        Those that wait in the midst of a step notice when the process ends.
+        Processes that wait in the middle of a step notice when this process ends.
         """
         if not self._is_parted:
             with suppress(LostProcessError), self.together(Order.END, status):
@@ -223,17 +228,17 @@ class DistributedProcessGroup:
 
 
 def select_own_device(wanted: Device, rank: int, count: int) -> None:
-    """Select the GPU of one of several processes, if they are to compute on GPUs.
+    """Select the GPU of one of several processes, if they compute on GPUs.
 
     Parameters
     ----------
     rank, count : int
-        Of those on this machine.
+        Local rank, and number of processes on this machine.
 
     Raises
     ------
     InputError
-        Of ``device``, when processes would have to share one.
+        With field ``device`` if processes would have to share one.
     """
     device, _ = attention_device.resolve(wanted, Dtype.FLOAT32)
     if device is Device.CPU:
@@ -249,14 +254,14 @@ def select_own_device(wanted: Device, rank: int, count: int) -> None:
 
 
 def process_group_backend() -> str:
-    """Return what connects the processes: NCCL for tensors on GPUs, Gloo for all others."""
+    """Return the backend that connects the processes: NCCL for GPU tensors, Gloo for others."""
     has_gpus = torch.cuda.is_available() and distributed.is_nccl_available()
     return "cpu:gloo,cuda:nccl" if has_gpus else "gloo"
 
 
-def _is_of_connection(error: RuntimeError) -> bool:
+def _is_connection_error(error: RuntimeError) -> bool:
     return isinstance(error, distributed.DistError) or "gloo" in str(error)
 
 
-def _number(variable: str, usual: int | None = None) -> int:
+def _read_environment_number(variable: str, usual: int | None = None) -> int:
     return int(os.environ[variable] if usual is None else os.environ.get(variable, usual))

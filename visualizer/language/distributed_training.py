@@ -1,4 +1,4 @@
-"""A training over several processes: the first one leads a run, all others do as they are told."""
+"""Training with several processes: the first leads the run, the others follow its orders."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ DROPOUT_NOTICE = (
 
 
 def lead(running: TrainingRun, group: DistributedProcessGroup) -> tuple[str, ...]:
-    """Have all other processes take part in a run, from the step that it is at.
+    """Include all other processes in a run, starting at its current step.
 
     Returns
     -------
     tuple of str
-        How its numbers differ from those of one process, each a sentence.
+        How its values differ from those of one process, as sentences.
 
     Raises
     ------
     InputError
-        When one of them cannot.
+        If one of them cannot take part.
     LostProcessError
-        When the connection with another process ends.
+        If the connection to another process ends.
     """
     content = checkpoint_content(running.training, running.about, running.state)
     with group.together(Order.BEGIN, len(content)):
@@ -55,14 +55,14 @@ def lead(running: TrainingRun, group: DistributedProcessGroup) -> tuple[str, ...
 
 
 def follow(group: DistributedProcessGroup) -> int:
-    """Do as the first process says until the end, and return its exit status.
+    """Follow the first process's orders until the end, and return its exit status.
 
     Nothing is written.
 
     Raises
     ------
     LostProcessError
-        When the connection with another process ends.
+        If the connection to another process ends.
     """
     training: Trainer | None = None
     while True:
@@ -71,18 +71,18 @@ def follow(group: DistributedProcessGroup) -> int:
             return first
         if order is Order.BEGIN:
             with group.connected():
-                training = _joined(group, group.receive_bytes(first))
+                training = _join_training(group, group.receive_bytes(first))
         elif training and order is Order.STEP:
             training.advance()
         elif training:
             training.evaluate([*Split][first], second)
 
 
-def _joined(group: DistributedProcessGroup, content: bytes) -> Trainer | None:
-    """Return a trainer in the state of a checkpoint; None where a process has none."""
+def _join_training(group: DistributedProcessGroup, content: bytes) -> Trainer | None:
+    """Return a trainer in the state of a checkpoint; None if any process failed to create one."""
     training, sentence = None, ""
     try:
-        training = _restored(group, content)
+        training = _restore_trainer(group, content)
     except InputError as refused:
         sentence = refused.sentence
     except (RuntimeError, MemoryError) as error:
@@ -95,7 +95,7 @@ def _joined(group: DistributedProcessGroup, content: bytes) -> Trainer | None:
     return training
 
 
-def _restored(group: DistributedProcessGroup, content: bytes) -> Trainer:
+def _restore_trainer(group: DistributedProcessGroup, content: bytes) -> Trainer:
     about = run_of_checkpoint(content)
     group.select_device(about.settings.device)
     corpus = load(about.settings)

@@ -1,8 +1,8 @@
-"""Dropout of some rows of a batch with the masks that the whole batch would have.
+"""Dropout for some rows of a batch, with the masks that the whole batch would have.
 
 Masks are drawn for the whole batch by torch's own dropout, so they and the states of the random
-generators are those of a process that has all rows. Only torch's fused attention on GPUs draws its
-masks in another way: there other weights are kept, at the same rate.
+generators equal those of a process that has all rows. Only torch's fused attention on GPUs draws
+its masks in another way: there, the masks differ, with the same rate.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DropoutOfWholeBatch(TorchFunctionMode):
-    """While it is active, dropout acts on these rows as in the whole batch.
+    """While active, applies dropout to these rows as in the whole batch.
 
     Parameters
     ----------
@@ -41,24 +41,25 @@ class DropoutOfWholeBatch(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Replace the two functions that drop."""
+        """Replace the two functions that apply dropout."""
         given = dict(kwargs or {})
         if function is functional.dropout:
-            return self._dropout(*args, **given)
+            return self._apply_dropout(*args, **given)
         if function is functional.scaled_dot_product_attention and given.get("dropout_p"):
-            return self._attention(*args, **given)
+            return self._attend_with_dropout(*args, **given)
         return function(*args, **given)
 
-    def _dropout(
+    def _apply_dropout(
         self, values: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
     ) -> Tensor:
         if not (training and p):
             return values
         ones = values.new_ones(self._batch, *values.shape[1:])
-        mask = functional.dropout(ones, p)[self._rows].clone()  # keeps no memory of other rows
+        # The copy does not keep the other rows in memory.
+        mask = functional.dropout(ones, p)[self._rows].clone()
         return values * mask
 
-    def _attention(
+    def _attend_with_dropout(
         self,
         queries: Tensor,
         keys: Tensor,
@@ -72,4 +73,4 @@ class DropoutOfWholeBatch(TorchFunctionMode):
         if is_causal:
             later = torch.ones_like(scores[0, 0], dtype=torch.bool).triu(1)  # query key
             scores = scores.masked_fill(later, -torch.inf)
-        return self._dropout(functional.softmax(scores, dim=-1), dropout_p) @ values
+        return self._apply_dropout(functional.softmax(scores, dim=-1), dropout_p) @ values

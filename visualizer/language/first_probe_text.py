@@ -1,4 +1,4 @@
-"""The text with which a trained model is read first: the beginning of what it has learned."""
+"""The default probe text of a trained model: the beginning of its training text."""
 
 from __future__ import annotations
 

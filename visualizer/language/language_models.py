@@ -1,7 +1,7 @@
-"""The language models of the notes, from bigram to transformer, and variants of the last.
+"""The language models of the notes, from bigram to transformer, and variants of the transformer.
 
 They use the program's own attention modules, so every stage can be read: `LanguageModel.read`
-returns one trace per layer of the numbers that the model computes with.
+returns one trace per layer with the values that the model computes.
 
 Sources: lecture notes on self-attention and character models, partly adapted from Karpathy 2023,
 "Let's build GPT" (the steps, `ModelKind.NOTES`); Xiong et al. 2020, "On Layer Normalization in the
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
 SPREAD = 0.02
-"""Standard deviation of initial weights in layered models.
+"""Standard deviation of the initial weights in layered models.
 
-Others, and the transformer of the notes, use torch's defaults."""
+Other models, and the transformer of the notes, use torch's defaults.
+"""
 FEED_FORWARD = 4
-"""Width of the feed-forward part relative to the residual stream."""
+"""Width of the feed-forward block relative to the residual stream."""
 
 
 class LanguageModel(nn.Module):
@@ -52,20 +53,20 @@ class LanguageModel(nn.Module):
         width, model = settings.width, settings.model
         self.embedding = nn.Embedding(tokens, width)
         self.position = nn.Embedding(settings.block, width) if model in POSITIONED else None
-        self.layers = nn.ModuleList(_layer(settings) for _ in range(layers_of(settings)))
+        self.layers = nn.ModuleList(_create_layer(settings) for _ in range(layers_of(settings)))
         has_norm = settings.is_layered and model is not ModelKind.NOTES
         self.norm = nn.LayerNorm(width) if has_norm else nn.Identity()
         self.projection = nn.Linear(width, tokens)
 
     def forward(self, ids: Tensor, *, fused: bool = False) -> Tensor:
-        """Compute logits [..., token, vocabulary] for token numbers [..., token].
+        """Compute logits [..., token, vocabulary] for token ids [..., token].
 
         Parameters
         ----------
         fused : bool
             Use fused attention without stages: faster, and equal up to rounding.
         """
-        stream = self._embedded(ids)
+        stream = self._embed(ids)
         for layer in self.layers:
             stream = layer(stream, fused=fused)
         logits: Tensor = self.projection(self.norm(stream))
@@ -73,7 +74,7 @@ class LanguageModel(nn.Module):
 
     def read(self, ids: Tensor) -> tuple[Tensor, tuple[Trace, ...]]:
         """Compute the logits as `forward` does, and return each layer's attention trace."""
-        stream, traces = self._embedded(ids), []
+        stream, traces = self._embed(ids), []
         for layer in self.layers:
             assert isinstance(layer, MixingLayer)
             trace = layer.trace(stream)
@@ -81,7 +82,7 @@ class LanguageModel(nn.Module):
             traces.append(trace)
         return self.projection(self.norm(stream)), tuple(traces)
 
-    def _embedded(self, ids: Tensor) -> Tensor:
+    def _embed(self, ids: Tensor) -> Tensor:
         vectors: Tensor = self.embedding(ids)  # ... token width
         if self.position is None:
             return vectors
@@ -100,21 +101,21 @@ class MixingLayer(nn.Module):
         return stream
 
     def after(self, stream: Tensor, mixed: Tensor) -> Tensor:
-        """Combine the layer's input and attention output to its result [..., token, width]."""
+        """Combine the layer's input and attention output into its result [..., token, width]."""
         return mixed
 
     def trace(self, stream: Tensor) -> Trace:
-        """Compute every stage of its attention for vectors [..., token, width]."""
+        """Compute every stage of the attention for vectors [..., token, width]."""
         return self.attention.trace(self.seen(stream))
 
     def forward(self, stream: Tensor, *, fused: bool = False) -> Tensor:
-        """Map vectors [..., token, width] to those after the layer."""
+        """Map vectors [..., token, width] to the result of the layer."""
         attention = self.attention.fused if fused else self.attention
         return self.after(stream, attention(self.seen(stream)))
 
 
 class ResidualLayer(MixingLayer):
-    """Pre-norm multi-head causal attention and an optional feed-forward part, with residuals."""
+    """Pre-norm multi-head causal attention and an optional feed-forward block, with residuals."""
 
     def __init__(self, settings: TrainingSettings) -> None:
         width, rate = settings.width, settings.dropout
@@ -131,7 +132,7 @@ class ResidualLayer(MixingLayer):
         self.attention_norm = nn.LayerNorm(width)
         self.dropout = nn.Dropout(rate)
         feeds = settings.model in FEEDING
-        self.feed_forward = _feed_forward(width, rate) if feeds else None
+        self.feed_forward = _create_feed_forward(width, rate) if feeds else None
 
     def seen(self, stream: Tensor) -> Tensor:
         """Return the input of attention: the vectors after layer normalisation."""
@@ -139,7 +140,7 @@ class ResidualLayer(MixingLayer):
         return seen
 
     def after(self, stream: Tensor, mixed: Tensor) -> Tensor:
-        """Combine the layer's input and attention output to its result [..., token, width]."""
+        """Combine the layer's input and attention output into its result [..., token, width]."""
         stream = stream + self.dropout(mixed)
         return stream if self.feed_forward is None else stream + self.feed_forward(stream)
 
@@ -151,7 +152,7 @@ def layers_of(settings: TrainingSettings) -> int:
     return 0 if settings.model is ModelKind.BIGRAM else 1
 
 
-def _layer(settings: TrainingSettings) -> MixingLayer:
+def _create_layer(settings: TrainingSettings) -> MixingLayer:
     if settings.is_layered:
         return ResidualLayer(settings)
     if settings.model is ModelKind.AVERAGE:
@@ -161,7 +162,7 @@ def _layer(settings: TrainingSettings) -> MixingLayer:
     return MixingLayer(AttentionModule(replace(spec, d_in=settings.width), settings.block))
 
 
-def _feed_forward(width: int, rate: float) -> nn.Module:
+def _create_feed_forward(width: int, rate: float) -> nn.Module:
     return nn.Sequential(
         nn.LayerNorm(width),
         nn.Linear(width, FEED_FORWARD * width),
@@ -172,16 +173,16 @@ def _feed_forward(width: int, rate: float) -> nn.Module:
 
 
 def build(settings: TrainingSettings, tokens: int) -> LanguageModel:
-    """Build a model on the CPU, with weights drawn from the settings' seed."""
+    """Build a model on the CPU, with weights initialized from the settings' seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = LanguageModel(settings, tokens)
         if settings.is_layered and settings.model is not ModelKind.NOTES:
-            model.apply(_draw_small)
+            model.apply(_init_weights)
         return model
 
 
-def _draw_small(module: nn.Module) -> None:
+def _init_weights(module: nn.Module) -> None:
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight, std=SPREAD)
     if isinstance(module, nn.Linear) and module.bias is not None:

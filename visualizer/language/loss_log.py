@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 HEADER = "step,training,validation,rate,seconds"
 MAX_FILE_BYTES = 2**30
-"""Largest size of the file; ten million steps take less."""
+"""Maximum size of the file; ten million steps take less."""
 MAX_STEPS = LIMITS["steps"][1]
 AT_ONCE = 1_024
-"""Rows parsed at a time."""
+"""Number of rows parsed at a time."""
 MISSING = -1.0
-"""Placeholder of values not measured: losses and rates are never negative, but may be NaN.
+"""Placeholder for missing values; losses and rates are never negative, but may be NaN.
 
 In the file, such a field is empty.
 """
@@ -43,10 +43,10 @@ class LossRow(NamedTuple):
     step : int
         Number of steps done before.
     training : float
-        Mean loss of the step's batch, in nats per token; `MISSING` where none was trained,
-        NaN or infinite where training diverged.
+        Mean loss of the step's batch, in nats per token; `MISSING` if none was trained,
+        NaN or infinite if training diverged.
     validation : float
-        Mean loss of some batches of the validation part; `MISSING` where it was not
+        Mean loss of some batches of the validation part; `MISSING` if it was not
         measured.
     rate : float
         Learning rate of the step.
@@ -72,12 +72,13 @@ EMPTY_ROWS = np.empty((0, len(LossRow._fields)))
 def tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
     """Parse the lines of a file as arrays [row, field of `LossRow`], in blocks of rows.
 
-    Reading ends at the first line that is truncated, or whose step does not increase or is more
-    than any run has.
+    Parsing stops at the first line that is truncated, or whose step does not increase or exceeds
+    the
+    maximum.
     """
     last, left = -1.0, islice(lines, 1, None)
     while some := list(islice(left, AT_ONCE)):
-        table = _numbers(some)
+        table = _parse_lines(some)
         is_next = (np.diff(table[:, 0], prepend=last) > 0) & (table[:, 0] <= MAX_STEPS)
         count = len(table) if is_next.all() else int(is_next.argmin())
         yield table[:count]
@@ -86,19 +87,19 @@ def tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
         last = table[-1, 0]
 
 
-def _numbers(lines: Sequence[str]) -> np.ndarray:
+def _parse_lines(lines: Sequence[str]) -> np.ndarray:
     """Parse lines up to the first invalid one."""
     try:
-        return _all_numbers(lines)
+        return _parse_valid_lines(lines)
     except ValueError:
         if len(lines) == 1:
             return EMPTY_ROWS
     half = len(lines) // 2
-    first = _numbers(lines[:half])
-    return first if len(first) < half else np.concatenate([first, _numbers(lines[half:])])
+    first = _parse_lines(lines[:half])
+    return first if len(first) < half else np.concatenate([first, _parse_lines(lines[half:])])
 
 
-def _all_numbers(lines: Sequence[str]) -> np.ndarray:
+def _parse_valid_lines(lines: Sequence[str]) -> np.ndarray:
     commas = len(LossRow._fields) - 1
     if not lines[-1].endswith("\n") or any(line.count(",") != commas for line in lines):
         raise ValueError
@@ -111,9 +112,9 @@ def _all_numbers(lines: Sequence[str]) -> np.ndarray:
 
 
 def parse(lines: Iterable[str]) -> list[LossRow]:
-    """Parse the lines of a file to rows, as `tables` does to arrays."""
-    found = (row for table in tables(lines) for row in table.tolist())
-    return [LossRow(int(step), *measured) for step, *measured in found]
+    """Parse the lines of a file into rows, as `tables` does into arrays."""
+    table_rows = (row for table in tables(lines) for row in table.tolist())
+    return [LossRow(int(step), *measured) for step, *measured in table_rows]
 
 
 def curves(rows: ArrayLike) -> dict[str, np.ndarray]:
@@ -135,8 +136,8 @@ class LossLog:
     def __init__(self, place: ContainedFile) -> None:
         self.place = place
         self._waiting: list[LossRow] = []
-        self._whole: bytes | None = None
-        """The content that `begin` writes, where the file differs from it."""
+        self._new_content: bytes | None = None
+        """Content to be written by `begin`; None if the file already has it."""
 
     def read(self, until: int) -> list[LossRow]:
         """Return the rows before a step; the file is unchanged until `begin`.
@@ -144,17 +145,17 @@ class LossLog:
         Raises
         ------
         InputError
-            Of ``folder``, when the file cannot be read.
+            With field ``folder`` if the file cannot be read.
         """
-        content, is_shared = self._content()
+        content, is_shared = self._read_content()
         lines = content.decode("utf-8", "replace").splitlines(keepends=True)
         rows = [row for row in parse(lines) if row.step < until]
         whole = "".join([f"{HEADER}\n", *lines[1 : len(rows) + 1]]).encode()
-        self._whole = whole if is_shared or content != whole else None
+        self._new_content = whole if is_shared or content != whole else None
         return rows
 
-    def _content(self) -> tuple[bytes, bool]:
-        """Return the file's content, and whether it has other hard links, which must not change."""
+    def _read_content(self) -> tuple[bytes, bool]:
+        """Return the content, and whether the file has other hard links, which must not change."""
         try:
             with self.place.open(MAX_FILE_BYTES) as file:
                 return file.read(MAX_FILE_BYTES), os.fstat(file.fileno()).st_nlink > 1
@@ -170,20 +171,22 @@ class LossLog:
         Raises
         ------
         InputError
-            When the file cannot be written.
+            If the file cannot be written.
         """
-        if self._whole is not None:
-            whole = self._whole
+        if self._new_content is not None:
+            whole = self._new_content
             write(self.place, lambda file: file.write(whole))
-            self._whole = None  # not before: of a full disk it is tried again
+            self._new_content = (
+                None  # only after the write, so that it is retried if the disk was full
+            )
 
     def cut(self, until: int) -> None:
-        """Remove the rows from a step on.
+        """Remove the rows of a step and all later steps.
 
         Raises
         ------
         InputError
-            When the file cannot be read or written.
+            If the file cannot be read or written.
         """
         self._waiting = [row for row in self._waiting if row.step < until]
         self.read(until)

@@ -1,4 +1,4 @@
-"""Estimate of a training's memory, which rejects settings that do not fit before training begins.
+"""Estimates the memory of a training run, to reject settings that do not fit before it starts.
 
 A system that overcommits memory would otherwise kill the program later without a message.
 """
@@ -26,26 +26,28 @@ if TYPE_CHECKING:
     from visualizer.storage.link_safe_folder import ContainedFile
 
 ITEM = 4
-"""Bytes of a number; everything is float32."""
+"""Bytes per number; everything is float32."""
 COPIES = 8
 """Copies of each parameter: itself, its gradient, two of AdamW, one to read old snapshots with, and
-three in a checkpoint while it is written."""
+three in a checkpoint while it is written.
+"""
 COPIES_OF_CHECKPOINT = 7
-"""The same while a checkpoint is read: itself, and with AdamW's two both the file and its tensors.
+"""Copies while a checkpoint is read: the parameter, and with AdamW's two both the file and its
+tensors.
 """
 COPIES_OF_WEIGHTS = 2
-"""The same while weights alone are read: the file's content, and the model."""
+"""Copies while only weights are read: the file's content, and the model."""
 VECTORS = dict.fromkeys(FEEDING, 30)
 FEWER_VECTORS = 16
-"""Vectors per token and layer kept for the backward pass; fewer without a feed-forward part."""
+"""Vectors per token and layer stored for the backward pass; fewer without a feed-forward block."""
 LOGITS = 4
 """Copies of the logits: raw, normalised, and the gradients of both."""
 TORCH = 100 * 2**20
-"""Bytes that torch loads at its first computation."""
+"""Memory in bytes that torch allocates at its first computation."""
 
 
 class BatchSharing(Struct, frozen=True):
-    """How many processes share each batch: in all, and on this machine."""
+    """Number of processes that share each batch: in total, and on this machine."""
 
     processes: int = 1
     on_machine: int = 1
@@ -55,9 +57,9 @@ ALONE = BatchSharing()
 
 
 def check_room(settings: TrainingSettings, tokens: int, sharing: BatchSharing = ALONE) -> None:
-    """Reject settings whose training needs more memory than is free now.
+    """Reject settings whose training needs more memory than is free.
 
-    Processes on the CPU share the memory; on GPUs each has one of its own.
+    Processes on the CPU share memory; on GPUs, each has its own.
 
     Parameters
     ----------
@@ -67,33 +69,33 @@ def check_room(settings: TrainingSettings, tokens: int, sharing: BatchSharing = 
     Raises
     ------
     InputError
-        Of ``batch``, with the largest that fits.
+        With field ``batch`` and the largest batch that fits.
     """
     device, _ = attention_device.resolve(settings.device, Dtype.FLOAT32)
     room = USABLE * attention_device.free_bytes(device)
 
     def needed(settings: TrainingSettings) -> int:
         count = sharing.on_machine if device is Device.CPU else 1
-        return count * _bytes_of_share(settings, tokens, sharing.processes)
+        return count * _bytes_per_process(settings, tokens, sharing.processes)
 
     if needed(settings) <= room:
         return
     least = sharing.processes
-    fits = _largest("batch", settings, needed, room, least)
+    fits = _largest_fitting("batch", settings, needed, room, least)
     if not fits:
         alone = gib(needed(replace(settings, batch=least)))
         smaller = "a smaller block or embedding size" + ", or fewer layers" * settings.is_layered
         sentence = f"Even a batch of {least} needs about {alone}, and {gib(room)} can be used."
         remedy = _smaller_model(settings, needed, room, least)
         raise InputError("batch", f"{sentence} Use {smaller}.", remedy)
-    asked = f"A batch of {settings.batch:,} blocks of {settings.block:,} tokens"
+    request = f"A batch of {settings.batch:,} blocks of {settings.block:,} tokens"
     takes = f"needs about {gib(needed(settings))}, and {gib(room)} can be used"
     less = " or less" if fits > least else ""
-    raise InputError("batch", f"{asked} {takes}. Use {fits:,}{less}.", ("batch", fits))
+    raise InputError("batch", f"{request} {takes}. Use {fits:,}{less}.", ("batch", fits))
 
 
-def _bytes_of_share(settings: TrainingSettings, tokens: int, processes: int) -> int:
-    """Estimate the bytes that one of several processes takes."""
+def _bytes_per_process(settings: TrainingSettings, tokens: int, processes: int) -> int:
+    """Estimate the memory of one of several processes, in bytes."""
     if processes == 1:
         return bytes_needed(settings, tokens)
     masks = 0
@@ -106,24 +108,24 @@ def _bytes_of_share(settings: TrainingSettings, tokens: int, processes: int) -> 
 def check_room_to_read(
     settings: TrainingSettings, tokens: int, copies: int, file: ContainedFile | None
 ) -> None:
-    """Reject a saved model that needs more memory than is free now, or that its file cannot hold.
+    """Reject a saved model that needs more memory than is free, or than its file can hold.
 
     Parameters
     ----------
     tokens : int
         Size of the vocabulary.
     copies : int
-        How often its parameters are held meanwhile.
+        Number of copies of its parameters in memory while it is read.
     file : ContainedFile or None
         The file of its weights, if there is one.
 
     Raises
     ------
     InputError
-        Of ``folder``.
+        With field ``folder``.
     """
     room = USABLE * attention_device.free_bytes(Device.CPU)
-    size = ITEM * _parameters(_without_memory(settings, tokens))
+    size = ITEM * _count_parameters(_meta_model(settings, tokens))
     if file is not None and (held := _file_size(file)) < size:
         sentence = (
             f"“{file.name}” is damaged, or of another model: it has {format_size(held)}, and the "
@@ -143,27 +145,27 @@ def _file_size(file: ContainedFile) -> int:
         raise InputError("folder", f"“{file.name}” cannot be read: {reason_of(error)}.") from error
 
 
-def _without_memory(settings: TrainingSettings, tokens: int) -> LanguageModel:
-    with torch.device("meta"):  # tensors with shapes alone
+def _meta_model(settings: TrainingSettings, tokens: int) -> LanguageModel:
+    with torch.device("meta"):  # tensors without data
         return LanguageModel(settings, tokens)
 
 
-def _parameters(model: LanguageModel) -> int:
+def _count_parameters(model: LanguageModel) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def bytes_needed(settings: TrainingSettings, tokens: int) -> int:
-    """Estimate the bytes that training takes; an upper bound of the measured use."""
-    model = _without_memory(settings, tokens)
+    """Estimate the memory of training in bytes; an upper bound of the measured use."""
+    model = _meta_model(settings, tokens)
     places = settings.batch * settings.block
     layers = [layer.attention.spec for layer in model.layers if isinstance(layer, MixingLayer)]
     kept = VECTORS.get(settings.model, FEWER_VECTORS) * places * settings.width
     for spec in layers[:1]:
-        # The attention weights; with dropout also its mask and the remaining weights.
+        # The attention weights; with dropout, also the mask and the weights after dropout.
         kept += spec.heads * places * settings.block * (3 if spec.dropout else 1)
     stages = max((bytes_of_stages(spec, settings.block, settings.batch) for spec in layers),
                  default=0)  # fmt: skip
-    parameters = _parameters(model)
+    parameters = _count_parameters(model)
     logits = LOGITS * places * tokens
     return ITEM * (COPIES * parameters + max(1, len(layers)) * kept + logits) + stages + TORCH
 
@@ -174,19 +176,19 @@ def _smaller_model(
     room: float,
     least_batch: int,
 ) -> Remedy | None:
-    """Return the block size that fits, else the width or the layers; at least at a small batch."""
+    """Return a block size that fits, else a width or layers; try the smallest batch last."""
     steps = {"block": 1, "width": 1}
     if settings.is_layered:
         steps = {"block": 1, "width": settings.heads, "layers": 1}
     for batch in (settings.batch, least_batch):
         for name, step in steps.items():
-            fits = _largest(name, replace(settings, batch=batch), needed, room, step)
+            fits = _largest_fitting(name, replace(settings, batch=batch), needed, room, step)
             if fits:
                 return name, fits
     return None
 
 
-def _largest(
+def _largest_fitting(
     name: str,
     settings: TrainingSettings,
     needed: Callable[[TrainingSettings], int],

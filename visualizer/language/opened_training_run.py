@@ -1,4 +1,4 @@
-"""An open run: trained where its text is available, and readable at any saved step."""
+"""An open run: trained if its text is available, and readable at any saved step."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 class OpenRun:
     """A run opened for reading, and for training once its lock is held.
 
-    Without the lock nothing in its folder is written. Without its text it cannot be trained, but
-    its models can be read.
+    Without the lock, nothing in its folder is written. Without its text, it cannot be trained, but
+    its
+    models can be read.
 
     Parameters
     ----------
@@ -40,14 +41,14 @@ class OpenRun:
     settings : TrainingSettings or None
         Settings of a new run; None opens the existing one.
     is_held : bool
-        Whether to take the lock at once; a new run always does.
+        Whether to acquire the lock at once; a new run always does.
     sharing : BatchSharing
-        The processes that will train it, which have to find enough memory.
+        The processes that will train it, which need enough memory.
 
     Raises
     ------
     InputError
-        When the text of a new run cannot be used for training, there is not enough memory, another
+        If the text of a new run cannot be used for training, there is not enough memory, another
         program holds the run, or its folder cannot be read or written.
     """
 
@@ -60,26 +61,26 @@ class OpenRun:
         sharing: BatchSharing = ALONE,
     ) -> None:
         self.folder, self.obstacle, self._sharing = folder, "", sharing
-        if settings:  # a run that exists may be of another machine
+        if settings:  # an existing run may come from another machine
             check_available(settings.device)
-        corpus = self._loaded(settings) if settings else None
+        corpus = self._load_corpus(settings) if settings else None
         if settings and corpus:
             folder.begin(new_run_metadata(settings, corpus))
         self.about = folder.read_about()
-        # If one of them is damaged, others can be read.
+        # If one of the files is damaged, others can still be read.
         tokens, file = len(self.about.tokens), folder.largest_weights()
         check_room_to_read(self.about.settings, tokens, COPIES_OF_WEIGHTS, file)
-        self._lock = _held(folder) if is_held or settings else None
+        self._lock = _acquire_lock(folder) if is_held or settings else None
         try:
-            self._seen = folder.versions()
-            self.running = TrainingRun(folder, self.about, corpus) if corpus else self._resumed()
+            self._known_versions = folder.versions()
+            self.running = TrainingRun(folder, self.about, corpus) if corpus else self._resume_run()
             if self._lock:
-                self._begin()
+                self._start_writing()
         except BaseException:
             self.close()
             raise
-        self._kept = build(self.about.settings, len(self.about.tokens))
-        self._kept_step: int | None = None
+        self._saved_model = build(self.about.settings, len(self.about.tokens))
+        self._saved_model_step: int | None = None
 
     @property
     def is_held(self) -> bool:
@@ -87,61 +88,63 @@ class OpenRun:
         return self._lock is not None
 
     def hold(self, *, is_ordered: bool = False) -> None:
-        """Take the lock, so that only this program writes the run.
+        """Acquire the lock, so that only this program writes the run.
 
         Parameters
         ----------
         is_ordered : bool
-            Whether this is done by the orders in its folder, which are then removed.
+            Whether this follows the orders in its folder, which are then removed.
 
         Raises
         ------
         InputError
-            Of ``held``, when another program holds it or has changed it since it was opened, or
-            the orders were withdrawn; of ``folder`` or ``export``, when it cannot be written.
+            With field ``held`` if another program holds the run or has changed it since it was
+            opened, or
+            the orders were withdrawn; with ``folder`` or ``export`` if it cannot be written.
         """
         if self._lock:
             return
-        self._lock = _held(self.folder)
+        self._lock = _acquire_lock(self.folder)
         try:
-            if self.folder.versions() != self._seen:
+            if self.folder.versions() != self._known_versions:
                 sentence = f"The run in {self.folder.path} was changed since it was opened. "
                 raise InputError("held", f"{sentence}Open it again.")
-            self._begin(is_ordered)
+            self._start_writing(is_ordered)
         except BaseException:
             self.close()
             raise
 
-    def _begin(self, is_ordered: bool = False) -> None:
+    def _start_writing(self, is_ordered: bool = False) -> None:
         try:
             self.folder.tidy()
         except OSError as error:
             raise self.folder.unwritable(error) from error
-        # After `tidy`, which would remove the request of who withdraws them in vain.
+        # After `tidy`, which would remove the request of a program that withdraws the orders too
+        # late.
         self._take_orders(is_ordered)
         if self.running:
             self.running.begin()
 
     def _take_orders(self, is_ordered: bool) -> None:
-        """Remove the orders, or those that were left over."""
+        """Remove the orders, including leftover ones."""
         try:
             self.folder.orders.unlink(missing_ok=not is_ordered)
         except FileNotFoundError as error:
             sentence = f"The run in {self.folder.path} is no longer to be trained."
             raise InputError("held", sentence) from error
-        except OSError:  # Windows cannot remove a file that is open
+        except OSError:  # Windows cannot remove an open file
             pass
 
-    def _resumed(self) -> TrainingRun | None:
+    def _resume_run(self) -> TrainingRun | None:
         try:
-            return TrainingRun(self.folder, self.about, self._loaded(self.about.settings))
+            return TrainingRun(self.folder, self.about, self._load_corpus(self.about.settings))
         except InputError as refused:
             if refused.field == "folder":
                 raise
             self.obstacle = refused.sentence
             return None
 
-    def _loaded(self, settings: TrainingSettings) -> Corpus:
+    def _load_corpus(self, settings: TrainingSettings) -> Corpus:
         corpus = load(settings)
         check_room(settings, len(corpus.vocabulary), self._sharing)
         return corpus
@@ -152,7 +155,8 @@ class OpenRun:
         Raises
         ------
         InputError
-            Of ``step``, when its weights were not saved; of ``folder``, when they cannot be read.
+            With field ``step`` if its weights were not saved; with ``folder`` if they cannot be
+            read.
         """
         if step is None and self.running:
             return self.running.training.model, self.running.step
@@ -166,25 +170,25 @@ class OpenRun:
         wanted = step if step is not None else kept[-1] if kept else 0
         if wanted not in kept:
             raise InputError("step", f"The weights of step {wanted:,} are not kept.")
-        if wanted != self._kept_step:
-            self._kept_step = None
-            read_weights(self.folder.snapshot(wanted), self._kept)
-            self._kept_step = wanted
-        return self._kept, wanted
+        if wanted != self._saved_model_step:
+            self._saved_model_step = None
+            read_weights(self.folder.snapshot(wanted), self._saved_model)
+            self._saved_model_step = wanted
+        return self._saved_model, wanted
 
     def _model_of_checkpoint(self) -> tuple[LanguageModel, int]:
         """Return the last model of a run that cannot be trained here, and its step."""
         step = self.folder.checkpoint_step()
-        if step is None or step != self._kept_step:
+        if step is None or step != self._saved_model_step:
             settings, tokens = self.about.settings, len(self.about.tokens)
             check_room_to_read(settings, tokens, COPIES_OF_CHECKPOINT, self.folder.checkpoint)
-            self._kept_step = None
-            step, _ = read_checkpoint_weights(self.folder.checkpoint, self._kept)
-            self._kept_step = step
-        return self._kept, step
+            self._saved_model_step = None
+            step, _ = read_checkpoint_weights(self.folder.checkpoint, self._saved_model)
+            self._saved_model_step = step
+        return self._saved_model, step
 
     def snapshots(self) -> tuple[int, ...]:
-        """List the steps with saved weights, without those after the current or last step."""
+        """List the steps with saved weights, except those after the current or last step."""
         last = self.running.step if self.running else self.about.settings.steps
         return tuple(step for step in self.folder.snapshots() if step <= last)
 
@@ -195,7 +199,7 @@ class OpenRun:
             self._lock = None
 
 
-def _held(folder: RunFolder) -> FileLock:
+def _acquire_lock(folder: RunFolder) -> FileLock:
     try:
         return FileLock(folder.lock.path)
     except BlockingIOError as error:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from visualizer.language.tokenizers import Vocabulary
 
 MAX_MATRIX_BYTES = 256 * 2**20
-"""Most bytes of the weights and scores of a text."""
+"""Maximum size of the weights and scores of a text, in bytes."""
 
 
 class Probe(Struct, frozen=True, eq=False):
@@ -35,7 +35,7 @@ class Probe(Struct, frozen=True, eq=False):
     Parameters
     ----------
     ids : Tensor
-        Token numbers [token]: the last ones, at most a block.
+        Token ids [token]: the last ones, at most a block.
     cut : int
         Number of tokens cut off before them.
     """
@@ -46,12 +46,12 @@ class Probe(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, text: str, vocabulary: Vocabulary, model: LanguageModel) -> Probe:
-        """Return the probe of a text's end, of at most one block.
+        """Return a probe with the end of a text, at most one block.
 
         Raises
         ------
         InputError
-            Of ``text``, when it is empty or has tokens that are not in the vocabulary.
+            With field ``text`` if it is empty or has tokens that are not in the vocabulary.
         """
         tokens, numbers = vocabulary.read(text)
         if not tokens:
@@ -64,30 +64,30 @@ class Probe(Struct, frozen=True, eq=False):
 
 @torch.no_grad()
 def read(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
-    """Read a text with a model.
+    """Run a model on a text.
 
     Returns
     -------
     dict
-        ``logits`` [token, vocabulary]; of models with attention also ``weights`` [layer, head,
-        query, key]; of those trained on a synthetic task ``attending`` [layer, head], the mean
+        ``logits`` [token, vocabulary]; for models with attention also ``weights`` [layer, head,
+        query, key]; for those trained on a synthetic task ``attending`` [layer, head], the mean
         weight on the expected keys.
 
     Raises
     ------
     InputError
-        Of ``text``, when its attention takes more than `MAX_MATRIX_BYTES`.
+        With field ``text`` if its attention takes more than `MAX_MATRIX_BYTES`.
     """
     model.eval()
     _check_room(model, len(probe.tokens))
     logits, traces = model.read(probe.ids)
-    found = {"logits": readable(logits)}
+    arrays = {"logits": readable(logits)}
     if traces and "weights" in traces[0]:
-        found["weights"] = np.stack([trace.read("weights") for trace in traces])
+        arrays["weights"] = np.stack([trace.read("weights") for trace in traces])
     kind = model.settings.source.kind
-    if "weights" in found and kind in TASKS:
-        found["attending"] = attending(found["weights"], partners(kind, probe.tokens))
-    return found
+    if "weights" in arrays and kind in TASKS:
+        arrays["attending"] = attending(arrays["weights"], partners(kind, probe.tokens))
+    return arrays
 
 
 @torch.no_grad()
@@ -111,66 +111,66 @@ def layer(
     Raises
     ------
     InputError
-        Of ``layer``, when the model has no such layer; of ``text``, as in `read`.
+        With field ``layer`` if the model has no such layer; with ``text`` as in `read`.
     """
     model.eval()
     _check_room(model, len(probe.tokens))
     _, traces = model.read(probe.ids)
     if not 0 <= number < len(traces):
-        have = f"{len(traces)} layer{'s' * (len(traces) != 1)}"
-        raise InputError("layer", f"This model has {have} of attention.")
+        available = f"{len(traces)} layer{'s' * (len(traces) != 1)}"
+        raise InputError("layer", f"This model has {available} of attention.")
     trace = traces[number]
-    return _plain(trace), {"input": trace.read("input"), **_weights(trace)}
+    return _spec_fields(trace), {"input": trace.read("input"), **_own_weights(trace)}
 
 
 def layer_message(
     model: LanguageModel, vocabulary: Vocabulary, text: str, number: int, step: int, identity: str
 ) -> Message:
-    """Return the answer to "layer": a layer as it reads a text; see `layer`.
+    """Return the answer to "layer": the attention of a layer for a text; see `layer`.
 
     Parameters
     ----------
     step : int
         The step of the model.
     identity : str
-        What the answer is recognised by.
+        Identifies the answer.
     """
     probe = Probe.of(text, vocabulary, model)
     spec, arrays = layer(model, probe, number)
-    said = {"id": identity, "step": step, "tokens": probe.tokens, "spec": spec, "layer": number}
-    return Message("layer", said, arrays)
+    values = {"id": identity, "step": step, "tokens": probe.tokens, "spec": spec, "layer": number}
+    return Message("layer", values, arrays)
 
 
 def _check_room(model: LanguageModel, tokens: int) -> None:
     heads = sum(
         layer.attention.spec.heads for layer in model.layers if isinstance(layer, MixingLayer)
     )
-    a_pair = 2 * ITEM * heads  # its score and its weight
+    a_pair = 2 * ITEM * heads  # score and weight of one query-key pair
     if tokens**2 * a_pair > MAX_MATRIX_BYTES:
-        asked = f"The attention of {tokens:,} tokens in {heads:,} heads takes"
+        request = f"The attention of {tokens:,} tokens in {heads:,} heads takes"
         taken = f"{tokens**2 * a_pair / 2**20:,.0f} MiB"
         most = f"of which {MAX_MATRIX_BYTES // 2**20} can be shown"
         fits = isqrt(MAX_MATRIX_BYTES // a_pair)
-        sentence = f"{asked} {taken}, {most}: use a shorter text, of {fits:,} tokens or fewer."
+        sentence = f"{request} {taken}, {most}: use a shorter text, of {fits:,} tokens or fewer."
         raise InputError("text", sentence)
 
 
-_SPEC = (
+_SPEC_FIELDS = (
     *("d_in", "d_out", "heads", "projection", "bias", "arrangement", "output_projection"),
     *("scale", "normalisation", "mask"),
 )
 
 
-def _plain(trace: Trace) -> dict[str, Any]:
-    """Return the fields of the spec that determine its numbers in evaluation."""
-    return {name: getattr(trace.spec, name) for name in _SPEC}
+def _spec_fields(trace: Trace) -> dict[str, Any]:
+    """Return the fields of the spec that determine its values in evaluation."""
+    return {name: getattr(trace.spec, name) for name in _SPEC_FIELDS}
 
 
-def _weights(trace: Trace) -> dict[str, np.ndarray]:
+def _own_weights(trace: Trace) -> dict[str, np.ndarray]:
     if trace.spec.projection is Projection.NONE:
         return {}
-    found = {name: trace.read(f"{name}.weight").T for name in ("W_query", "W_key", "W_value")}
+    weights = {name: trace.read(f"{name}.weight").T for name in ("W_query", "W_key", "W_value")}
     if trace.spec.output_projection:
-        found["W_output"] = trace.read("out_proj.weight").T
-        found["W_output.bias"] = trace.read("out_proj.bias")[None]
-    return found
+        weights["W_output"] = trace.read("out_proj.weight").T
+        weights["W_output.bias"] = trace.read("out_proj.bias")[None]
+    return weights

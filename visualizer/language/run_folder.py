@@ -47,12 +47,12 @@ SCHEMA = 1
 MAX_METADATA_BYTES = 64 * 2**20
 """Largest size of the metadata file; most of it is the vocabulary."""
 MAX_HEADER_BYTES = 2 * MAX_METADATA_BYTES
-"""Most bytes of the header of a checkpoint: the escaped metadata and the trainer's state."""
+"""Maximum size of a checkpoint's header: the escaped metadata and the trainer's state."""
 MAX_CHECKPOINT_BYTES = 2**40
 MAX_EXCERPT_CHARACTERS = 10_000
-"""Most characters of the beginning of the text, and of the notices, which a window shows whole."""
+"""Maximum length of the text excerpt and of the notices, which a window shows in full."""
 RESTED = b"rested"
-"""What is in the file that has asked a process to stop which was not training."""
+"""Content of the stop file left by a process that was stopped while it was not training."""
 MAX_STOP_REQUEST_BYTES = 1_000
 _KINDS = (
     LearningRateDecay,
@@ -64,7 +64,7 @@ _KINDS = (
     Tokenizer,
 )
 _CODING = JsonCoding({kind.__name__: kind for kind in _KINDS})
-_SNAPSHOT = re.compile(r"([0-9]{8})\.safetensors")
+_SNAPSHOT_NAME = re.compile(r"([0-9]{8})\.safetensors")
 
 
 class RunMetadata(Struct, frozen=True):
@@ -96,7 +96,7 @@ class RunMetadata(Struct, frozen=True):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The tokens with their numbers."""
+        """The tokens with their ids."""
         return Vocabulary(self.tokens, self.settings.source.effective_tokenizer)
 
 
@@ -121,14 +121,14 @@ def about_of(values: object) -> RunMetadata:
         check(about.settings)
     except InputError as refused:
         raise DamagedError(f"has settings that cannot be trained: {refused.sentence}") from refused
-    for holds, what in _claims(about):
+    for holds, what in _validity_checks(about):
         if not holds:
             raise DamagedError(f"has {what}.")
     return about
 
 
-def _claims(about: RunMetadata) -> Iterator[tuple[bool, str]]:
-    """Yield what must hold of the metadata of any run, with what is wrong if it does not."""
+def _validity_checks(about: RunMetadata) -> Iterator[tuple[bool, str]]:
+    """Yield conditions on the metadata of any run, with the problem if one is not met."""
     tokens = about.tokens
     yield len(tokens) > 0, "no tokens"
     if repeated := next((token for token, count in Counter(tokens).items() if count > 1), None):
@@ -168,27 +168,27 @@ class RunFolder(Struct, frozen=True):
     path: Path
 
     @property
-    def _top(self) -> ContainedFolder:
+    def _root(self) -> ContainedFolder:
         return ContainedFolder(self.path, is_private=True)
 
     @property
-    def _kept(self) -> ContainedFolder:
+    def _snapshot_folder(self) -> ContainedFolder:
         return ContainedFolder(self.path, "snapshots", is_private=True)
 
     @property
     def about(self) -> ContainedFile:
         """The run's metadata, in JSON."""
-        return self._top.file("run.json")
+        return self._root.file("run.json")
 
     @property
     def losses(self) -> ContainedFile:
         """The loss log, one line per step."""
-        return self._top.file("losses.csv")
+        return self._root.file("losses.csv")
 
     @property
     def checkpoint(self) -> ContainedFile:
         """The latest checkpoint."""
-        return self._top.file("checkpoint.safetensors")
+        return self._root.file("checkpoint.safetensors")
 
     def newest_weights(self) -> ContainedFile | None:
         """Return the checkpoint, or else the last snapshot; None if there is neither."""
@@ -202,19 +202,19 @@ class RunFolder(Struct, frozen=True):
         files = [self.checkpoint, *map(self.snapshot, self.snapshots())]
         sizes: dict[int, ContainedFile] = {}
         for file in files:
-            with suppress(OSError):  # it was removed meanwhile, or is no file
+            with suppress(OSError):  # it has been removed, or is not a file
                 sizes[file.stat().st_size] = file
         return sizes[max(sizes)] if sizes else None
 
     def checkpoint_step(self) -> int | None:
-        """Return the step that the run goes on from: the checkpoint's, or 0 where there is none.
+        """Return the step from which the run resumes: the checkpoint's, or 0 without one.
 
-        None where the checkpoint cannot be read.
+        None if the checkpoint cannot be read.
         """
         try:
             with self.checkpoint.open(MAX_CHECKPOINT_BYTES) as file:
                 length = int.from_bytes(file.read(8), "little")
-                # A safetensors file begins with a JSON header, whose length is in 8 bytes.
+                # A safetensors file starts with the length of its JSON header, in 8 bytes.
                 header = json.loads(file.read(min(length, MAX_HEADER_BYTES)))
             return int(json.loads(header["__metadata__"]["checkpoint"])["step"])
         except FileNotFoundError:
@@ -225,25 +225,25 @@ class RunFolder(Struct, frozen=True):
     @property
     def lock(self) -> ContainedFile:
         """The lock of the program that trains the run."""
-        return self._top.file("lock")
+        return self._root.file("lock")
 
     @property
     def orders(self) -> ContainedFile:
         """Messages for a background training process, until it holds the run."""
-        return self._top.file("orders")
+        return self._root.file("orders")
 
     @property
     def log(self) -> ContainedFile:
         """Output of the last background training process."""
-        return self._top.file("background.log")
+        return self._root.file("background.log")
 
     @property
     def stop(self) -> ContainedFile:
         """A file whose existence asks the training process to stop.
 
-        A process that was not training leaves it behind, with `RESTED` in it.
+        A process that was not training leaves it behind with the content `RESTED`.
         """
-        return self._top.file("stop")
+        return self._root.file("stop")
 
     @property
     def has_rested(self) -> bool:
@@ -255,20 +255,20 @@ class RunFolder(Struct, frozen=True):
     @property
     def probe(self) -> ContainedFile:
         """The text last used as a probe."""
-        return self._top.file("probe.txt")
+        return self._root.file("probe.txt")
 
     def snapshot(self, step: int) -> ContainedFile:
         """Return the file of the weights after ``step`` steps."""
-        return self._kept.file(f"{step:08d}.safetensors")
+        return self._snapshot_folder.file(f"{step:08d}.safetensors")
 
     def snapshots(self) -> tuple[int, ...]:
         """List the steps with snapshots; none if their folder cannot be read."""
         with suppress(OSError):
-            return self._listed()
+            return self._list_snapshots()
         return ()
 
-    def _listed(self) -> tuple[int, ...]:
-        names = map(_SNAPSHOT.fullmatch, self._kept.names())
+    def _list_snapshots(self) -> tuple[int, ...]:
+        names = map(_SNAPSHOT_NAME.fullmatch, self._snapshot_folder.names())
         return tuple(sorted(int(found[1]) for found in names if found))
 
     def begin(self, about: RunMetadata) -> None:
@@ -277,7 +277,7 @@ class RunFolder(Struct, frozen=True):
         Raises
         ------
         InputError
-            Of ``folder``, when it holds a run already or cannot be written.
+            With field ``folder`` if it already contains a run or cannot be written.
         """
         self.make()
         if self.about.exists():
@@ -291,16 +291,16 @@ class RunFolder(Struct, frozen=True):
         Raises
         ------
         InputError
-            Of ``folder``, when they cannot be created.
+            With field ``folder`` if they cannot be created.
         """
         try:
-            self._kept.make()
+            self._snapshot_folder.make()
         except OSError as error:
             sentence = f"{self.path} cannot be made: {reason_of(error)}."
             raise InputError("folder", sentence) from error
 
     def unwritable(self, error: OSError) -> InputError:
-        """Return the error, of ``folder``, of a folder that cannot be written."""
+        """Return the error, with field ``folder``, for a folder that cannot be written."""
         return InputError("folder", f"{self.path} cannot be written: {reason_of(error)}.")
 
     def check(self) -> None:
@@ -309,12 +309,12 @@ class RunFolder(Struct, frozen=True):
         Raises
         ------
         InputError
-            Of ``folder``, naming what is not a regular file or folder of its own.
+            With field ``folder``, naming what is not a regular file or folder of its own.
         """
         own = (self.about, self.losses, self.checkpoint, self.lock, self.orders, self.log)
-        wrong: ContainedFile | ContainedFolder = self._kept
+        wrong: ContainedFile | ContainedFolder = self._snapshot_folder
         try:
-            snapshots = map(self.snapshot, self._listed())
+            snapshots = map(self.snapshot, self._list_snapshots())
             for file in (*own, self.stop, self.probe, *snapshots):
                 wrong = file
                 with suppress(FileNotFoundError):
@@ -330,7 +330,7 @@ class RunFolder(Struct, frozen=True):
         Raises
         ------
         InputError
-            Of ``export``.
+            With field ``export``.
         """
         if leads_elsewhere(self.path, path):
             sentence = f"“{path.name}” could not be written to {path.parent}: {LINK}."
@@ -338,15 +338,15 @@ class RunFolder(Struct, frozen=True):
 
     def versions(self) -> tuple[FileVersion | None, ...]:
         """Return the file versions that change when another program trains the run."""
-        return tuple(map(_version, (self.about, self.checkpoint, self.losses)))
+        return tuple(map(_file_version, (self.about, self.checkpoint, self.losses)))
 
     def tidy(self) -> None:
         """Remove leftovers of other processes: a stop request, and interrupted writes.
 
-        To be called by the holder of the lock only.
+        Only the holder of the lock may call it.
         """
         self.stop.unlink(missing_ok=True)
-        for folder in (self._top, self._kept):
+        for folder in (self._root, self._snapshot_folder):
             folder.remove_parts()
 
     def write_about(self, about: RunMetadata) -> None:
@@ -360,7 +360,7 @@ class RunFolder(Struct, frozen=True):
         Raises
         ------
         InputError
-            Of ``folder``, when it holds no run, or is damaged or rejected by `check`.
+            With field ``folder`` if it contains no run, is damaged, or is rejected by `check`.
         """
         self.check()
         try:
@@ -375,7 +375,7 @@ class RunFolder(Struct, frozen=True):
             raise InputError("folder", f"“{self.about.name}” in {self.path} {why}") from error
 
 
-def _version(file: ContainedFile) -> FileVersion | None:
+def _file_version(file: ContainedFile) -> FileVersion | None:
     try:
         return version_of(file.stat())
     except OSError:

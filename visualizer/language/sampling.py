@@ -65,7 +65,7 @@ def probabilities(
     logits : numpy.ndarray
         [vocabulary].
     temperature, top_k, top_p
-        See `Sampling`. Of equal tokens, the first are kept.
+        See `Sampling`. Among equal tokens, the first are kept.
 
     Returns
     -------
@@ -75,28 +75,28 @@ def probabilities(
     Raises
     ------
     InputError
-        When the settings are invalid or the largest logit is not finite.
+        If the settings are invalid or the largest logit is not finite.
     """
     check(Sampling(temperature, top_k, top_p))
     if not np.isfinite(np.max(logits)):  # single logits of −∞ are valid
         raise InputError("logits", DIVERGED_ERROR)
-    made = _softened(np.asarray(logits, dtype=np.float64), temperature)
-    order = np.argsort(-made, kind="stable")
-    kept = len(made) if top_k is None else min(top_k, len(made))
-    reached = np.cumsum(made[order[:kept]])
+    shares = _apply_temperature(np.asarray(logits, dtype=np.float64), temperature)
+    order = np.argsort(-shares, kind="stable")
+    kept = len(shares) if top_k is None else min(top_k, len(shares))
+    reached = np.cumsum(shares[order[:kept]])
     if top_p < 1:
         # Tolerance for rounding errors of the cumulative sum.
-        enough = top_p * reached[-1] * (1 - 4 * len(made) * np.finfo(np.float64).eps)
+        enough = top_p * reached[-1] * (1 - 4 * len(shares) * np.finfo(np.float64).eps)
         kept = int(np.searchsorted(reached, enough)) + 1
-    made[order[kept:]] = 0
-    chosen: np.ndarray = made / made.sum()
+    shares[order[kept:]] = 0
+    chosen: np.ndarray = shares / shares.sum()
     return chosen
 
 
-def _softened(logits: np.ndarray, temperature: float) -> np.ndarray:
+def _apply_temperature(logits: np.ndarray, temperature: float) -> np.ndarray:
     below = logits - logits.max()
     if temperature == 0 or not math.isfinite(1 / temperature):
-        largest = (below == 0).astype(np.float64)  # the limit; of equal ones, all
+        largest = (below == 0).astype(np.float64)  # the limit; equal tokens share it
         return np.asarray(largest / largest.sum())
     with np.errstate(over="ignore", under="ignore"):
         powers = np.exp(below / temperature)
@@ -104,12 +104,12 @@ def _softened(logits: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def draw_of_seed(probabilities: np.ndarray, seed: int, draws: int) -> int:
-    """Draw the next token of a text after so many draws: always the same one for a seed."""
+    """Sample the next token after a number of draws: always the same one for a seed."""
     return draw(probabilities, np.random.default_rng([seed, draws]))
 
 
 def draw(probabilities: np.ndarray, generator: np.random.Generator) -> int:
-    """Draw a token with these probabilities; one of probability 0 is never drawn."""
+    """Sample a token with these probabilities; a token of probability 0 is never sampled."""
     reached = np.cumsum(probabilities)
     at = int(np.searchsorted(reached, generator.random() * reached[-1], side="right"))
     return min(at, int(np.flatnonzero(probabilities)[-1]))

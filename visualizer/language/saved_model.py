@@ -1,6 +1,6 @@
-"""The language model of a run's folder, read without training it, and the text it generates.
+"""Reads the language model of a run's folder without training it, and generates text with it.
 
-Neither the text that was learned nor the lock is needed, and nothing is written.
+Neither the training text nor the lock is needed, and nothing is written.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from visualizer.language.sampling import Sampling
 
 AttentionState = dict[str, torch.Tensor]
-"""Parameters of an attention module by the names of its ``state_dict``."""
+"""Parameters of an attention module, by their names in its ``state_dict``."""
 
 
 class SavedModel(Struct, frozen=True, eq=False):
-    """A model as a run's folder holds it.
+    """A model from a run's folder.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class SavedModel(Struct, frozen=True, eq=False):
     losses : dict of str to numpy.ndarray
         The losses until then; see `visualizer.language.loss_log.curves`.
     model : LanguageModel
-        On the CPU, in evaluation.
+        On the CPU, in evaluation mode.
     """
 
     about: RunMetadata
@@ -62,12 +62,13 @@ class SavedModel(Struct, frozen=True, eq=False):
 
 
 def read_saved_model(folder: RunFolder) -> SavedModel:
-    """Read the model of a run's checkpoint, or of its last snapshot where there is none yet.
+    """Read the model of a run's checkpoint, or of its last snapshot if there is no checkpoint.
 
     Raises
     ------
     InputError
-        Of ``folder``, when it holds no run or no weights, cannot be read, or its model is too
+        With field ``folder`` if it contains no run or no weights, cannot be read, or its model is
+        too
         large for the free memory.
     """
     about = folder.read_about()
@@ -83,37 +84,37 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
         read_weights(folder.snapshot(step), model)
     else:
         raise InputError("folder", f"The run in {folder.path} has not saved any weights yet.")
-    # Rows after the weights are of steps to be repeated, unless the run is over.
+    # Rows after the weights belong to steps that will be repeated, unless the run is over.
     rows = LossLog(folder.losses).read(sys.maxsize if is_over else step)
     return SavedModel(about, step, curves(rows), model)
 
 
 @torch.no_grad()
 def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: Sampling) -> str:
-    """Continue a prompt by sampled tokens; the lab samples the same ones of the same seed.
+    """Continue a prompt with sampled tokens; the lab samples the same ones for the same seed.
 
     Parameters
     ----------
     prompt : str
-        If empty, the first token of the text that was learned is the first of the tokens.
+        If empty, the first token of the training text is used as the first of the tokens.
     tokens : int
-        Number of tokens that follow the prompt.
+        Number of tokens after the prompt.
 
     Raises
     ------
     InputError
-        Of ``text``, when the prompt has tokens that are not in the vocabulary; of a sampling
-        setting that is invalid; of ``logits``, when training diverged.
+        With field ``text`` if the prompt has tokens that are not in the vocabulary; with the field
+        of an invalid sampling setting; with ``logits`` if training diverged.
     """
     about, vocabulary = saved.about, saved.about.vocabulary
     written, ids = vocabulary.read(prompt)
     if not written:
         start = tokenize(about.sample, vocabulary.tokenizer)[:1] or about.tokens[:1]
         ids, tokens = vocabulary.encode(start), tokens - 1
-    found = [int(number) for number in ids]
+    sequence = [int(number) for number in ids]
     for draws in range(tokens):
-        block = torch.tensor(found[-about.settings.block :])
+        block = torch.tensor(sequence[-about.settings.block :])
         logits = readable(saved.model(block)[-1])
         chosen = probabilities(logits, sampling.temperature, sampling.top_k, sampling.top_p)
-        found.append(draw(chosen, np.random.default_rng([seed, draws])))
-    return vocabulary.write(vocabulary.decode(found))
+        sequence.append(draw(chosen, np.random.default_rng([seed, draws])))
+    return vocabulary.write(vocabulary.decode(sequence))

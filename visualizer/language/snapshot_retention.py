@@ -1,4 +1,4 @@
-"""Which snapshots of a training are kept, so that their size stays bounded."""
+"""Decides which snapshots of a training run are kept, to limit their total size."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     pass
 
 GROWTH = 1.08
-"""Ratio of consecutive snapshots' steps, which are evenly spaced on a log axis."""
+"""Ratio of the steps of consecutive snapshots, which are evenly spaced on a log axis."""
 MAX_SNAPSHOT_BYTES = 512 * 2**20
-"""Limit of all snapshots of a run; beyond it every other one is removed."""
+"""Maximum size of all snapshots of a run; if exceeded, every other one is removed."""
 
 
 def is_first(step: int, growth: float) -> bool:
@@ -33,12 +33,12 @@ def thin(folder: RunFolder) -> None:
 
 
 def forget_after(folder: RunFolder, step: int) -> None:
-    """Remove the snapshots after a step, as these steps are trained again.
+    """Remove the snapshots after a step, since these steps are trained again.
 
     Raises
     ------
     InputError
-        Of ``folder``, when one cannot be removed.
+        With field ``folder`` if one cannot be removed.
     """
     try:
         for kept in folder.snapshots():

@@ -25,13 +25,13 @@ def generated_tokens(
     sampling: Sampling,
     seed: int,
 ) -> Iterator[str]:
-    """Yield sampled tokens without end; the same seed gives the same ones, as in the lab.
+    """Yield sampled tokens indefinitely; the same seed gives the same tokens, as in the lab.
 
     Raises
     ------
     InputError
-        Of ``text``, when the prompt is empty or has unknown tokens; of ``logits``, when the model's
-        training diverged; of a field of the sampling, when it is invalid.
+        With field ``text`` if the prompt is empty or has unknown tokens; with ``logits`` if the
+        model's training diverged; with the field of an invalid sampling setting.
     """
     model.eval()
     ids, draws = Probe.of(prompt, vocabulary, model).ids, 0

@@ -23,10 +23,18 @@ if TYPE_CHECKING:
 
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*"
 SPACE = "␣"
-"""What a space is written as in labels."""
-_VISIBLE = {" ": SPACE, "\n": "⏎", "\r\n": "⏎", "\r": "⏎", "\t": "⇥", "\u00a0": "⍽", "\x7f": "␡"}
-# Controls, formats, lone surrogates, separators.
-_UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"}
+"""Symbol for a space in labels."""
+_VISIBLE_FORMS = {
+    " ": SPACE,
+    "\n": "⏎",
+    "\r\n": "⏎",
+    "\r": "⏎",
+    "\t": "⇥",
+    "\u00a0": "⍽",
+    "\x7f": "␡",
+}
+# Controls, format characters, lone surrogates, and separators.
+_INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"}
 
 
 class Tokenizer(StrEnum):
@@ -38,12 +46,12 @@ class Tokenizer(StrEnum):
 
 def tokenize(text: str, tokenizer: Tokenizer) -> tuple[str, ...]:
     """Split a text into tokens; words omit white space, characters keep it."""
-    # Match by match: finding all matches of a novel at once would block every other thread.
-    return tuple(match.group() for match in _pattern(tokenizer).finditer(text))
+    # One match at a time: finding all matches of a novel at once would block all other threads.
+    return tuple(match.group() for match in _token_pattern(tokenizer).finditer(text))
 
 
 @cache
-def _pattern(tokenizer: Tokenizer) -> regex.Pattern[str]:
+def _token_pattern(tokenizer: Tokenizer) -> regex.Pattern[str]:
     import regex  # imported late, as loading it takes time
 
     if tokenizer is Tokenizer.CHARACTERS:
@@ -56,23 +64,24 @@ def _pattern(tokenizer: Tokenizer) -> regex.Pattern[str]:
 @lru_cache(maxsize=4)
 def all_visible(tokens: tuple[str, ...]) -> tuple[str, ...]:
     """Return the visible form of each token of a text."""
-    shown = {token: visible(token) for token in set(tokens)}  # a text has many tokens, few distinct
+    # A text has many tokens, but few distinct ones.
+    shown = {token: visible(token) for token in set(tokens)}
     return tuple(map(shown.__getitem__, tokens))
 
 
 def visible(token: str) -> str:
-    """Return a token's label: spaces before it, white space and controls as symbols."""
-    if token in _VISIBLE:
-        return _VISIBLE[token]
+    """Return a token's label, with symbols for leading spaces and invisible characters."""
+    if token in _VISIBLE_FORMS:
+        return _VISIBLE_FORMS[token]
     rest = token.lstrip(" ")
-    if any(category(letter) not in _UNSEEN for letter in rest):
+    if any(category(letter) not in _INVISIBLE_CATEGORIES for letter in rest):
         before = SPACE * (len(token) - len(rest))
-        return before + rest.replace("\n", _VISIBLE["\n"])
-    return " ".join(_symbol(letter) for letter in token)
+        return before + rest.replace("\n", _VISIBLE_FORMS["\n"])
+    return " ".join(_control_symbol(letter) for letter in token)
 
 
-def _symbol(letter: str) -> str:
-    known = _VISIBLE.get(letter)
+def _control_symbol(letter: str) -> str:
+    known = _VISIBLE_FORMS.get(letter)
     return known or (chr(0x2400 + ord(letter)) if letter < " " else f"U+{ord(letter):04X}")
 
 
@@ -80,12 +89,12 @@ MAX_LISTED_CHARACTERS = 5
 
 
 class Vocabulary(Struct, frozen=True, dict=True):
-    """Bidirectional mapping of tokens and numbers.
+    """Bidirectional mapping between tokens and token ids.
 
     Parameters
     ----------
     tokens : tuple of str
-        Distinct tokens; the index is the number.
+        Distinct tokens; the index is the id.
     """
 
     tokens: tuple[str, ...]
@@ -100,14 +109,14 @@ class Vocabulary(Struct, frozen=True, dict=True):
         return len(self.tokens)
 
     @cached_property
-    def _numbers(self) -> dict[str, int]:
+    def _id_by_token(self) -> dict[str, int]:
         return {token: number for number, token in enumerate(self.tokens)}
 
     def __contains__(self, token: str) -> bool:
-        return token in self._numbers
+        return token in self._id_by_token
 
     def encode(self, tokens: Sequence[str]) -> np.ndarray:
-        """Return the numbers of tokens, int64 [token].
+        """Return the ids of tokens, int64 [token].
 
         Raises
         ------
@@ -116,26 +125,26 @@ class Vocabulary(Struct, frozen=True, dict=True):
         """
         unknown = list(dict.fromkeys(token for token in tokens if token not in self))
         if unknown:
-            said = ", ".join(f"“{visible(token)}”" for token in unknown[:MAX_LISTED_CHARACTERS])
+            listed = ", ".join(f"“{visible(token)}”" for token in unknown[:MAX_LISTED_CHARACTERS])
             more = (
                 f" and {len(unknown) - MAX_LISTED_CHARACTERS:,} more"
                 if len(unknown) > MAX_LISTED_CHARACTERS
                 else ""
             )
             does = "is" if len(unknown) == 1 else "are"
-            sentence = f"{said}{more} {does} not in the text that was learned."
+            sentence = f"{listed}{more} {does} not in the text that was learned."
             raise InputError("text", sentence)
-        return np.fromiter((self._numbers[token] for token in tokens), np.int64, len(tokens))
+        return np.fromiter((self._id_by_token[token] for token in tokens), np.int64, len(tokens))
 
     def read(self, text: str) -> tuple[tuple[str, ...], np.ndarray]:
-        """Split a text into tokens and return them with their numbers; see `encode`."""
+        """Split a text into tokens and return them with their ids; see `encode`."""
         tokens = tokenize(text, self.tokenizer)
         return tokens, self.encode(tokens)
 
     def decode(self, numbers: Iterable[int]) -> tuple[str, ...]:
-        """Return the tokens of numbers."""
+        """Return the tokens with these ids."""
         return tuple(self.tokens[number] for number in numbers)
 
     def write(self, tokens: Sequence[str]) -> str:
-        """Join tokens to a text: words with spaces between them, characters without."""
+        """Join tokens into a text: words with spaces between them, characters without."""
         return (" " if self.tokenizer is Tokenizer.WORDS else "").join(tokens)

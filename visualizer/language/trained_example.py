@@ -1,7 +1,7 @@
-"""The run that is shipped with the program: repeated segments, learned by an induction head.
+"""The training run shipped with the program: an induction head that learned repeated segments.
 
-It is made by ``python -m tests.support.start_page_files``. Source: Olsson et al. 2022, "In-context
-Learning and Induction Heads".
+It is created by ``python -m tests.support.start_page_files``. Source: Olsson et al. 2022,
+"In-context Learning and Induction Heads".
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
 
 FOLDER = resource("start_page", "trained_example")
 TEXT = "journeyjourney"
-"""Distinct letters, repeated: each of the second half has one letter to be found in the first."""
+"""Distinct letters, repeated: the first half predicts each letter of the second half."""
 LAYER, HEAD = 1, 1
-"""The head that learns to find it, counted from 0."""
+"""The induction head, counted from 0."""
 NEEDED = (1, 0)
-"""A head that its copying needs: without it the next letter is likely no more."""
+"""A head that copying depends on: without it, the next letter is no longer likely."""
 CELL = (9, 3)
-"""A query of the second half, and the key that it finds: the letter after the same one before."""
+"""A query in the second half, and its expected key: the letter after the previous occurrence."""
 STEPS = (102, 149, 174, 1500)
-"""The steps whose weights are shipped: the head forms between the second and the third."""
+"""The steps of the shipped weights: the head forms between the second and the third."""
 
 
 def layer_of_example() -> Message:
-    """Return the layer of the head after all steps; see `probe.layer_message`."""
-    model, about = _model(STEPS[-1])
+    """Return the head's layer after all steps; see `probe.layer_message`."""
+    model, about = _load_model(STEPS[-1])
     return probe.layer_message(model, about.vocabulary, TEXT, LAYER, STEPS[-1], "")
 
 
 def weights_of_head(step: int) -> np.ndarray:
     """Return the attention weights of the head after a number of steps, [query, key]."""
-    model, about = _model(step)
-    found = probe.read(model, probe.Probe.of(TEXT, about.vocabulary, model))
-    weights: np.ndarray = found["weights"][LAYER, HEAD]
+    model, about = _load_model(step)
+    arrays = probe.read(model, probe.Probe.of(TEXT, about.vocabulary, model))
+    weights: np.ndarray = arrays["weights"][LAYER, HEAD]
     return weights
 
 
-def _model(step: int) -> tuple[LanguageModel, RunMetadata]:
+def _load_model(step: int) -> tuple[LanguageModel, RunMetadata]:
     folder = RunFolder(FOLDER)
     about = folder.read_about()
     model = build(about.settings, len(about.tokens))

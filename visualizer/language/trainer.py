@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
 MAX_THREADS = 8
-"""Most threads used; small models gain nothing from more."""
+"""Maximum number of threads; small models gain nothing from more."""
 
 
 class Trainer:
@@ -51,9 +51,9 @@ class Trainer:
     """
 
     def __init__(self, settings: TrainingSettings, corpus: Corpus) -> None:
-        found, elsewhere = attention_device.resolve(settings.device, Dtype.FLOAT32)
-        self.device_notice = elsewhere or ""
-        self.device, self.device_name = torch.device(found), attention_device.describe(found)
+        device, notice = attention_device.resolve(settings.device, Dtype.FLOAT32)
+        self.device_notice = notice or ""
+        self.device, self.device_name = torch.device(device), attention_device.describe(device)
         self.settings, self.corpus = settings, corpus
         self.model = build(settings, len(corpus.vocabulary)).to(self.device)
         self.optimiser = torch.optim.AdamW(
@@ -61,18 +61,19 @@ class Trainer:
         )
         self.step = 0
         self.generator = np.random.Generator(np.random.PCG64(settings.seed))
-        self.randomness = _first_randomness(settings.seed, self.device)
+        self.randomness = _initial_rng_states(settings.seed, self.device)
         self._group: DistributedProcessGroup | None = None
-        self._averaging: nn.Module = self.model
+        self._averaged_model: nn.Module = self.model
 
     def share_batches(self, group: DistributedProcessGroup) -> None:
-        """Compute a share of each batch from now on; all processes of the group call this together.
+        """Compute only a share of each batch; all processes of the group call this together.
 
-        The losses and the states are those of one process, up to rounding. On GPUs attention
-        draws other dropout masks than one process would; see `DropoutOfWholeBatch`.
+        The losses and states equal those of one process, up to rounding. On GPUs, attention draws
+        other
+        dropout masks than one process would; see `DropoutOfWholeBatch`.
         """
         threads = self.settings.threads or usual_threads()
-        self._group, self._averaging = group, group.averaging(self.model, threads)
+        self._group, self._averaged_model = group, group.averaging(self.model, threads)
 
     def advance(self) -> float:
         """Do a step and return its batch's mean loss before the update, in nats per token.
@@ -83,14 +84,15 @@ class Trainer:
             self.model.train()
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.rate_at(self.step)
-        with self._together(Order.STEP), self._whole_or_not():
-            batch = self._batch(Split.TRAINING, self.settings.batch, self.generator)
-            with self._own_randomness():
-                own_loss = self._loss(self._averaging, batch)
+        with self._in_all_processes(Order.STEP), self._restore_on_error():
+            batch = self._draw_batch(Split.TRAINING, self.settings.batch, self.generator)
+            with self._use_own_generators():
+                own_loss = self._batch_loss(self._averaged_model, batch)
             self.optimiser.zero_grad()
             torch.autograd.backward(own_loss)
             loss = self._group.mean(own_loss.item()) if self._group else own_loss
-            self.optimiser.step()  # last, so that a step without the other processes is undone
+            # Last, so that a step that other processes did not complete is undone.
+            self.optimiser.step()
         self.step += 1
         return loss.item() if isinstance(loss, Tensor) else loss
 
@@ -98,33 +100,35 @@ class Trainer:
     def evaluate(self, split: Split, batches: int) -> float:
         """Return the mean loss of fixed random batches, in nats per token."""
         number = [*Split].index(split)
-        # Never [seed, 0], which draws as the seed alone does: the batches that were trained first.
+        # Never [seed, 0], which draws the same numbers as the seed: the first training batches.
         generator = np.random.Generator(np.random.PCG64([self.settings.seed, 2 - number]))
-        with self._together(Order.EVALUATE, number, batches):
+        with self._in_all_processes(Order.EVALUATE, number, batches):
             self.model.eval()
             losses = [
-                self._loss(self.model, self._batch(split, self.settings.batch, generator)).item()
+                self._batch_loss(
+                    self.model, self._draw_batch(split, self.settings.batch, generator)
+                ).item()
                 for _ in range(batches)
             ]
             loss = float(np.mean(losses))
             return self._group.mean(loss) if self._group else loss
 
-    def _together(self, order: Order, *numbers: int) -> AbstractContextManager[None]:
+    def _in_all_processes(self, order: Order, *numbers: int) -> AbstractContextManager[None]:
         return self._group.together(order, *numbers) if self._group else nullcontext()
 
-    def _batch(self, split: Split, count: int, generator: np.random.Generator) -> Tensor:
+    def _draw_batch(self, split: Split, count: int, generator: np.random.Generator) -> Tensor:
         rows = self.corpus.batch(split, count, self.settings.block, generator)
         if self._group:
             rows = rows[self._group.share(count)]
         return torch.from_numpy(rows).to(self.device)  # row block+1
 
-    def _loss(self, model: nn.Module, batch: Tensor) -> Tensor:
+    def _batch_loss(self, model: nn.Module, batch: Tensor) -> Tensor:
         logits = model(batch[:, :-1], fused=True)  # row token vocabulary
         return functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
 
     @contextmanager
-    def _whole_or_not(self) -> Iterator[None]:
-        """Restore the state before a step that fails."""
+    def _restore_on_error(self) -> Iterator[None]:
+        """Restore the state if a step fails."""
         drawn, randomness = self.generator.bit_generator.state, self.randomness
         try:
             yield
@@ -135,52 +139,58 @@ class Trainer:
                 self.optimiser.state.clear()
             raise
 
-    def _dropout(self) -> AbstractContextManager[object]:
+    def _shared_dropout(self) -> AbstractContextManager[object]:
         if not self._group:
             return nullcontext()
         batch = self.settings.batch
         return DropoutOfWholeBatch(self._group.share(batch), batch)
 
     @contextmanager
-    def _own_randomness(self) -> Iterator[None]:
+    def _use_own_generators(self) -> Iterator[None]:
         """Use the trainer's own generators for dropout."""
         if not self.settings.dropout:
             yield
             return
-        with torch.random.fork_rng(devices=_forked(self.device), device_type=_kind(self.device)):
-            _set_randomness(self.randomness, self.device)
-            with self._dropout():
+        with torch.random.fork_rng(
+            devices=_fork_devices(self.device), device_type=_fork_device_type(self.device)
+        ):
+            _set_rng_states(self.randomness, self.device)
+            with self._shared_dropout():
                 yield
-            self.randomness = _randomness(self.device)
+            self.randomness = _rng_states(self.device)
 
 
 def usual_threads() -> int:
-    """Return the default number of training threads; one core is left to the window.
+    """Return the default number of training threads; one core is left for the window.
 
-    A thread waiting for a core blocks all others, which costs far more than one thread less. Cores
-    that this process may not use are none.
+    A thread that waits for a core blocks all others, which costs far more than having one thread
+    less.
+    Only cores that this process may use are counted.
     """
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return min(max(1, cores - 1), MAX_THREADS)
 
 
-def _kind(device: torch.device) -> str:
-    return "cuda" if device.type == "cpu" else device.type  # of no devices; see `_forked`
+def _fork_device_type(device: torch.device) -> str:
+    # Any type, since no device is forked; see `_fork_devices`.
+    return "cuda" if device.type == "cpu" else device.type
 
 
-def _forked(device: torch.device) -> list[int]:
+def _fork_devices(device: torch.device) -> list[int]:
     if device.type == "cpu":
         return []
     return [torch.cuda.current_device() if device.type == "cuda" else 0]
 
 
-def _first_randomness(seed: int, device: torch.device) -> dict[str, Tensor]:
-    with torch.random.fork_rng(devices=_forked(device), device_type=_kind(device)):
+def _initial_rng_states(seed: int, device: torch.device) -> dict[str, Tensor]:
+    with torch.random.fork_rng(
+        devices=_fork_devices(device), device_type=_fork_device_type(device)
+    ):
         torch.manual_seed(seed)
-        return _randomness(device)
+        return _rng_states(device)
 
 
-def _randomness(device: torch.device) -> dict[str, Tensor]:
+def _rng_states(device: torch.device) -> dict[str, Tensor]:
     """Return the states of the generators used by dropout, by device type."""
     states = {"cpu": torch.get_rng_state()}
     if device.type != "cpu":
@@ -188,7 +198,7 @@ def _randomness(device: torch.device) -> dict[str, Tensor]:
     return states
 
 
-def _set_randomness(states: dict[str, Tensor], device: torch.device) -> None:
+def _set_rng_states(states: dict[str, Tensor], device: torch.device) -> None:
     torch.set_rng_state(states["cpu"])
     if device.type in states and device.type != "cpu":
         getattr(torch, device.type).set_rng_state(states[device.type])

@@ -34,14 +34,14 @@ class Preset(Struct, frozen=True):
     settings: TrainingSettings
 
 
-_WORLD = TrainingSettings(
+_WORLD_SETTINGS = TrainingSettings(
     source=CorpusSource(CorpusKind.WORLD, tokenizer=Tokenizer.WORDS),
     warmup=0,
     steps=2_000,
 )
 
 
-_NOTES = TrainingSettings(
+_NOTES_SETTINGS = TrainingSettings(
     source=CorpusSource(CorpusKind.FILE),
     model=ModelKind.BIGRAM,
     block=8,
@@ -78,50 +78,50 @@ PRESETS = (
         "world-bigram",
         "Small world: bigram",
         "Embedding and projection alone reach what counting pairs of words reaches, and no more.",
-        replace(_WORLD, model=ModelKind.BIGRAM, rate=1e-2, steps=1_000),
+        replace(_WORLD_SETTINGS, model=ModelKind.BIGRAM, rate=1e-2, steps=1_000),
     ),
     Preset(
         "world-average",
         "Small world: average of the block",
         "It sees even the words that are to be said, but not in which order, and pairs do better.",
-        replace(_WORLD, model=ModelKind.AVERAGE, rate=1e-2, steps=1_000),
+        replace(_WORLD_SETTINGS, model=ModelKind.AVERAGE, rate=1e-2, steps=1_000),
     ),
     Preset(
         "world-dot-product",
         "Small world: causal dot-product average",
         "Attention without weights to learn hardly does better than pairs of words.",
-        replace(_WORLD, model=ModelKind.DOT_PRODUCT, rate=3e-3, steps=1_500),
+        replace(_WORLD_SETTINGS, model=ModelKind.DOT_PRODUCT, rate=3e-3, steps=1_500),
     ),
     Preset(
         "world-transformer",
         "Small world: transformer",
         "It reads further back than one word, and its loss goes far below that of pairs.",
-        replace(_WORLD, model=ModelKind.TRANSFORMER, heads=4, layers=3, warmup=100),
+        replace(_WORLD_SETTINGS, model=ModelKind.TRANSFORMER, heads=4, layers=3, warmup=100),
     ),
     Preset(
         "notes",
         "The notes: a text of yours, bigram",
         f"Embedding and projection, by characters: {_REPORTED} 2.49 on {_TEXT}.",
-        _NOTES,
+        _NOTES_SETTINGS,
     ),
     Preset(
         "notes-average",
         "The notes: a text of yours, average of the block",
         f"An average that includes the tokens to predict: {_REPORTED} 2.36 on {_TEXT}.",
-        replace(_NOTES, model=ModelKind.AVERAGE),
+        replace(_NOTES_SETTINGS, model=ModelKind.AVERAGE),
     ),
     Preset(
         "notes-dot-product",
         "The notes: a text of yours, causal dot-product average",
         f"Dot products of embeddings with positions: {_REPORTED} 2.46 on {_TEXT}.",
-        replace(_NOTES, model=ModelKind.DOT_PRODUCT),
+        replace(_NOTES_SETTINGS, model=ModelKind.DOT_PRODUCT),
     ),
     Preset(
         "notes-transformer",
         "The notes: a text of yours, transformer",
         "Three blocks of one head, without output projection and final norm: the first loss is "
         f"about 4.65, and {_REPORTED} 1.65 to 1.75 on {_TEXT}.",
-        replace(_NOTES, model=ModelKind.NOTES, heads=1, layers=3, steps=10_000),
+        replace(_NOTES_SETTINGS, model=ModelKind.NOTES, heads=1, layers=3, steps=10_000),
     ),
 )
 """All presets, in menu order."""
@@ -130,20 +130,20 @@ PRESETS = (
 def preset_of(settings: TrainingSettings) -> Preset | None:
     """Return the preset equal to settings, apart from file and threads; None if there is none."""
     for preset in PRESETS:
-        alike = replace(_with_file_of(preset, settings), threads=settings.threads)
+        alike = replace(_keep_source_file(preset, settings), threads=settings.threads)
         if alike == settings:
             return preset
     return None
 
 
 def with_preset(settings: TrainingSettings, name: str) -> TrainingSettings:
-    """Return a preset's settings; the user's file is kept where the preset uses a file."""
-    return _with_file_of(next(one for one in PRESETS if one.name == name), settings)
+    """Return a preset's settings; the user's file is kept if the preset uses a file."""
+    return _keep_source_file(next(one for one in PRESETS if one.name == name), settings)
 
 
-def _with_file_of(preset: Preset, settings: TrainingSettings) -> TrainingSettings:
-    made = preset.settings
-    if {made.source.kind, settings.source.kind} != {CorpusKind.FILE}:
-        return made
-    source = replace(settings.source, tokenizer=made.source.tokenizer)
-    return replace(made, source=source)
+def _keep_source_file(preset: Preset, settings: TrainingSettings) -> TrainingSettings:
+    preset_settings = preset.settings
+    if {preset_settings.source.kind, settings.source.kind} != {CorpusKind.FILE}:
+        return preset_settings
+    source = replace(settings.source, tokenizer=preset_settings.source.tokenizer)
+    return replace(preset_settings, source=source)

@@ -1,8 +1,9 @@
 """Entry point of the training process, which trains and answers a window's messages.
 
-Messages have the format of `visualizer.language.wire_format`; they are read from standard input and
+Messages have the format of `visualizer.language.wire_format`; they are read from standard input
+and
 answered on standard output. The process writes a checkpoint and exits when the input ends, unless
-it was told to continue in the background, and on SIGTERM, SIGINT and SIGHUP.
+it was asked to continue in the background, and on SIGTERM, SIGINT and SIGHUP.
 """
 
 from __future__ import annotations
@@ -34,14 +35,17 @@ def main() -> int:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: inbox.put(Message("end")))
-    with suppress(AttributeError, OSError):  # where niceness is not supported
+    with suppress(AttributeError, OSError):  # niceness may not be supported
         os.nice(NICE)
-    threading.Thread(target=_listen, args=(source, inbox), daemon=True).start()
+    threading.Thread(target=_read_messages, args=(source, inbox), daemon=True).start()
     try:
         serve(TrainingServer(send), inbox)
     except Exception as error:  # noqa: BLE001 - the window shows it
-        said = {"sentence": "The training stopped by a fault.", "details": traceback.format_exc()}
-        send(Message("failed", said | {"kind": type(error).__name__}))
+        failure = {
+            "sentence": "The training stopped by a fault.",
+            "details": traceback.format_exc(),
+        }
+        send(Message("failed", failure | {"kind": type(error).__name__}))
         return 1
     return 0
 
@@ -69,12 +73,12 @@ def serve(server: TrainingServer, inbox: Inbox) -> None:
             server.end()
 
 
-def _listen(source: BinaryIO, inbox: Inbox) -> None:
+def _read_messages(source: BinaryIO, inbox: Inbox) -> None:
     try:
         for message in received_messages(source.fileno()):
             inbox.put(message)
     finally:
-        inbox.put(None)  # otherwise the process could not be ended
+        inbox.put(None)  # otherwise the process could not be stopped
 
 
 if __name__ == "__main__":

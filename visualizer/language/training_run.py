@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def out_of_memory_message(step: int) -> str:
-    """Return the message for memory that ran out."""
+    """Return the message for running out of memory."""
     return (
         f"The memory ran out at step {step:,}; the model is as it was before. Go on when there is "
         "more, or begin again with a smaller batch, block or embedding size."
@@ -55,13 +55,13 @@ def changed_text_message(source: CorpusSource) -> str:
 
 
 MEASURED_EVERY, MEASURED_GROWTH = 100, 1.3
-"""Interval of validation in steps, and before the first one the ratio of consecutive steps."""
+"""Validation interval in steps; before the first interval, the ratio of consecutive steps."""
 MEASURED_TOKENS = 8_192
 """Approximate tokens per validation while training; the final one uses more."""
 CHECKPOINT_EVERY_S = 5.0
-"""Greatest age of the checkpoint of a running training, unless writing one takes long."""
+"""Maximum age of the checkpoint during training, unless writing one takes long."""
 CHECKPOINT_SHARE = 20
-"""A checkpoint may be as old as writing it takes this many times, if that is more."""
+"""The checkpoint may also be as old as this multiple of the time to write it."""
 PATIENT = 20
 FAR = 1.5
 """Training has diverged when the loss exceeds `FAR` times the first for `PATIENT` steps."""
@@ -86,7 +86,7 @@ class FinalLosses(Struct, frozen=True):
 
 
 def new_run_metadata(settings: TrainingSettings, corpus: Corpus) -> RunMetadata:
-    """Return the metadata of a new run, with a definite number of threads."""
+    """Return the metadata of a new run, with an explicit number of threads."""
     return RunMetadata(
         replace(settings, threads=settings.threads or usual_threads()),
         corpus.vocabulary.tokens,
@@ -101,7 +101,7 @@ def new_run_metadata(settings: TrainingSettings, corpus: Corpus) -> RunMetadata:
 class TrainingRun:
     """A run that this program can train once `begin` has been called.
 
-    Until then its folder is only read.
+    Until then, its folder is only read.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class TrainingRun:
     Raises
     ------
     InputError
-        When the text is not the one trained on, or the folder is damaged.
+        If the text is not the one trained on, or the folder is damaged.
     """
 
     def __init__(self, folder: RunFolder, about: RunMetadata, corpus: Corpus) -> None:
@@ -126,12 +126,12 @@ class TrainingRun:
         self.training = Trainer(about.settings, corpus)
         self.state, self.notice = TrainerState(), ""
         self.then = GOES_ON
-        """What follows a failed write, as the sentence that ends its notice."""
+        """Last sentence of the notice about a failed write: how the training continues."""
         self.is_saved = True
-        """Whether no checkpoint has failed to be written since the last one."""
+        """Whether the last attempt to write a checkpoint succeeded."""
         if folder.checkpoint.exists():
             self.state = read_checkpoint(folder.checkpoint, self.training)
-            if not self.is_done:  # made longer, and cut off before its next checkpoint
+            if not self.is_done:  # extended, and interrupted before its next checkpoint
                 self.state = replace(self.state, final=None)
         self._journal = LossLog(folder.losses)
         # Rows of a diverged or finished run are kept; rows of steps to be repeated are not.
@@ -144,12 +144,12 @@ class TrainingRun:
     def begin(self) -> None:
         """Remove snapshots and losses after the current step, before training continues.
 
-        To be called by the holder of the lock only.
+        Only the holder of the lock may call it.
 
         Raises
         ------
         InputError
-            Of ``folder`` or ``export``, when it cannot be written.
+            With field ``folder`` or ``export`` if it cannot be written.
         """
         self.folder.make()
         forget_after(self.folder, self.step)
@@ -176,9 +176,9 @@ class TrainingRun:
         return self.step >= self.settings.steps or self.state.is_ended
 
     def take_rows(self) -> list[LossRow]:
-        """Return the rows measured since the last call; at first all rows of the folder.
+        """Return the rows measured since the last call; the first time, all rows of the folder.
 
-        They are in the loss file by then; if that fails, it is kept as a notice.
+        The rows are written to the loss file first; a failure is stored as a notice.
         """
         try:
             self._journal.flush()
@@ -193,20 +193,21 @@ class TrainingRun:
         Raises
         ------
         InputError
-            Of ``steps``, when the number is invalid; of ``batch``, as in `advance`; of ``export``,
-            when the folder cannot be written. The number is as before then.
+            With field ``steps`` if the number is invalid; with ``batch``, as in `advance`; with
+            ``export``
+            if the folder cannot be written. The number is then unchanged.
         """
         check(replace(self.settings, steps=steps))
         settings = replace(self.settings, steps=max(steps, self.step))
-        about, goes_on = replace(self.about, settings=settings), steps > self.step
-        if self.final and goes_on:
+        about, continues = replace(self.about, settings=settings), steps > self.step
+        if self.final and continues:
             self._journal.cut(self.step)  # removes the final measurement
         self.folder.write_about(about)
         self.training.settings, self.about = settings, about
-        if self.final and goes_on:
+        if self.final and continues:
             self.state = replace(self.state, final=None)
         if self.is_done and not self.final:
-            self._refusing(self._finish)
+            self._report_out_of_memory(self._finish_training)
 
     def advance(self) -> None:
         """Do a step with the validation and snapshot due before it; finish after the last step.
@@ -214,15 +215,16 @@ class TrainingRun:
         Raises
         ------
         DivergedError
-            When the loss is not finite, or stays far above the first one. The run has then ended,
-            and its model is that of the last good snapshot.
+            If the loss is not finite, or stays far above the first one. The run has then ended,
+            and its
+            model is that of the last good snapshot.
         InputError
-            Of ``batch``, when the memory ran out; the state is unchanged and the step can be
+            With field ``batch`` if memory ran out; the state is unchanged and the step can be
             repeated.
         """
-        self._refusing(self._advance)
+        self._report_out_of_memory(self._run_step)
 
-    def _refusing(self, act: Callable[[], None]) -> None:
+    def _report_out_of_memory(self, act: Callable[[], None]) -> None:
         try:
             act()
         except (RuntimeError, MemoryError) as error:
@@ -230,17 +232,17 @@ class TrainingRun:
                 raise
             raise InputError("batch", out_of_memory_message(self.step)) from error
 
-    def _advance(self) -> None:
+    def _run_step(self) -> None:
         began, step = time.perf_counter(), self.step
-        validation = self._measured()
+        validation = self._snapshot_and_evaluate()
         loss = self.training.advance()
         seconds = self.state.seconds + time.perf_counter() - began
-        self._add(LossRow(step, loss, validation, self.settings.rate_at(step), seconds))
-        self.state = self._watched(loss, seconds)
+        self._add_row(LossRow(step, loss, validation, self.settings.rate_at(step), seconds))
+        self.state = self._updated_state(loss, seconds)
         if self.state.high >= PATIENT or not math.isfinite(loss):
-            raise DivergedError(self._end_badly(loss, step))
+            raise DivergedError(self._end_diverged(loss, step))
         if self.is_done:
-            self._finish()
+            self._finish_training()
         else:
             self._slowest_s = max(self._slowest_s, time.perf_counter() - began)
             if self._is_checkpoint_due():
@@ -253,7 +255,7 @@ class TrainingRun:
         return time.monotonic() - self._saved_at + ahead >= oldest
 
     def save(self) -> None:
-        """Write the losses and a checkpoint; a failure is kept as a notice."""
+        """Write the losses and a checkpoint; a failure is stored as a notice."""
         self._saved_at = began = time.monotonic()
         self._write_all()
         self._save_s = time.monotonic() - began
@@ -265,23 +267,23 @@ class TrainingRun:
             write_checkpoint(self.folder.checkpoint, self.training, self.about, self.state)
             self.notice, self.is_saved = "", True
         except InputError as refused:
-            self.notice = f"{refused.sentence} {self._then}"
+            self.notice = f"{refused.sentence} {self._retry_message}"
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            self.notice = f"There was no memory to write a checkpoint. {self._then}"
+            self.notice = f"There was no memory to write a checkpoint. {self._retry_message}"
         except OSError as error:
             self.notice = self._unwritten_losses(error)
 
     def _unwritten_losses(self, error: OSError) -> str:
-        return f"The losses could not be written: {reason_of(error)}. {self._then}"
+        return f"The losses could not be written: {reason_of(error)}. {self._retry_message}"
 
     @property
-    def _then(self) -> str:
+    def _retry_message(self) -> str:
         return TRIED_AT_END if self.is_done and self.then == GOES_ON else self.then
 
-    def _measured(self) -> float:
-        """Write a snapshot and measure the validation loss, where either is due."""
+    def _snapshot_and_evaluate(self) -> float:
+        """Write a snapshot and measure the validation loss, if either is due."""
         step, settings = self.step, self.settings
         if is_first(step, GROWTH) and not self.state.high:
             self._keep_snapshot()
@@ -292,16 +294,16 @@ class TrainingRun:
         batches = MEASURED_TOKENS // (settings.batch * settings.block)
         return self.training.evaluate(Split.VALIDATION, max(1, batches))
 
-    def _watched(self, loss: float, seconds: float) -> TrainerState:
+    def _updated_state(self, loss: float, seconds: float) -> TrainerState:
         first = loss if self.state.first is None else self.state.first
         high = self.state.high + 1 if not loss <= FAR * first else 0
         return replace(self.state, seconds=seconds, first=first, high=high)
 
-    def _add(self, row: LossRow) -> None:
+    def _add_row(self, row: LossRow) -> None:
         self._rows.append(row)
         self._journal.add([row])
 
-    def _finish(self) -> None:
+    def _finish_training(self) -> None:
         self._keep_snapshot()
         evaluate = self.training.evaluate
         training, validation = (evaluate(split, BATCHES_AT_END) for split in Split)
@@ -310,22 +312,22 @@ class TrainingRun:
         self.save()
 
     def _journal_end(self, validation: float) -> None:
-        # Not added to the rows: if the run is lengthened, this step is trained.
+        # Not added to the rows: if the run is extended, this step is trained.
         rate = self.settings.rate_at(self.step)
         self._journal.add([LossRow(self.step, MISSING, validation, rate, self.state.seconds)])
 
-    def _end_badly(self, loss: float, step: int) -> str:
-        good = self._go_back(step + 1 - self.state.high)
+    def _end_diverged(self, loss: float, step: int) -> str:
+        good = self._restore_snapshot(step + 1 - self.state.high)
         self.state = replace(self.state, is_ended=True)
         self.save()
-        said = f"grew to {loss:,.4g}" if math.isfinite(loss) else "is no number any more"
+        why = f"grew to {loss:,.4g}" if math.isfinite(loss) else "is no number any more"
         rate = self.settings.rate
         return (
-            f"The loss {said} at step {step:,}: the learning rate {rate:g} is too large. The model "
+            f"The loss {why} at step {step:,}: the learning rate {rate:g} is too large. The model "
             f"is as it was at step {good:,}. Begin again with {rate / 10:g}."
         )
 
-    def _go_back(self, bad: int) -> int:
+    def _restore_snapshot(self, bad: int) -> int:
         """Restore the last snapshot before a step with a bad loss, and return its step."""
         for step in self.folder.snapshots():
             if step >= bad:
@@ -345,5 +347,5 @@ class TrainingRun:
             write_weights(self.folder.snapshot(self.step), self.training.model, self.about)
             thin(self.folder)
         except (InputError, OSError) as error:
-            said = error.sentence if isinstance(error, InputError) else str(error)
-            self.notice = f"A snapshot is left out. {said}"
+            reason = error.sentence if isinstance(error, InputError) else str(error)
+            self.notice = f"A snapshot is left out. {reason}"

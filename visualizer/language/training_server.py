@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from visualizer.storage.link_safe_folder import ContainedFile
 
 AT_ONCE = 100_000
-"""Most loss rows in a message, so that a window stays responsive while it reads a long run."""
+"""Maximum number of loss rows per message, so that a window stays responsive with a long run."""
 TOLD_EVERY_S = 0.2
 LOOKED_EVERY_S = 1.0
-"""Interval of checks for the stop file."""
+"""Interval between checks for the stop file."""
 
 
 class TrainingServer:
@@ -48,11 +48,11 @@ class TrainingServer:
         self.opened: OpenRun | None = None
         self.state, self.is_ended, self.stays = "paused", False, False
         self._has_warned = False
-        """Whether it was said that ending it now loses steps."""
-        self._left = 0
+        """Whether the user was warned that stopping now loses steps."""
+        self._steps_left = 0
         """Steps to do before pausing; negative for all."""
         self._steps_wanted: int | None = None
-        """The number of steps that could not be set yet."""
+        """Number of steps that could not be set yet."""
         self._told_at, self._looked_at = 0.0, 0.0
         self._pace = TrainingSpeed()
 
@@ -66,19 +66,19 @@ class TrainingServer:
     def take(self, message: Message) -> None:
         """Handle a message; invalid requests are answered with a ``refused`` message."""
         try:
-            _TAKE[message.says](self, message.values)
+            _HANDLERS[message.says](self, message.values)
         except InputError as refused:
-            self._refuse(refused, message.values.get("id"))
+            self._send_refusal(refused, message.values.get("id"))
         except DamagedError as damaged:
-            said = InputError("settings", f"What was sent {damaged}")
-            self._refuse(said, message.values.get("id"))
+            refusal = InputError("settings", f"What was sent {damaged}")
+            self._send_refusal(refusal, message.values.get("id"))
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             sentence = "The memory ran out. Use a smaller batch, block or embedding size."
-            self._refuse(InputError("batch", sentence), message.values.get("id"))
+            self._send_refusal(InputError("batch", sentence), message.values.get("id"))
 
-    def _open(self, values: Mapping[str, Any]) -> None:
+    def _handle_open(self, values: Mapping[str, Any]) -> None:
         settings = settings_of(values["settings"]) if values.get("settings") else None
         if settings:
             check(settings)
@@ -91,9 +91,9 @@ class TrainingServer:
             self.state = "stopped" if running is None else "diverged"
         elif running.is_done:
             self.state = "done"
-        self._tell_opened(self.opened)
+        self._send_opened(self.opened)
 
-    def _tell_opened(self, opened: OpenRun) -> None:
+    def _send_opened(self, opened: OpenRun) -> None:
         about, running = opened.about, opened.running
         model, step = _newest_model(opened)
         rows = running.take_rows() if running else []
@@ -106,23 +106,23 @@ class TrainingServer:
             "frequency": about.frequency,
             "bigram": about.bigram,
             "snapshots": opened.snapshots(),
-            "notices": [*about.notices, *_said(opened.obstacle)],
+            "notices": [*about.notices, *_as_list(opened.obstacle)],
             "sample": about.sample,
             "state": self.state,
-            "final": _final(running),
+            "final": _final_losses(running),
         }
         self._send(Message("opened", values, curves(rows[:AT_ONCE])))
         for first in range(AT_ONCE, len(rows), AT_ONCE):
-            self._tell_progress(opened, rows[first : first + AT_ONCE])
+            self._send_progress(opened, rows[first : first + AT_ONCE])
 
-    def _run(self, values: Mapping[str, Any]) -> None:
-        self._begin(-1)
+    def _handle_run(self, values: Mapping[str, Any]) -> None:
+        self._start_steps(-1)
 
-    def _step(self, values: Mapping[str, Any]) -> None:
-        self._begin(int(values.get("count", 1)))
+    def _handle_step(self, values: Mapping[str, Any]) -> None:
+        self._start_steps(int(values.get("count", 1)))
 
-    def _begin(self, count: int) -> None:
-        opened = self._one()
+    def _start_steps(self, count: int) -> None:
+        opened = self._require_run()
         if opened.running is None:
             raise InputError("path", opened.obstacle)
         self._set_steps(opened)
@@ -130,27 +130,27 @@ class TrainingServer:
             raise InputError("steps", "All steps are done. Train for more of them.")
         opened.hold(is_ordered=self.stays)
         opened.running.then, self._has_warned = GOES_ON, False
-        self._left, self.state = count, "running"
+        self._steps_left, self.state = count, "running"
         self._pace = TrainingSpeed()
 
-    def _pause(self, values: Mapping[str, Any]) -> None:
+    def _handle_pause(self, values: Mapping[str, Any]) -> None:
         if self.state == "running":
-            self._rest()
+            self._pause_and_save()
         self.tell()
 
-    def _stop(self, values: Mapping[str, Any]) -> None:
-        """End with a checkpoint; where none can be written, say so and end the next time."""
+    def _handle_stop(self, values: Mapping[str, Any]) -> None:
+        """Stop with a checkpoint; if it cannot be written, warn, and stop the next time."""
         if self._has_warned:
             self.end()
             return
-        step = self._step_to_go_on_from()
-        self._keep(
+        step = self._resume_step()
+        self._save_if_needed(
             f"The training was not ended, as it would go on from step {step:,}. Make room and stop "
             "it again: the second time it ends in any case."
         )
         running = self.opened.running if self.opened else None
         if running is None or running.is_saved:
-            self._close()
+            self._close_run()
             return
         self._has_warned = True
         if self.state == "running":
@@ -158,19 +158,19 @@ class TrainingServer:
         self._send(Message("not_ended"))
         self.tell()
 
-    def _end(self, values: Mapping[str, Any]) -> None:
+    def _handle_end(self, values: Mapping[str, Any]) -> None:
         self.end()
 
-    def _leave(self, values: Mapping[str, Any]) -> None:
+    def _handle_leave(self, values: Mapping[str, Any]) -> None:
         self.stays = True
 
-    def _lengthen(self, values: Mapping[str, Any]) -> None:
-        opened, self._steps_wanted = self._one(), int(values["steps"])
+    def _handle_lengthen(self, values: Mapping[str, Any]) -> None:
+        opened, self._steps_wanted = self._require_run(), int(values["steps"])
         self._set_steps(opened)
         self.tell()
 
     def _set_steps(self, opened: OpenRun) -> None:
-        """Set the number of steps that is wanted; it is still wanted where it cannot be written."""
+        """Set the requested number of steps; if it cannot be written, the request is kept."""
         steps, running = self._steps_wanted, opened.running
         if steps is None or running is None or running.state.is_ended:
             return
@@ -178,7 +178,7 @@ class TrainingServer:
         try:
             running.lengthen(steps)
         except InputError as refused:
-            if refused.field == "steps":  # no such number
+            if refused.field == "steps":  # an invalid number
                 self._steps_wanted = None
             raise
         self._steps_wanted, opened.about = None, running.about
@@ -187,17 +187,17 @@ class TrainingServer:
         elif self.state == "done":
             self.state = "paused"
 
-    def _read(self, values: Mapping[str, Any]) -> None:
-        opened = self._one()
+    def _handle_read(self, values: Mapping[str, Any]) -> None:
+        opened = self._require_run()
         model, step = opened.model(values.get("step"))
         probe = language_probe.Probe.of(values["text"], opened.about.vocabulary, model)
         arrays = language_probe.read(model, probe)
         sizes = arrays["weights"].shape[:2] if "weights" in arrays else (0, 0)
-        said = {"id": values["id"], "step": step, "tokens": probe.tokens, "cut": probe.cut}
-        self._send(Message("read", said | {"layers": sizes[0], "heads": sizes[1]}, arrays))
+        answer = {"id": values["id"], "step": step, "tokens": probe.tokens, "cut": probe.cut}
+        self._send(Message("read", answer | {"layers": sizes[0], "heads": sizes[1]}, arrays))
 
-    def _layer(self, values: Mapping[str, Any]) -> None:
-        opened = self._one()
+    def _handle_layer(self, values: Mapping[str, Any]) -> None:
+        opened = self._require_run()
         model, step = opened.model(values.get("step"))
         number, vocabulary = int(values["layer"]), opened.about.vocabulary
         self._send(
@@ -206,47 +206,47 @@ class TrainingServer:
             )
         )
 
-    def _save_weights(self, values: Mapping[str, Any]) -> None:
-        opened = self._one()
+    def _handle_save(self, values: Mapping[str, Any]) -> None:
+        opened = self._require_run()
         model, _ = opened.model(values.get("step"))
         path = Path(values["path"])
         opened.folder.check_export(path)
         write_weights(path, model, opened.about)
         self._send(Message("said", {"id": values["id"]}))
 
-    def _one(self) -> OpenRun:
+    def _require_run(self) -> OpenRun:
         if self.opened is None:
             raise InputError("folder", "No run is open.")
         return self.opened
 
-    def _refuse(self, refused: InputError, identity: object = None) -> None:
-        said = {"field": refused.field, "sentence": refused.sentence, "remedy": refused.remedy}
-        self._send(Message("refused", {"id": identity, **said}))
+    def _send_refusal(self, refused: InputError, identity: object = None) -> None:
+        refusal = {"field": refused.field, "sentence": refused.sentence, "remedy": refused.remedy}
+        self._send(Message("refused", {"id": identity, **refusal}))
 
     # ------------------------------------------------------------------ training
 
     def advance(self) -> None:
         """Do a training step, and report progress at intervals."""
-        running = self._one().running
+        running = self._require_run().running
         assert running, "only a run with its text is trained"
         try:
             running.advance()
         except DivergedError as diverged:
             self.state = "diverged"
-            self._refuse(InputError("rate", diverged.sentence))
+            self._send_refusal(InputError("rate", diverged.sentence))
         except InputError as refused:
-            self._rest()
-            self._refuse(refused)
-        self._left -= 1
+            self._pause_and_save()
+            self._send_refusal(refused)
+        self._steps_left -= 1
         tokens = running.settings.batch * running.settings.block
         self._pace.add(tokens, time.monotonic())
         if running.is_done and self.state == "running":
             self.state = "done"
-        elif self._left == 0 and self.state == "running":
-            self._rest()
-        self._look_around()
+        elif self._steps_left == 0 and self.state == "running":
+            self._pause_and_save()
+        self._report_and_check()
 
-    def _look_around(self) -> None:
+    def _report_and_check(self) -> None:
         now = time.monotonic()
         if now - self._told_at >= TOLD_EVERY_S or not self.is_training:
             self.tell()
@@ -254,28 +254,28 @@ class TrainingServer:
             self.look_for_a_request()
 
     def look_for_a_request(self) -> None:
-        """End with a checkpoint if another program waits for the run that is held here.
+        """Stop with a checkpoint if another program waits for the run that is held here.
 
-        The other program goes on with a run that was training, and not with one at rest.
+        The other program continues a run that was training, but not one that was paused.
         """
         self._looked_at = time.monotonic()
-        if not (self.opened and self.opened.is_held and _exists(self.opened.folder.stop)):
+        if not (self.opened and self.opened.is_held and _try_exists(self.opened.folder.stop)):
             return
         running, stop, trains = self.opened.running, self.opened.folder.stop, self.is_training
-        self._keep(self._after_the_end())
-        if not (_removed(stop) if trains else _exists(stop)):  # it was withdrawn meanwhile
+        self._save_if_needed(self._resume_message())
+        if not (_try_remove(stop) if trains else _try_exists(stop)):  # the request was withdrawn
             if running:
                 running.then = GOES_ON
             return
-        self._close(has_rested=not trains)
+        self._close_run(has_rested=not trains)
 
     def tell(self) -> None:
         """Send the progress, with the rows measured since the last report."""
         self._told_at = time.monotonic()
         if self.opened and self.opened.running:
-            self._tell_progress(self.opened, self.opened.running.take_rows())
+            self._send_progress(self.opened, self.opened.running.take_rows())
 
-    def _tell_progress(self, opened: OpenRun, rows: Sequence[LossRow]) -> None:
+    def _send_progress(self, opened: OpenRun, rows: Sequence[LossRow]) -> None:
         running = opened.running
         assert running
         left = max(0, running.settings.steps - running.step)
@@ -291,99 +291,100 @@ class TrainingServer:
             "snapshots": opened.snapshots(),
             "notice": running.notice,
             "is_saved": running.is_saved,
-            "final": _final(running),
+            "final": _final_losses(running),
         }
         self._send(Message("progress", values, curves(rows)))
 
-    def _rest(self) -> None:
+    def _pause_and_save(self) -> None:
         """Pause, with a checkpoint."""
         self.state = "paused"
-        self._save(TRIED_AT_END)
+        self._save_checkpoint(TRIED_AT_END)
 
-    def _save(self, then: str) -> None:
+    def _save_checkpoint(self, then: str) -> None:
         if self.opened and self.opened.running and self.opened.is_held:
             self.opened.running.then = then
             self.opened.running.save()
 
-    def _keep(self, then: str) -> None:
-        """Write a checkpoint of steps that are not in one yet, as far as that is known."""
+    def _save_if_needed(self, then: str) -> None:
+        """Write a checkpoint if steps are missing in the last one, as far as that is known."""
         running = self.opened.running if self.opened else None
         if self.state in {"running", "paused"} or (running and running.notice):
-            self._save(then)  # there may be disk space by now
+            self._save_checkpoint(then)  # disk space may have been freed
 
-    def _step_to_go_on_from(self) -> int:
+    def _resume_step(self) -> int:
         return (self.opened and self.opened.folder.checkpoint_step()) or 0
 
-    def _after_the_end(self) -> str:
-        return f"The run goes on from step {self._step_to_go_on_from():,}."
+    def _resume_message(self) -> str:
+        return f"The run goes on from step {self._resume_step():,}."
 
     def end(self) -> None:
-        """Write a checkpoint and end."""
+        """Write a checkpoint and stop."""
         if not self.is_ended:
-            self._keep(self._after_the_end())
-            self._close()
+            self._save_if_needed(self._resume_message())
+            self._close_run()
 
-    def _close(self, *, has_rested: bool = False) -> None:
+    def _close_run(self, *, has_rested: bool = False) -> None:
         self.is_ended = True
         if self.state in {"running", "paused"}:
             self.state = "stopped"
         self.tell()
         if self.opened:
-            self._forget_wishes(self.opened, has_rested)
+            self._remove_requests(self.opened, has_rested)
             self.opened.close()
 
-    def _forget_wishes(self, opened: OpenRun, has_rested: bool) -> None:
-        """Remove the request files of this process from the run's folder, or say that it rested."""
+    def _remove_requests(self, opened: OpenRun, has_rested: bool) -> None:
+        """Remove the request files of this process, or record that it was not training."""
         with suppress(OSError):
             if has_rested:
                 opened.folder.stop.append(RESTED)
             elif opened.is_held:
                 opened.folder.stop.unlink(missing_ok=True)
-            if self.stays and not opened.is_held:  # nor are they of one that goes on after it
+            # They do not belong to a process that continues the run.
+            if self.stays and not opened.is_held:
                 opened.folder.orders.unlink(missing_ok=True)
 
 
-_TAKE: dict[str, Callable[[TrainingServer, Mapping[str, Any]], None]] = {
-    "open": TrainingServer._open,
-    "run": TrainingServer._run,
-    "pause": TrainingServer._pause,
-    "step": TrainingServer._step,
-    "stop": TrainingServer._stop,
-    "end": TrainingServer._end,
-    "leave": TrainingServer._leave,
-    "lengthen": TrainingServer._lengthen,
-    "read": TrainingServer._read,
-    "layer": TrainingServer._layer,
-    "save": TrainingServer._save_weights,
+_HANDLERS: dict[str, Callable[[TrainingServer, Mapping[str, Any]], None]] = {
+    "open": TrainingServer._handle_open,
+    "run": TrainingServer._handle_run,
+    "pause": TrainingServer._handle_pause,
+    "step": TrainingServer._handle_step,
+    "stop": TrainingServer._handle_stop,
+    "end": TrainingServer._handle_end,
+    "leave": TrainingServer._handle_leave,
+    "lengthen": TrainingServer._handle_lengthen,
+    "read": TrainingServer._handle_read,
+    "layer": TrainingServer._handle_layer,
+    "save": TrainingServer._handle_save,
 }
 
 
 def _newest_model(opened: OpenRun) -> tuple[LanguageModel | None, int]:
-    """Return the model as it is now or was last kept, and its step; None where none was."""
+    """Return the current or last saved model and its step; None if there is none."""
     if opened.running or opened.snapshots():
         return opened.model(None)
     if opened.folder.checkpoint.exists():
-        with suppress(InputError):  # which is said once it is to be read
+        with suppress(InputError):  # reported when it is read
             return opened.model(None)
     return None, 0
 
 
-def _exists(file: ContainedFile) -> bool:
-    with suppress(OSError):  # of a folder that cannot be read at the moment
+def _try_exists(file: ContainedFile) -> bool:
+    with suppress(OSError):  # the folder may be unreadable at the moment
         return file.exists()
     return False
 
 
-def _removed(file: ContainedFile) -> bool:
+def _try_remove(file: ContainedFile) -> bool:
     with suppress(OSError):
         file.unlink()
         return True
     return False
 
 
-def _final(running: TrainingRun | None) -> tuple[float, float] | None:
+def _final_losses(running: TrainingRun | None) -> tuple[float, float] | None:
     return running.state.final if running else None
 
 
-def _said(sentence: str) -> list[str]:
+def _as_list(sentence: str) -> list[str]:
     return [sentence] if sentence else []

@@ -56,7 +56,7 @@ class CorpusSource(Struct, frozen=True):
 
     @property
     def effective_tokenizer(self) -> Tokenizer:
-        """How the text is split: a task is of characters, whatever was chosen for prose."""
+        """Tokenizer of the text; tasks always use characters, whatever was chosen for prose."""
         return Tokenizer.CHARACTERS if self.kind in TASKS else self.tokenizer
 
 
@@ -83,7 +83,7 @@ class LearningRateDecay(StrEnum):
 
 
 class TrainingSettings(Struct, frozen=True):
-    """Everything that determines a training: equal settings give equal losses.
+    """Everything that determines a training run: equal settings give equal losses.
 
     They may be invalid while the user types; `problems` lists what is wrong with them.
 
@@ -100,11 +100,11 @@ class TrainingSettings(Struct, frozen=True):
     rate : float
         Learning rate of AdamW, after the warm-up.
     warmup : int
-        Steps in which the rate grows from 0.
+        Number of steps in which the rate grows from 0.
     steps : int
-        Total number of steps; it can be raised later.
+        Total number of steps; it can be increased later.
     threads : int
-        CPU threads; 0 leaves a core to the window. The number may affect the last digits.
+        CPU threads; 0 leaves a core for the window. The number may affect the last digits.
     """
 
     source: CorpusSource = field(default_factory=CorpusSource)
@@ -150,9 +150,9 @@ TITLES = {
 }
 
 LAYERED = (ModelKind.TRANSFORMER, ModelKind.NOTES, ModelKind.ATTENTION_ONLY)
-"""Models with layers that have heads, weights and dropout."""
+"""Models whose layers have heads, weights and dropout."""
 FEEDING = (ModelKind.TRANSFORMER, ModelKind.NOTES)
-"""Models with a feed-forward part in each layer."""
+"""Models with a feed-forward block in each layer."""
 POSITIONED = (ModelKind.DOT_PRODUCT, *LAYERED)
 """Models that add position vectors."""
 
@@ -166,7 +166,7 @@ TASKS = (
     CorpusKind.SORTING,
     CorpusKind.ADDITION,
 )
-"""Synthetic tasks with known expected attention; each row is a block and one more token."""
+"""Synthetic tasks with known expected attention; each row has one token more than a block."""
 
 
 NAMES = {
@@ -198,7 +198,7 @@ LIMITS = {
 
 def problems(settings: TrainingSettings) -> tuple[Problem, ...]:
     """Return the problems of settings, field by field; empty if they can be trained."""
-    found = [problem for name in LIMITS for problem in _whole(settings, name)]
+    found = [problem for name in LIMITS for problem in _check_integer(settings, name)]
     least, most = LIMITS["seed"]
     if not least <= settings.source.seed <= most:
         found.append(Problem("kind", f"The seed of the text is from {least} to {most:,}."))
@@ -208,7 +208,7 @@ def problems(settings: TrainingSettings) -> tuple[Problem, ...]:
         sentence = "The learning rate is more than 0 and at most 100. A usual one is 0.001."
         found.append(Problem("rate", sentence, ("rate", 1e-3)))
     if settings.is_layered and not found and settings.width % settings.heads:
-        found.append(_indivisible(settings.width, settings.heads))
+        found.append(_divisibility_problem(settings.width, settings.heads))
     if settings.source.kind is CorpusKind.FILE and not settings.source.path:
         found.append(Problem("path", "Choose a text file to learn."))
     return tuple(found)
@@ -220,7 +220,7 @@ def check(settings: TrainingSettings) -> None:
         raise InputError(problem.field, problem.sentence, problem.remedy)
 
 
-def _whole(settings: TrainingSettings, name: str) -> list[Problem]:
+def _check_integer(settings: TrainingSettings, name: str) -> list[Problem]:
     value = getattr(settings.source if name == "size" else settings, name)
     least, most = LIMITS[name]
     nearest = min(max(value, least), most)
@@ -234,7 +234,7 @@ def _whole(settings: TrainingSettings, name: str) -> list[Problem]:
     ]
 
 
-def _indivisible(width: int, heads: int) -> Problem:
+def _divisibility_problem(width: int, heads: int) -> Problem:
     fitting = max(count for count in range(1, heads + 1) if width % count == 0)
     sentence = f"{width} does not divide into {heads} heads. Use {fitting}."
     return Problem("heads", sentence, ("heads", fitting))

@@ -1,4 +1,4 @@
-"""Speed and progress of a training, with the remaining time as text; imports no torch."""
+"""Speed and progress of a training run, with the remaining time as text. Imports no torch."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ class TrainingSpeed:
     """Measures the tokens trained per second over the last `SPAN_S` seconds."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque()
-        self._whole = 0
+        self._samples: deque[tuple[float, int]] = deque()
+        self._total_tokens = 0
 
     def add(self, tokens: int, now: float) -> None:
         """Count tokens at a monotonic time in seconds."""
-        self._whole += tokens
-        self._seen.append((now, self._whole))
-        while now - self._seen[0][0] > SPAN_S and len(self._seen) > 2:
-            self._seen.popleft()
+        self._total_tokens += tokens
+        self._samples.append((now, self._total_tokens))
+        while now - self._samples[0][0] > SPAN_S and len(self._samples) > 2:
+            self._samples.popleft()
 
     @property
     def a_second(self) -> float | None:
         """Tokens per second; None until it can be measured."""
-        if len(self._seen) < 2:
+        if len(self._samples) < 2:
             return None
-        (start, before), (end, after) = self._seen[0], self._seen[-1]
+        (start, before), (end, after) = self._samples[0], self._samples[-1]
         return (after - before) / (end - start) if end > start else None
 
     def seconds_for(self, tokens: int) -> float | None:
-        """Return the estimated time for a number of tokens; None while unknown."""
+        """Return the estimated time for a number of tokens; None if unknown."""
         pace = self.a_second
         return tokens / pace if pace else None
 
@@ -42,12 +42,12 @@ MINUTE, HOUR, DAY = 60, 3600, 86_400
 
 
 class TrainingProgress(Struct, frozen=True):
-    """Progress of a training.
+    """Progress of a training run.
 
     Parameters
     ----------
     step, steps : int
-        Steps done, and steps in all.
+        Steps done, and total number of steps.
     rate : float
         Current learning rate.
     tokens_a_second, seconds_left : float or None
@@ -62,12 +62,12 @@ class TrainingProgress(Struct, frozen=True):
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Known values as texts, the most important first."""
+        """Known values as texts, most important first."""
         known = [f"step {self.step:,} of {self.steps:,}"]
         if self.seconds_left is not None and (left := time_left(self.seconds_left)):
             known.append(left)
         if self.tokens_a_second is not None and math.isfinite(self.tokens_a_second):
-            known.append(f"{_rounded(self.tokens_a_second):,} tokens a second")
+            known.append(f"{_round_to_three_digits(self.tokens_a_second):,} tokens a second")
         return (*known, f"learning rate {self.rate:.3g}")
 
 
@@ -88,6 +88,6 @@ def time_left(seconds: float) -> str:
     return f"{days:,} day{'' if days == 1 else 's'} left"
 
 
-def _rounded(value: float) -> int:
-    """Round to three significant digits, as the others fluctuate."""
+def _round_to_three_digits(value: float) -> int:
+    """Round to three significant digits; further digits fluctuate."""
     return int(round(value, min(0, 3 - len(str(int(value))))))

@@ -19,10 +19,10 @@ from msgspec import Struct, field
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-_LENGTH = struct.Struct(">I")
+_LENGTH_FORMAT = struct.Struct(">I")
 PIECE = 1 << 16
 MAX_HEADER_BYTES = 2**28
-"""Most bytes of a header; stray text output read as a length exceeds it."""
+"""Maximum size of a header; stray text output, interpreted as a length, exceeds it."""
 
 
 class Message(Struct, frozen=True, eq=False):
@@ -48,7 +48,7 @@ class Message(Struct, frozen=True, eq=False):
         sizes = [[name, part.dtype.str, part.shape] for name, part in parts.items()]
         header = json.dumps([self.says, dict(self.values), sizes]).encode()
         return b"".join(
-            [_LENGTH.pack(len(header)), header, *(part.tobytes() for part in parts.values())]
+            [_LENGTH_FORMAT.pack(len(header)), header, *(part.tobytes() for part in parts.values())]
         )
 
 
@@ -56,46 +56,46 @@ class MessageUnpacker:
     """Decodes messages from a byte stream that arrives in arbitrary pieces."""
 
     def __init__(self) -> None:
-        self._left = bytearray()
-        self._at = 0
+        self._buffer = bytearray()
+        self._offset = 0
         """Offset of the next message in the buffer."""
         self._header: MessageHeader | None = None
         """The next message's header once complete; a long message has hundreds of pieces."""
 
     def feed(self, piece: bytes) -> Iterator[Message]:
         """Append a piece and yield the messages completed by it."""
-        del self._left[: self._at]
-        self._at = 0
-        self._left += piece
-        while (message := self._next()) is not None:
+        del self._buffer[: self._offset]
+        self._offset = 0
+        self._buffer += piece
+        while (message := self._next_message()) is not None:
             yield message
 
-    def _next(self) -> Message | None:
+    def _next_message(self) -> Message | None:
         header = self._header = self._header or self._read_header()
-        if header is None or len(self._left) - self._at < header.size:
+        if header is None or len(self._buffer) - self._offset < header.size:
             return None
         arrays = {}
-        with memoryview(self._left) as left:
+        with memoryview(self._buffer) as left:
             for name, kind, shape in header.kinds:
-                end = self._at + _size(kind, shape)
-                arrays[name] = np.frombuffer(bytes(left[self._at : end]), kind).reshape(shape)
-                self._at = end
+                end = self._offset + _array_bytes(kind, shape)
+                arrays[name] = np.frombuffer(bytes(left[self._offset : end]), kind).reshape(shape)
+                self._offset = end
         self._header = None
         return Message(header.says, header.values, arrays)
 
     def _read_header(self) -> MessageHeader | None:
         """Read the next header if it is complete."""
-        left, start = self._left, self._at + _LENGTH.size
+        left, start = self._buffer, self._offset + _LENGTH_FORMAT.size
         if len(left) < start:
             return None
-        size = _LENGTH.unpack_from(left, self._at)[0]
+        size = _LENGTH_FORMAT.unpack_from(left, self._offset)[0]
         if size > MAX_HEADER_BYTES:
-            raise ValueError(f"no message, but {bytes(left[self._at : self._at + 40])!r}")
+            raise ValueError(f"no message, but {bytes(left[self._offset : self._offset + 40])!r}")
         if len(left) < start + size:
             return None
         says, values, sizes = json.loads(left[start : start + size])
         kinds = tuple((name, np.dtype(kind), tuple(shape)) for name, kind, shape in sizes)
-        self._at = start + size
+        self._offset = start + size
         return MessageHeader(says, values, kinds)
 
 
@@ -108,11 +108,11 @@ class MessageHeader(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes of all arrays."""
-        return sum(_size(kind, shape) for _, kind, shape in self.kinds)
+        """Size of all arrays, in bytes."""
+        return sum(_array_bytes(kind, shape) for _, kind, shape in self.kinds)
 
 
-def _size(kind: np.dtype[Any], shape: tuple[int, ...]) -> int:
+def _array_bytes(kind: np.dtype[Any], shape: tuple[int, ...]) -> int:
     return kind.itemsize * int(np.prod(shape, dtype=np.int64))
 
 

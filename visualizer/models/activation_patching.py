@@ -1,4 +1,4 @@
-"""Edits of heads in a model: off, their mean, a multiple, or what they hand on in another text.
+"""Edits of heads: ablation, mean ablation, scaling, and activation patching from another text.
 
 Source: Wang et al. 2022, "Interpretability in the Wild" (arXiv 2211.00593).
 """
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     GivenOf = Callable[[str], tuple[Mapping[str, Any], tuple[str, ...], tuple[str, ...]]]
 
 MAX_LISTED_DIFFERENCES = 3
-"""At most so many differences of two texts are named; of more, how many."""
+"""Maximum number of differences between two texts that are listed; the rest are counted."""
 MAX_COMPARED_TOKENS = 2_000
-"""The differences of texts of more tokens are not looked for: that takes minutes."""
+"""Longer texts are not compared, because that would take minutes."""
 MAX_LISTED_TOKENS = 4
-"""Of each at most so many tokens."""
+"""Maximum number of tokens listed per difference."""
 
 
 def log_probabilities_with(
@@ -59,10 +59,11 @@ def context_edits(
     *,
     is_chat: bool = False,
 ) -> dict[LayerAndHead, ContextEdit]:
-    """Return what becomes of the context vectors of heads, as `OpenedModel.read` takes it.
+    """Return the edits of the context vectors of heads, as expected by `OpenedModel.read`.
 
-    Means and those of another text, which is given like the text, are read from the model without
-    edits.
+    Means and the context vectors of another text are computed with the unedited model. The other
+    text
+    is passed to the model in the same way as the text.
 
     Parameters
     ----------
@@ -72,37 +73,37 @@ def context_edits(
     Raises
     ------
     InputError
-        Of ``edits``, when another text has not as many tokens as the text; else as
+        With field ``edits`` if another text differs in its number of tokens; otherwise as
         `OpenedModel.read_plainly`.
     """
     given = partial(model.inputs, second=second, is_chat=is_chat)
     contexts = partial(model.read_plainly, second=second, is_chat=is_chat)
-    found = {}
+    edits_by_head = {}
     for edit in edits:
         model.ranks.check_stopped()
-        found[edit.place] = _context_edit(text, edit, given, contexts)
-    return found
+        edits_by_head[edit.place] = _create_context_edit(text, edit, given, contexts)
+    return edits_by_head
 
 
 def image_context_edits(
     model: OpenedModel, image: GivenImage, edits: Iterable[HeadEdit]
 ) -> dict[LayerAndHead, ContextEdit]:
-    """Return what becomes of the context vectors of heads likewise, where they read an image.
+    """Return the edits of the context vectors of heads for an image.
 
     Raises
     ------
     InputError
-        Of ``edits``, when heads are to be patched from a text.
+        With field ``edits`` if heads are to be patched from a text.
     """
 
     def given(_: str) -> tuple[Mapping[str, Any], tuple[str, ...], tuple[str, ...]]:
         raise InputError("edits", "Heads that read an image cannot be patched from a text.")
 
     plain = partial(model.read_image_plainly, image)
-    return {edit.place: _context_edit("", edit, given, lambda _: plain()) for edit in edits}
+    return {edit.place: _create_context_edit("", edit, given, lambda _: plain()) for edit in edits}
 
 
-def _context_edit(
+def _create_context_edit(
     text: str, edit: HeadEdit, given: GivenOf, read_plainly: Callable[[str], PlainReading]
 ) -> ContextEdit:
     if edit.kind is HeadEditKind.OFF:
@@ -110,12 +111,12 @@ def _context_edit(
     if edit.kind is HeadEditKind.SCALED:
         return edit.factor
     if edit.kind is HeadEditKind.MEAN:
-        return _context(read_plainly(text), edit.place).mean(0, keepdim=True)
+        return _head_context(read_plainly(text), edit.place).mean(0, keepdim=True)
     check_as_many_tokens(given, text, edit.text)
-    return _context(read_plainly(edit.text), edit.place)
+    return _head_context(read_plainly(edit.text), edit.place)
 
 
-def _context(plain: PlainReading, place: LayerAndHead) -> torch.Tensor:
+def _head_context(plain: PlainReading, place: LayerAndHead) -> torch.Tensor:
     """Return the context vectors of a head without edits, [query, d_value]."""
     if plain.is_long:
         raise InputError("edits", TOO_LONG)
@@ -127,17 +128,17 @@ def _context(plain: PlainReading, place: LayerAndHead) -> torch.Tensor:
 
 
 def check_as_many_tokens(given: GivenOf, text: str, source: str) -> None:
-    """Refuse a text to patch from that has not as many tokens, naming where the two differ.
+    """Reject a text to patch from if its number of tokens differs, and list the differences.
 
     Parameters
     ----------
     given : callable
-        Returns what a model is given of a text, as `OpenedModel.inputs`.
+        Returns the model inputs of a text, like `OpenedModel.inputs`.
 
     Raises
     ------
     InputError
-        Of ``edits``.
+        With field ``edits``.
     """
     if not source.strip():
         raise InputError("edits", "Type the other text, of as many tokens as the one that is read.")
@@ -157,15 +158,15 @@ def check_as_many_tokens(given: GivenOf, text: str, source: str) -> None:
 
 
 def differences_in_words(one: Sequence[str], other: Sequence[str]) -> str:
-    """Name the tokens in which two texts differ: ``“ red” → “ old grey”``."""
+    """List the differences between the tokens of two texts: ``“ red” → “ old grey”``."""
     steps = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
-    found = [
+    differences = [
         f"{_tokens_in_words(one[start:end])} → {_tokens_in_words(other[begin:stop])}"
         for kind, start, end, begin, stop in steps
         if kind != "equal"
     ]
-    rest = len(found) - MAX_LISTED_DIFFERENCES
-    return ", ".join(found[:MAX_LISTED_DIFFERENCES]) + (
+    rest = len(differences) - MAX_LISTED_DIFFERENCES
+    return ", ".join(differences[:MAX_LISTED_DIFFERENCES]) + (
         f" and {rest:,} more places" if rest > 0 else ""
     )
 

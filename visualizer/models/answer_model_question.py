@@ -1,4 +1,4 @@
-"""Answers a question about a text that a model has read, edited and cut as it was then."""
+"""Answers a question about a text that a model has read, with the edits of that reading."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ CHAT_UNSUPPORTED = (
     "and take away the second text."
 )
 TOP_TOKENS = 5
-"""How many tokens are named at each place."""
+"""Number of tokens listed at each position."""
 MAX_CHEAP_PRODUCTS = 6e10
-"""A lens that takes more multiplications is costly: seconds on a slow machine."""
+"""A logit lens with more multiplications is expensive: seconds on a slow machine."""
 
 
 def answer_model_question(
@@ -49,12 +49,12 @@ def answer_model_question(
     progress : callable
         May cancel.
     report : callable
-        Given parts of an answer as they are known.
+        Called with partial answers as they become available.
 
     Raises
     ------
     InputError
-        When the model's answer is not known, or there is no such token.
+        If the model's answer cannot be determined, or there is no such token.
     """
     if not reading.is_text_alone:
         raise InputError("text", CHAT_UNSUPPORTED)
@@ -64,8 +64,8 @@ def answer_model_question(
     assert isinstance(model, OpenedModel)
     edits, cuts = reading.context_edits, reading.cuts
     if question.kind is QuestionKind.LENS:
-        costly = "" if question.is_costly else _cost_of_lens(model, text)
-        return CostlyAnswer(costly) if costly else _lens(model, text, edits, cuts, progress)
+        costly = "" if question.is_costly else _lens_cost_warning(model, text)
+        return CostlyAnswer(costly) if costly else _answer_lens(model, text, edits, cuts, progress)
     if question.kind is QuestionKind.PARTS:
         number = model.number_of(question.token) if question.token else None
         parts = logit_parts(model, text, number, edits, cuts)
@@ -77,19 +77,19 @@ def answer_model_question(
     return ablation_changes(model, text, token, edits, cuts, begun, progress, report)
 
 
-def _lens(
+def _answer_lens(
     model: OpenedModel, text: str, edits: Edits, cuts: Cuts, progress: Progress
 ) -> LensAnswer:
     read = logit_lens(model, text, TOP_TOKENS, edits, cuts, progress)
     numbers = read.numbers.tolist()
-    met = list({one for layer in numbers for rank in layer for one in rank})
-    names = dict(zip(met, model.tokens(met), strict=True))
+    ids = list({one for layer in numbers for rank in layer for one in rank})
+    names = dict(zip(ids, model.tokens(ids), strict=True))
     words = tuple(tuple(tuple(names[one] for one in rank) for rank in layer) for layer in numbers)
     return LensAnswer(read.layers, words, read.probabilities)
 
 
-def _cost_of_lens(model: OpenedModel, text: str) -> str:
-    """Say how much a lens would compute, where that is much."""
+def _lens_cost_warning(model: OpenedModel, text: str) -> str:
+    """Return a message with the amount of computation if a lens is expensive."""
     tokens = len(model.inputs(text)[1])
     layers, width, words = map(model.size, ("num_hidden_layers", "hidden_size", "vocab_size"))
     if float(layers) * tokens * width * words <= MAX_CHEAP_PRODUCTS:

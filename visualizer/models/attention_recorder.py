@@ -1,12 +1,13 @@
-"""Records what the attention of a transformers model reads and computes, call by call.
+"""Records the inputs and results of the attention of a transformers model, call by call.
 
-Two ways, and which one was taken is told with each call:
+There are two methods; each call names the one that was used:
 
-- *interface*: the model asks transformers for its attention function. Ours hands the call to the
-  model's own eager function and keeps queries, keys, values and the weights that it returns, so
-  that no argument of any architecture is lost.
-- *softmax*: a model that computes its attention itself is watched where it calls softmax. Its
-  weights are known then, and nothing of how they came to be.
+- *interface*: the model asks transformers for its attention function. Our function forwards the
+  call to the model's own eager function and records queries, keys, values and the returned
+  weights,
+  so every argument of every architecture takes effect.
+- *softmax*: for a model that computes attention itself, the results of softmax are observed. Only
+  the weights are known in this case.
 """
 
 from __future__ import annotations
@@ -41,21 +42,22 @@ if TYPE_CHECKING:
 
 Given = TypeVar("Given")
 SAMPLED_CELLS = 2**18
-"""About so many cells of a layer's weights are compared with those that its scores give."""
+"""Approximate number of cells of a layer's weights that are compared with recomputed ones."""
 EAGER = "eager"
-"""The attention implementation of transformers that computes every weight."""
-_SOFTMAX = frozenset({
+"""Attention implementation of transformers that computes every weight."""
+_SOFTMAX_FUNCTIONS = frozenset({
     torch.softmax, torch.nn.functional.softmax, torch.Tensor.softmax, torch.special.softmax,
 })  # fmt: skip
 ContextEdit: TypeAlias = "float | torch.Tensor"
-"""What becomes of a head's context vectors: a factor, factors of the texts of a batch [text], or
-others in their place [query, d_head] or, of a batch, [text, query, d_head]."""
+"""Edit of a head's context vectors: a factor, one factor per text of a batch [text], or
+replacement vectors [query, d_head] or, for a batch, [text, query, d_head].
+"""
 ContextEdits = Mapping[str, Mapping[int, ContextEdit]]
-"""Edits of heads by the path of their attention's module and their number."""
+"""Edits of heads, by the path of the attention module and the head's number."""
 EdgeCuts = Mapping[str, Mapping[int, "HeadCut"]]
-"""Cut edges of heads, likewise."""
-_TELLING = ("att", "Att")
-"""What the path of a module has that calls the softmax of an attention, and no other softmax."""
+"""Cut edges of heads, by the path of the attention module and the head's number."""
+_ATTENTION_NAME_PARTS = ("att", "Att")
+"""Parts of module paths whose softmax is attention; no other softmax is recorded."""
 
 
 class RecordingMethod(StrEnum):
@@ -71,9 +73,9 @@ class HeadCut(Struct, frozen=True, eq=False):
     Parameters
     ----------
     queries, keys : tuple of int
-        Of each edge, within the text.
+        Positions in the text, one of each per edge.
     name : str
-        What the head is called where it is refused.
+        Name of the head in error messages.
     """
 
     queries: tuple[int, ...]
@@ -89,29 +91,32 @@ class AttentionCall(Struct, frozen=True, eq=False):
     module : str
         The path of the attention module within its model: ``model.layers.3.self_attn``.
     weights : Tensor
-        The model's own, [batch, head, query, key]; without numbers (on the device ``meta``) where
-        they are computed again, so that `read_weights` is the way to read them.
+        The model's own, [batch, head, query, key]. If they are recomputed on demand, an empty
+        tensor
+        on the device ``meta``; use `read_weights` to read them.
     queries, keys, values : Tensor or None
-        As they met: after rotary positions and norms, [batch, head, token, d_head]. Keys and
-        values may have fewer heads, each read by several heads of the queries. None where the
-        model computes its attention itself.
+        As used in the dot product: after rotary embedding and norms, [batch, head, token, d_head].
+        Keys and values may have fewer heads, each shared by several query heads. None if the model
+        computes its attention itself.
     mask : Tensor or None
-        What is added to the scores, [batch, 1 or head, query, key].
+        Added to the scores, [batch, 1 or head, query, key].
     scaling : float
         Multiplies the scores.
     arguments : mapping
-        What else the attention function was given that is not None.
+        Other arguments of the attention function that are not None.
     context : Tensor or None
-        What the heads hand on, edited, [batch, query, head, d_value]; None as the queries are.
+        Context vectors of the heads after edits, [batch, query, head, d_value]; None if the
+        queries
+        are.
     cuts : mapping
-        By head, the edges that were masked beside the model's own mask.
+        By head, the edges that were masked in addition to the model's own mask.
     compute_again : callable or None
-        Returns the weights, by the model's own function of the same arguments; None where they are
-        held.
+        Returns the weights, computed by the model's own function from the same arguments; None if
+        the weights are stored.
     sample : WeightSample or None
-        What is known of weights that are computed again.
+        A sample of weights that are recomputed on demand.
     is_continuation : bool
-        Whether its queries are the last tokens of its keys, of which the earlier ones were cached.
+        Whether the queries are only the last tokens of the keys, and earlier keys were cached.
     """
 
     module: str
@@ -132,7 +137,7 @@ class AttentionCall(Struct, frozen=True, eq=False):
     __repr__ = brief_repr
 
     def read_weights(self) -> Tensor:
-        """Return the weights, [batch, head, query, key], which may have to be computed again."""
+        """Return the weights, [batch, head, query, key]; recompute them if they are not stored."""
         return self.compute_again() if self.compute_again else self.weights
 
     def bare(self) -> AttentionCall:
@@ -160,16 +165,16 @@ class AttentionCall(Struct, frozen=True, eq=False):
 
 
 class CallKeeper(Protocol):
-    """Keeps the calls of the passes of a model."""
+    """Receives the calls of the forward passes of a model."""
 
     def begin(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
-        """Begin a pass of a module, by its path; ``is_model`` is False for a part of a model."""
+        """Begin a pass of the module at a path; ``is_model`` is False for a part of a model."""
 
     def keep(self, call: AttentionCall) -> None:
-        """Keep a call of the pass."""
+        """Store a call of the current pass."""
 
     def can_have(self, weights: Tensor) -> bool:
-        """Whether weights of fewer queries than keys may be attention to cached keys."""
+        """Whether weights with fewer queries than keys may be attention to cached keys."""
 
 
 class LastPass:
@@ -179,20 +184,20 @@ class LastPass:
         self.calls: list[AttentionCall] = []
 
     def begin(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
-        """Discard the pass before."""
+        """Discard the previous pass."""
         self.calls.clear()
 
     def keep(self, call: AttentionCall) -> None:
-        """Keep a call of the pass."""
+        """Store a call of the current pass."""
         self.calls.append(call)
 
     def can_have(self, weights: Tensor) -> bool:
-        """Return False: of a cached step alone, it is not known which of the keys are cached."""
+        """Return False: from a single cached step, it is unknown which keys are cached."""
         return False
 
 
-class _Recording:
-    """What is recorded of one model, and in which of its modules the computation is."""
+class _RecordingSession:
+    """State of one recording: the model, its edits, and the modules being executed."""
 
     def __init__(
         self,
@@ -209,56 +214,60 @@ class _Recording:
         self.names = {module: name for name, module in model.named_modules()}
         self.is_in_call = False
         self._keeper = keeper
-        self._within: list[nn.Module] = []
+        self._module_stack: list[nn.Module] = []
 
     @property
     def keeps(self) -> bool:
-        """Whether calls are kept, and not only edited."""
+        """Whether calls are stored, not only edited."""
         return self._keeper is not None
 
     @property
     def is_current(self) -> bool:
-        """Whether it is this thread's, and not that of another one which runs the same model."""
+        """Whether the current thread records; another thread may run the same model."""
         return _CURRENT.get() is self
 
     def enter(self, module: nn.Module, given: Any, named: Any) -> None:
         if self.is_current:
-            if not self._within and self._keeper:
-                arguments = _arguments(module, given, named)
+            if not self._module_stack and self._keeper:
+                arguments = _bind_arguments(module, given, named)
                 is_model = hasattr(module, "config") and hasattr(module, "main_input_name")
                 self._keeper.begin(self.names[module], arguments, is_model=is_model)
-            self._within.append(module)
+            self._module_stack.append(module)
 
     def leave(self, module: nn.Module, given: object, result: object) -> None:
         if self.is_current:
-            self._within.pop()
+            self._module_stack.pop()
 
     def keep(self, call: AttentionCall) -> None:
         if self._keeper:
             self._keeper.keep(call)
 
     def keep_softmax(self, weights: Tensor) -> None:
-        """Record the result of a softmax, if it is that of an attention to its own tokens."""
-        owners = [module for module in self._within if not isinstance(module, nn.Softmax)]
+        """Record the result of a softmax if it is self-attention of an attention module."""
+        owners = [module for module in self._module_stack if not isinstance(module, nn.Softmax)]
         name = self.names[owners[-1]] if owners else ""
-        if weights.ndim != 4 or not any(part in name for part in _TELLING) or not self._keeper:
+        if (
+            weights.ndim != 4
+            or not any(part in name for part in _ATTENTION_NAME_PARTS)
+            or not self._keeper
+        ):
             return
         if weights.shape[-1] == weights.shape[-2] or self._keeper.can_have(weights):
             self.keep(AttentionCall(name, RecordingMethod.SOFTMAX, weights.detach()))
 
 
-def _arguments(
+def _bind_arguments(
     module: nn.Module, given: tuple[Any, ...], named: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return what a module is called with, by the names of its parameters."""
+    """Return the arguments of a module call, by parameter name."""
     try:
         bound = inspect.signature(module.forward).bind_partial(*given, **named).arguments
-    except (TypeError, ValueError):  # it will fail, or its parameters are not known
+    except (TypeError, ValueError):  # the call will fail, or its parameters are unknown
         return named
     return {**bound, **named}
 
 
-_CURRENT: ContextVar[_Recording | None] = ContextVar("recording", default=None)
+_CURRENT: ContextVar[_RecordingSession | None] = ContextVar("recording", default=None)
 
 
 @contextmanager
@@ -272,41 +281,44 @@ def record_attention(
     holds_weights: bool = True,
     ranks: ModelRanks = ONE,
 ) -> Iterator[list[AttentionCall]]:
-    """Record every call of attention of a transformers model within the context.
+    """Record every attention call of a transformers model within the context.
 
-    The model computes with its eager attention meanwhile, and as before afterwards. Other models,
-    and this one on other threads, are not recorded. Of several runs the last is kept.
+    The model uses its eager attention within the context; its own implementation is restored
+    afterwards. Other models, and this model on other threads, are not recorded. If the model runs
+    several times, the last run is kept.
 
     Parameters
     ----------
     edits : mapping, optional
-        What becomes of the context vectors of some heads, by the path of their module and their
-        number: 0 switches a head off. Of modules that compute attention by themselves none can be
-        edited.
+        Edits of the context vectors of some heads, by module path and head number: 0 ablates a
+        head.
+        Modules that compute attention themselves cannot be edited.
     cuts : mapping, optional
-        The edges that are masked in some heads, likewise.
+        Edges that are masked in some heads, by module path and head number.
     keeps : bool
-        Whether calls are kept, and not only edited.
+        Whether calls are stored, not only edited.
     watches : bool
-        Whether softmax is watched, too, which slows each operation down. A model that was met by
-        its interface needs it no more.
+        Whether softmax is observed as well, which slows down every operation. Not needed for a
+        model
+        that is known to use the interface.
     holds_weights : bool
-        Whether weights are kept, and not computed again where they are read. The model must stay
-        as it is for the latter: in evaluation mode, with its weights in memory.
+        Whether weights are stored, not recomputed when they are read. To recompute them, the model
+        must stay as it is: in evaluation mode, with its weights in memory.
     ranks : ModelRanks
-        The processes that the model is spread over: a call has the heads that are here, while edits
-        and cuts name those of the whole model.
+        The processes across which the model is split: a call contains the heads of this process,
+        while edits and cuts use the head numbers of the whole model.
 
     Yields
     ------
     list of AttentionCall
-        It fills as the model runs.
+        Filled while the model runs.
 
     Raises
     ------
     InputError
-        Of ``model``, when it is not one of transformers; of ``package``, when transformers is not
-        installed.
+        With field ``model`` if it is not a transformers model; with field ``package`` if
+        transformers
+        is not installed.
     """
     last = LastPass()
     keeper = last if keeps else None
@@ -326,15 +338,15 @@ def record_calls(
     holds_weights: bool = True,
     ranks: ModelRanks = ONE,
 ) -> Iterator[None]:
-    """Hand every call of attention of a model to a keeper; otherwise as `record_attention`."""
+    """Pass every attention call of a model to a keeper; otherwise like `record_attention`."""
     require_package("transformers", "Recording a model")
     from transformers import PreTrainedModel
 
     if not isinstance(model, PreTrainedModel):
         sentence = "This is no model of transformers (no PreTrainedModel), so it is not recorded."
         raise InputError("model", sentence)
-    _watch_interface()
-    recording = _Recording(
+    _wrap_attention_interface()
+    recording = _RecordingSession(
         model, edits or {}, cuts or {}, ranks, keeper, holds_weights=holds_weights
     )
     before = [(config, config._attn_implementation) for config in configs_of(model)]
@@ -347,7 +359,7 @@ def record_calls(
     try:
         for config, _ in before:
             config._attn_implementation = EAGER
-        with _SoftmaxWatch(recording) if watches else nullcontext():
+        with _SoftmaxObserver(recording) if watches else nullcontext():
             yield
     finally:
         for config, implementation in before:
@@ -358,40 +370,40 @@ def record_calls(
 
 
 def configs_of(model: nn.Module) -> list[Any]:
-    """List the configs of a model and of its parts, those of a part after the whole's."""
-    found: dict[int, Any] = {}
+    """List the configs of a model and of its parts, each config before those of its parts."""
+    configs: dict[int, Any] = {}
     waiting = [part.config for part in model.modules() if hasattr(part, "config")]
     while waiting:
         config = waiting.pop(0)
-        if id(config) not in found and hasattr(config, "_attn_implementation"):
-            found[id(config)] = config
+        if id(config) not in configs and hasattr(config, "_attn_implementation"):
+            configs[id(config)] = config
             parts = (getattr(config, name, None) for name in getattr(config, "sub_configs", ()))
             waiting += [part for part in parts if part is not None]
-    return list(found.values())
+    return list(configs.values())
 
 
 @cache
-def _watch_interface() -> None:
-    """Have models that ask for their eager function get ours around it, while one is recorded.
+def _wrap_attention_interface() -> None:
+    """Wrap the eager attention function that models look up, while one of them is recorded.
 
-    The function that a model would use stands in its question and nowhere else.
+    The model's eager function is available only as the default argument of this lookup.
     """
     from transformers import AttentionInterface
 
-    asked = AttentionInterface.get_interface
+    original_lookup = AttentionInterface.get_interface
 
     def get_interface(self: Any, attn_implementation: Any, default: Any) -> Any:
-        found = asked(self, attn_implementation, default)
+        eager_function = original_lookup(self, attn_implementation, default)
         recording = _CURRENT.get()
         if recording is None or attn_implementation != EAGER:
-            return found
-        return partial(_attend, recording, found)
+            return eager_function
+        return partial(_attend_and_record, recording, eager_function)
 
     AttentionInterface.get_interface = get_interface
 
 
-def _attend(
-    recording: _Recording,
+def _attend_and_record(
+    recording: _RecordingSession,
     eager: Callable[..., tuple[Tensor, Tensor]],
     module: nn.Module,
     query: Tensor,
@@ -400,7 +412,7 @@ def _attend(
     attention_mask: Tensor | None,
     **arguments: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Compute as the model's own eager function does, and record it."""
+    """Call the model's own eager function, and record the call."""
     if module not in recording.names:
         return eager(module, query, key, value, attention_mask, **arguments)
     name, ranks = recording.names[module], recording.ranks
@@ -459,7 +471,7 @@ def _attend(
 
 
 def heads_here(by_head: Mapping[int, Given], ranks: ModelRanks, count: int) -> Mapping[int, Given]:
-    """Return what is given for heads of a module by their numbers among so many that are here."""
+    """Return the values given for heads of this process, by local head number."""
     if not by_head:
         return by_head
     first = ranks.first_head(count)
@@ -467,7 +479,7 @@ def heads_here(by_head: Mapping[int, Given], ranks: ModelRanks, count: int) -> M
 
 
 def edited(context: Tensor, edit: ContextEdit) -> Tensor:
-    """Return what becomes of the context vectors of a head, [text, query, d_head]."""
+    """Return the edited context vectors of a head, [text, query, d_head]."""
     if not isinstance(edit, torch.Tensor):
         return context * edit
     return context * edit[:, None, None] if edit.ndim == 1 else edit
@@ -481,7 +493,8 @@ def _with_cuts(
     Raises
     ------
     InputError
-        Of ``cuts``, when a query would be left without a key: softmax would give it all of them.
+        With field ``cuts`` if a query would have no key left: softmax would then attend to all
+        keys.
     """
     batch, heads, queries, _ = query.shape
     whole = query.new_zeros(()) if mask is None else mask
@@ -500,10 +513,10 @@ def _with_cuts(
     return whole
 
 
-class _SoftmaxWatch(TorchFunctionMode):
-    """A context within which what softmax gives is recorded, outside of recorded calls."""
+class _SoftmaxObserver(TorchFunctionMode):
+    """Context that records the results of softmax outside recorded attention calls."""
 
-    def __init__(self, recording: _Recording) -> None:
+    def __init__(self, recording: _RecordingSession) -> None:
         super().__init__()
         self._recording = recording
 
@@ -511,6 +524,6 @@ class _SoftmaxWatch(TorchFunctionMode):
         self, function: Any, types: Any, given: Any = (), named: Any = None
     ) -> Any:
         result = function(*given, **(named or {}))
-        if function in _SOFTMAX and not self._recording.is_in_call:
+        if function in _SOFTMAX_FUNCTIONS and not self._recording.is_in_call:
             self._recording.keep_softmax(result)
         return result

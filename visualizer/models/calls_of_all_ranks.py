@@ -1,4 +1,4 @@
-"""Gathers what each rank recorded of a model's attention to the calls of all heads and layers."""
+"""Combines the attention calls recorded on each rank into calls with all heads and layers."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PARTS = ("weights", "queries", "keys", "values", "context", "mask")
-"""What is recorded of a call that is a tensor or None."""
+"""Fields of a call that are a tensor or None."""
 HEAD_AXIS = {"context": 2}
-"""The axis of heads, where it is not the second one."""
+"""Axis of the heads, if it is not the second one."""
 
 
 def calls_of_all_ranks(ranks: ModelRanks, calls: list[AttentionCall]) -> list[AttentionCall]:
-    """Return the calls of a run with all heads of all layers, of those recorded on each rank."""
+    """Return the calls of a run with all heads of all layers, from the calls of each rank."""
     if ranks.count == 1:
         return calls
-    parts = [_calls(message) for message in ranks.gathered(_message(calls))]
+    parts = [_parse_message(message) for message in ranks.gathered(_create_message(calls))]
     if ranks.parallelism is Parallelism.PIPELINE:
         return [call for part in parts for call in part]
     return [
-        _joined(each) if ranks.is_part(each[0].weights.shape[1]) else each[0]
+        _join_heads(each) if ranks.is_part(each[0].weights.shape[1]) else each[0]
         for each in zip(*parts, strict=True)
     ]
 
 
-def _joined(calls: Sequence[AttentionCall]) -> AttentionCall:
-    """Join the heads of one call, those of all ranks."""
+def _join_heads(calls: Sequence[AttentionCall]) -> AttentionCall:
+    """Join the heads of one call from all ranks."""
     first = calls[0]
     joined: dict[str, Tensor | None] = {}
     for name in PARTS:
-        found = [part for call in calls if (part := getattr(call, name)) is not None]
-        is_shared = name == "mask" and bool(found) and found[0].shape[1] == 1
-        if is_shared or not found:
-            joined[name] = found[0] if found else None
+        tensors = [part for call in calls if (part := getattr(call, name)) is not None]
+        is_shared = name == "mask" and bool(tensors) and tensors[0].shape[1] == 1
+        if is_shared or not tensors:
+            joined[name] = tensors[0] if tensors else None
         else:
-            joined[name] = torch.cat(found, HEAD_AXIS.get(name, 1))
+            joined[name] = torch.cat(tensors, HEAD_AXIS.get(name, 1))
     arguments = dict(first.arguments)
     if "s_aux" in arguments:
         arguments["s_aux"] = torch.cat([call.arguments["s_aux"].flatten() for call in calls])
@@ -55,23 +55,23 @@ def _joined(calls: Sequence[AttentionCall]) -> AttentionCall:
     return replace(first, **joined, arguments=arguments, cuts=cuts)
 
 
-def _message(calls: Sequence[AttentionCall]) -> Message:
-    """Write calls as a message: their tensors, and what else is known of them."""
+def _create_message(calls: Sequence[AttentionCall]) -> Message:
+    """Convert calls to a message with their tensors and other fields."""
     values, arrays = [], {}
     for at, call in enumerate(calls):
         plain: dict[str, Any] = {}
         for name, given in call.arguments.items():
             if isinstance(given, torch.Tensor):
-                arrays[f"{at}/arguments/{name}"] = _array(given)
+                arrays[f"{at}/arguments/{name}"] = _to_array(given)
             elif given is None or isinstance(given, (bool, int, float, str)):
                 plain[name] = given
             elif (
                 not isinstance(given, Mapping) or given
-            ):  # that it was given is enough: no such argument is understood
+            ):  # only its presence matters: such arguments are not supported
                 plain[name] = type(given).__name__
         for name in PARTS:
             if (part := getattr(call, name)) is not None:
-                arrays[f"{at}/{name}"] = _array(part)
+                arrays[f"{at}/{name}"] = _to_array(part)
         cuts = {
             str(head): [list(cut.queries), list(cut.keys), cut.name]
             for head, cut in call.cuts.items()
@@ -80,8 +80,8 @@ def _message(calls: Sequence[AttentionCall]) -> Message:
     return Message("calls", {"calls": values}, arrays)
 
 
-def _calls(message: Message) -> list[AttentionCall]:
-    found = []
+def _parse_message(message: Message) -> list[AttentionCall]:
+    calls = []
     for at, (module, method, scaling, plain, cuts) in enumerate(message.values["calls"]):
         prefix = f"{at}/arguments/"
         tensors = {
@@ -98,17 +98,17 @@ def _calls(message: Message) -> list[AttentionCall]:
             int(head): HeadCut(tuple(queries), tuple(keys), name)
             for head, (queries, keys, name) in cuts.items()
         }
-        found.append(
+        calls.append(
             AttentionCall(
                 module, RecordingMethod(method), scaling=scaling,
                 arguments={**plain, **tensors}, cuts=of_heads, **parts,
             )
         )  # fmt: skip
-    return found
+    return calls
 
 
-def _array(tensor: Tensor) -> np.ndarray:
-    """Return a tensor as an array; numpy has no bfloat16, and float32 holds all of its numbers."""
+def _to_array(tensor: Tensor) -> np.ndarray:
+    """Return a tensor as an array; bfloat16, which numpy lacks, is converted to float32 exactly."""
     whole = tensor.detach().cpu()
     if whole.is_floating_point() and whole.dtype not in (torch.float32, torch.float64):
         whole = whole.float()

@@ -1,8 +1,10 @@
-"""A text as a user's message to a model, by the chat template of its tokenizer.
+"""Formats a text as a user's message, with the chat template of the model's tokenizer.
 
-The template is code of the model's folder. transformers renders it in a sandbox, which keeps it
-from files and from other objects. It is rendered in the process of `TokenizerProcess`, which is
-ended where the template takes too long or too much memory.
+The template is code from the model's folder. transformers renders it in a sandbox without access
+to
+files and other objects. It is rendered in the process of `TokenizerProcess`, which is terminated
+if
+the template takes too long or too much memory.
 """
 
 from __future__ import annotations
@@ -13,28 +15,28 @@ from visualizer.errors import InputError
 
 MAX_TEMPLATE_LENGTH = 2**18
 MAX_ADDED_LENGTH = 2**18
-"""How many letters a template may add to a text."""
+"""Maximum number of characters that a template may add to a text."""
 
 
 def has_chat_template(tokenizer: Any) -> bool:
-    """Whether a tokenizer of transformers says how a message is given to its model."""
+    """Whether a transformers tokenizer has a chat template."""
     return bool(getattr(tokenizer, "chat_template", None))
 
 
 def as_users_message(tokenizer: Any, text: str, name: str) -> str:
-    """Return a text as a user's message, up to where the model's answer begins.
+    """Return a text as a user's message, up to the start of the model's answer.
 
     Parameters
     ----------
     tokenizer
         Of transformers, with a template.
     name : str
-        What the model is called.
+        Name of the model.
 
     Raises
     ------
     InputError
-        Of ``chat``, when the template fails or is too long.
+        With field ``chat`` if the template fails or is too long.
     """
     try:
         template = tokenizer.get_chat_template()
@@ -48,7 +50,7 @@ def as_users_message(tokenizer: Any, text: str, name: str) -> str:
         )
     except InputError:
         raise
-    except Exception as error:  # a template fails in its own way
+    except Exception as error:  # templates raise various errors
         lines = str(error).strip().splitlines()
         reason = lines[0][:200] if lines else type(error).__name__
         raise refused_template(name, reason) from error
@@ -58,11 +60,11 @@ def as_users_message(tokenizer: Any, text: str, name: str) -> str:
 
 
 def without_template(name: str) -> InputError:
-    """Return the error of a model that has no template."""
+    """Return the error for a model without a template."""
     return InputError("chat", f"{name} has no chat template. Give the text as it is.")
 
 
 def refused_template(name: str, reason: str) -> InputError:
-    """Return the error of a template that cannot be used."""
+    """Return the error for a template that cannot be used."""
     sentence = f"The chat template of {name} cannot be used: {reason.rstrip('.')}."
     return InputError("chat", f"{sentence} Give the text as it is.")

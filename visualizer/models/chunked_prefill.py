@@ -1,7 +1,8 @@
-"""Has a decoder read a long text chunk by chunk, with the keys and values of what it has read.
+"""Prefills a decoder with a long text chunk by chunk, with a cache of earlier keys and values.
 
-Each chunk can be stopped and tells its progress. Numbers are those of one pass: where a few tokens
-say otherwise, and where positions depend on the length of the text, there is one pass.
+Progress is reported, and the work can be cancelled, between chunks. The values equal those of one
+pass; if a test with a few tokens shows otherwise, or positions depend on the length of the text,
+one pass is used.
 """
 
 from __future__ import annotations
@@ -28,15 +29,16 @@ if TYPE_CHECKING:
     Run = Callable[[Mapping[str, Any]], Any]
 
 CHUNK = 1024
-"""Tokens of a chunk: with half as many, 8,192 take a quarter longer than a plain pass instead of a
-tenth; with more, they take more memory and are stopped later."""
+"""Tokens per chunk. With half as many, 8,192 tokens take a quarter longer than a plain pass instead
+of a tenth; larger chunks take more memory and are cancelled later.
+"""
 PROBE_TOKENS, PROBE_CHUNK_TOKENS = 12, 5
-"""Tokens that tell whether chunks give the numbers of one pass, and how many are in a chunk."""
+"""Number of tokens in the test whether chunks give the values of one pass, and tokens per chunk."""
 ALIKE_WITHIN = 1e-4
-"""How far these numbers may be apart, as a share of the largest one."""
+"""Tolerance of the test, relative to the largest value."""
 MASK, IDS = "attention_mask", "input_ids"
 BY_LENGTH = frozenset({"dynamic", "longrope"})
-"""Rotary positions that are others where the text goes on beyond a length."""
+"""Types of rotary embedding that change when the text exceeds a length."""
 
 
 def read_in_chunks(
@@ -55,22 +57,22 @@ def read_in_chunks(
     Parameters
     ----------
     model
-        Of transformers.
+        A transformers model.
     run : callable
-        Runs it on arguments.
+        Runs it with given arguments.
     given : mapping
         The arguments for the whole text.
     layers : int
-        How often it attends in each chunk.
+        Number of attention calls per chunk.
     chunk : int
-        Tokens of a chunk; 0 for the usual number.
+        Tokens per chunk; 0 for the default.
     ranks : ModelRanks
-        The processes that the model is spread over.
+        The processes across which the model is split.
 
     Raises
     ------
     NotByRuleError
-        When its attention cannot be computed again, or chunks are not read as the whole.
+        If its attention cannot be recomputed, or chunks differ from the whole text.
     """
     from visualizer.models.whole_text_cache import whole_text_cache
 
@@ -93,7 +95,7 @@ def read_in_chunks(
 
 
 def part_of_text(given: Mapping[str, Any], start: int, end: int) -> dict[str, Any]:
-    """Return the arguments for some tokens; the mask is also of those before them."""
+    """Return the arguments for some tokens; the mask also includes the tokens before them."""
     tokens = given[IDS].shape[-1]
     part = {}
     for name, value in given.items():
@@ -106,8 +108,8 @@ def part_of_text(given: Mapping[str, Any], start: int, end: int) -> dict[str, An
 def reads_alike_in_chunks(
     model: Any, run: Run, given: Mapping[str, Any], ranks: ModelRanks = ONE
 ) -> bool:
-    """Whether a model reads a few tokens of a text in chunks as it reads them at once."""
-    if not without_cache(model) or _is_by_length(model.config):
+    """Whether the values for a few tokens of a text are the same in chunks and in one pass."""
+    if not without_cache(model) or _has_length_dependent_positions(model.config):
         return False
     few = part_of_text(given, 0, min(PROBE_TOKENS, given[IDS].shape[-1]))
     with progress_told_to(no_progress):
@@ -119,34 +121,34 @@ def reads_alike_in_chunks(
             )
         except (NotByRuleError, InputError):
             return False
-    is_alike = _are_alike(whole, calls) and _is_near(last[0][:, -1:], result[0][:, -1:])
+    is_alike = _have_close_vectors(whole, calls) and _is_close(last[0][:, -1:], result[0][:, -1:])
     return ranks.agree(is_alike)
 
 
 def without_cache(model: Any) -> dict[str, bool]:
-    """Return the argument that has a model keep no keys and values, of one that could."""
+    """Return the argument that disables the key-value cache, if the model supports one."""
     is_there = {"use_cache", "past_key_values"} & signature(model.forward).parameters.keys()
     return {"use_cache": False} if is_there else {}
 
 
-def _are_alike(calls: Sequence[LongTextCall], others: Sequence[LongTextCall]) -> bool:
+def _have_close_vectors(calls: Sequence[LongTextCall], others: Sequence[LongTextCall]) -> bool:
     if [call.module for call in calls] != [call.module for call in others]:
         return False
     return all(
-        _is_near(getattr(one.vectors, name), getattr(other.vectors, name))
+        _is_close(getattr(one.vectors, name), getattr(other.vectors, name))
         for one, other in zip(calls, others, strict=True)
         for name in ("queries", "keys", "values", "logarithms")
     )
 
 
-def _is_near(one: Any, other: Any) -> bool:
+def _is_close(one: Any, other: Any) -> bool:
     if one.shape != other.shape:
         return False
     return bool((one - other).abs().max() <= ALIKE_WITHIN * other.abs().max().clamp(min=1))
 
 
-def _is_by_length(config: Any) -> bool:
-    """Whether rotary positions depend on how long the text is."""
-    found = getattr(config.get_text_config(), "rope_parameters", None) or {}
-    settings = [found, *(each for each in found.values() if isinstance(each, Mapping))]
+def _has_length_dependent_positions(config: Any) -> bool:
+    """Whether the rotary embedding depends on the length of the text."""
+    parameters = getattr(config.get_text_config(), "rope_parameters", None) or {}
+    settings = [parameters, *(each for each in parameters.values() if isinstance(each, Mapping))]
     return any(BY_LENGTH & {str(each.get("rope_type"))} for each in settings)

@@ -1,4 +1,4 @@
-"""What reading a model from the disk would take: bytes, memory and time. No torch here."""
+"""Estimates the size, memory and time for streaming a model's layers from disk. No torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from visualizer.models.model_folder import LayerSizes, ModelFolder
 
 SAMPLE = 32 * 2**20
-"""The bytes that are read to measure how fast the disk is."""
+"""Number of bytes that are read to measure the speed of the disk."""
 MINUTE = 60
 STREAMING_ERROR = "{name} cannot be read layer by layer from the disk: {why}."
 INSTEAD = (
@@ -33,18 +33,18 @@ SEVERAL_STACKS = "it has no single stack of layers"
 
 
 class DiskReadingEstimate(Struct, frozen=True):
-    """What each reading of a text would take.
+    """Costs of one forward pass.
 
     Parameters
     ----------
     layers : int
-        How many are read, one at a time.
+        Number of layers, read one at a time.
     bytes : int
-        Of the files, each time that a text passes through all layers.
+        Bytes read from the files for each forward pass.
     memory : int
-        Bytes of the weights in memory at most: those outside of layers, and the largest layer.
+        Maximum size of the weights in memory: those outside the layers, and the largest layer.
     seconds : float
-        That reading takes at the speed that was measured of the disk.
+        Reading time at the measured speed of the disk.
     """
 
     layers: int
@@ -67,29 +67,29 @@ class DiskReadingEstimate(Struct, frozen=True):
 
 
 def refused(name: str, why: str) -> InputError:
-    """Return what says that a model cannot be read from the disk."""
+    """Return the error that a model cannot be streamed from disk."""
     return InputError("model", STREAMING_ERROR.format(name=name, why=why))
 
 
 def why_not_from_disk(folder: ModelFolder) -> str:
-    """Return why a model is not read from the disk, as its files tell; empty where it may be."""
+    """Return why a model cannot be streamed from disk, according to its files; empty if it can."""
     if folder.is_quantised:
         return QUANTISED
     return "" if folder.layer_sizes.layers else SEVERAL_STACKS
 
 
 def memory_from_disk(numbers: int, sizes: LayerSizes, dtype: Dtype) -> int:
-    """Return the bytes of a model's weights that are in memory at once."""
+    """Return the maximum size of a model's weights in memory, in bytes."""
     return bytes_in_memory(numbers - sizes.numbers + sizes.largest, dtype)
 
 
 def disk_reading_estimate(folder: ModelFolder, dtype: Dtype) -> DiskReadingEstimate:
-    """Estimate what reading a model from the disk takes, by reading a part of it.
+    """Estimate the costs of streaming a model from disk, by reading a part of it.
 
     Raises
     ------
     InputError
-        Of ``model``, when it is not read from the disk, or its files cannot be read.
+        With field ``model`` if it cannot be streamed from disk, or its files cannot be read.
     """
     if why := why_not_from_disk(folder):
         raise refused(folder.name, why)
@@ -104,11 +104,11 @@ def disk_reading_estimate(folder: ModelFolder, dtype: Dtype) -> DiskReadingEstim
 
 
 def _bytes_per_second(file: Path) -> float:
-    """Measure how fast a file is read that may not be in memory."""
+    """Measure the read speed of a file that may not be cached in memory."""
     size = file.stat().st_size
     with open_regular_file(file) as opened:
         start, length = max(0, (size - SAMPLE) // 2), min(size, SAMPLE)
-        if hasattr(os, "posix_fadvise"):  # what is in memory already would be too fast
+        if hasattr(os, "posix_fadvise"):  # drop the page cache, which would be too fast
             os.posix_fadvise(opened.fileno(), start, length, os.POSIX_FADV_DONTNEED)
         opened.seek(start)
         began = time.perf_counter()

@@ -1,7 +1,6 @@
-"""Limits of the files and settings in a model's folder, checked before they are read. No torch.
+"""Limits for the files and settings in a model's folder, checked before they are read. No torch.
 
-transformers reads these files whole and copies what it finds several times: a configuration of
-60 MB takes more than 2 GB of memory. Some settings are counts of objects that it makes one by one.
+transformers reads these files whole and copies their contents several times: a configuration of
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ if TYPE_CHECKING:
 
 MAX_SETTINGS_BYTES = 2**20
 MAX_CONFIG_BYTES = 4 * 2**20
-"""Limit of files that may list each class or token: 22,000 labels take 2 MB."""
+"""Limit for files that may list each class or token: 22,000 labels take 2 MB."""
 MAX_INDEX_BYTES = 24 * 2**20
-"""Limit of the index of a model's files; that of a model with 140,000 tensors takes 15 MB."""
+"""Limit for the index of a model's files; that of a model with 140,000 tensors takes 15 MB."""
 MAX_VOCABULARY_BYTES = 64 * 2**20
-"""Limit of a file of a tokenizer; the largest in use take about 35 MB."""
+"""Limit for a tokenizer file; the largest in use take about 35 MB."""
 MAX_VALUES = 100_000
-"""Limit of the values in a configuration: transformers copies each of them many times."""
+"""Limit for the number of values in a configuration: transformers copies each many times."""
 MAX_LABELS = 30_000
-"""Limit of the classes that a configuration counts; it makes a name for each of them."""
+"""Limit for the number of classes in a configuration, each of which gets a name."""
 TEMPLATES = "additional_chat_templates"
 VOCABULARIES = (
     "tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt", "spiece.model",
@@ -38,7 +37,7 @@ VOCABULARIES = (
     "target_vocab.json", "vocab-src.json", "vocab-tgt.json", "prophetnet.tokenizer", "tekken.json",
     "word_shape.json", "word_pronunciation.json", "byte_maps.json",
 )  # fmt: skip
-"""Names of the files that the tokenizers of transformers read."""
+"""Names of the files read by the tokenizers of transformers."""
 _LIMITS = (
     (re.compile(r"(config|tokenizer_config|added_tokens)\.json"), MAX_CONFIG_BYTES),
     (re.compile(r".+\.index\.json"), MAX_INDEX_BYTES),
@@ -48,21 +47,21 @@ _LIMITS = (
 )  # fmt: skip
 _LAYER_COUNT = re.compile(r"(num|n|encoder|decoder)_(\w+_)?(layers?|blocks?)|(num_)?depth")
 _LAYER_COUNTS = ("depths", "block_sizes", "attention_types", "stage_num_blocks")
-"""Names of settings that list the numbers of layers of parts of a model."""
+"""Names of settings that list the number of layers for parts of a model."""
 
 
 def size_limit(name: str) -> int | None:
-    """Return the limit, in bytes, of a file that transformers reads; None for any other file."""
+    """Return the size limit, in bytes, of a file read by transformers; None for other files."""
     return next((limit for names, limit in _LIMITS if names.fullmatch(name)), None)
 
 
 def check_file_sizes(folder: Path) -> None:
-    """Reject a folder with a file that transformers would read and that is too large or no file.
+    """Reject a folder if a file that transformers would read is too large or not a regular file.
 
     Raises
     ------
     InputError
-        Of ``model``, with the name of the file.
+        With field ``model`` and the name of the file.
     """
     for path in _files_read(folder):
         limit = size_limit(path.name)
@@ -71,12 +70,12 @@ def check_file_sizes(folder: Path) -> None:
         try:
             size = check_regular_file(path).st_size
         except FileNotFoundError:
-            raise _rejected(missing_link_target(path)) from None
+            raise _rejection_error(missing_link_target(path)) from None
         except OSError as error:
-            raise _rejected(f"“{path.name}” cannot be read: {reason_of(error)}.") from error
+            raise _rejection_error(f"“{path.name}” cannot be read: {reason_of(error)}.") from error
         if size > limit:
             sentence = f"“{path.name}” is {format_size(size)}; at most {format_size(limit)} is read"
-            raise _rejected(f"{sentence}. Check that it belongs to this model.")
+            raise _rejection_error(f"{sentence}. Check that it belongs to this model.")
 
 
 def _files_read(folder: Path) -> Iterator[Path]:
@@ -86,62 +85,62 @@ def _files_read(folder: Path) -> Iterator[Path]:
             yield from sorted((folder / TEMPLATES).iterdir())
     except OSError as error:
         sentence = f"The folder “{folder.name}” cannot be read: {reason_of(error)}."
-        raise _rejected(sentence) from error
+        raise _rejection_error(sentence) from error
 
 
 def check_counts(config: Mapping[str, Any]) -> None:
-    """Reject a configuration of more values, layers or classes than any model has.
+    """Reject a configuration with more values, layers or classes than any model has.
 
     Raises
     ------
     InputError
-        Of ``model``, with the name of the setting.
+        With field ``model`` and the name of the setting.
     """
     if _count_values(config) > MAX_VALUES:
-        raise _rejected(f"The config.json has more than {MAX_VALUES:,} values.")
-    for settings in _parts(config):
+        raise _rejection_error(f"The config.json has more than {MAX_VALUES:,} values.")
+    for settings in _nested_configs(config):
         for name, value in settings.items():
             most = MAX_LABELS if name == "num_labels" else MAX_LAYERS
             is_count = name == "num_labels" or _LAYER_COUNT.fullmatch(name)
             if name in _LAYER_COUNTS or (is_count and isinstance(value, int)):
                 count = sum(_whole_numbers(value))
                 if count > most:
-                    raise _rejected(
+                    raise _rejection_error(
                         f"The config.json says {name} of {count:,}: more than {most:,}."
                     )
 
 
-def _parts(config: object) -> Iterator[Mapping[str, Any]]:
+def _nested_configs(config: object) -> Iterator[Mapping[str, Any]]:
     """Yield a configuration and the configurations of its parts, at any depth."""
-    found = [config]
-    while found:
-        part = found.pop()
+    pending = [config]
+    while pending:
+        part = pending.pop()
         if isinstance(part, dict):
             yield part
-            found += part.values()
+            pending += part.values()
 
 
 def _count_values(config: object) -> int:
     """Count the values in a configuration, at any depth."""
-    count, found = 0, [config]
-    while found:
-        part = found.pop()
+    count, pending = 0, [config]
+    while pending:
+        part = pending.pop()
         values = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
         count += len(values)
-        found += values
+        pending += values
     return count
 
 
 def _whole_numbers(value: object) -> Iterator[int]:
-    """Yield a number, or those in lists at any depth."""
-    found = [value]
-    while found:
-        each = found.pop()
+    """Yield an integer, or those in nested lists."""
+    pending = [value]
+    while pending:
+        each = pending.pop()
         if type(each) is int:
             yield max(0, each)
         elif isinstance(each, list):
-            found += each
+            pending += each
 
 
-def _rejected(sentence: str) -> InputError:
+def _rejection_error(sentence: str) -> InputError:
     return InputError("model", sentence)

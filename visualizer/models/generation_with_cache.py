@@ -1,4 +1,4 @@
-"""Continues a text token by token with the cache of keys and values, and keeps every row read."""
+"""Generates text token by token with a key-value cache, and records every row of weights."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 10_000
 MAX_REPR_CHARACTERS = 160
-"""Maximum number of letters of the generated text in its representation."""
+"""Maximum number of characters of the generated text in its representation."""
 CACHE_MISSING = "keeps no keys and values that could be read, so its text is not continued here."
 
 
 class GeneratedText(Struct, frozen=True, eq=False):
-    """A text and how a model continued it.
+    """A text and its continuation by a model.
 
     Parameters
     ----------
     tokens : tuple of str
-        All tokens: those of the text, then those that were generated.
+        All tokens: those of the text, then the generated ones.
     start : int
-        How many tokens the text has.
+        Number of tokens of the text.
     probabilities : tuple of float
-        That of each generated token when it was drawn, before temperature and limits.
+        Probability of each generated token when it was sampled, before temperature and limits.
     text : str
-        What was generated, as text.
+        The generated text.
     weights : tuple of ndarray
-        For each layer [head, query, key], over all tokens that were read: the last one was not.
+        For each layer [head, query, key], over all tokens that the model read: all but the last.
     layers : tuple of int
         The layers' numbers.
     cache_bytes : int
-        The memory of the keys and values that were kept.
+        Size of the key-value cache.
     """
 
     tokens: tuple[str, ...]
@@ -58,9 +58,11 @@ class GeneratedText(Struct, frozen=True, eq=False):
     cache_bytes: int
 
     def __repr__(self) -> str:
-        made = len(self.tokens) - self.start
+        generated = len(self.tokens) - self.start
         heads = max((len(each) for each in self.weights), default=0)
-        sizes = f"{self.start:,} + {made:,} tokens · {len(self.layers):,} layers × {heads:,} heads"
+        sizes = (
+            f"{self.start:,} + {generated:,} tokens · {len(self.layers):,} layers × {heads:,} heads"
+        )
         return f"<GeneratedText: {self.text[:MAX_REPR_CHARACTERS]!r} · {sizes}>"
 
 
@@ -74,22 +76,23 @@ def generate(
     *,
     is_chat: bool = False,
 ) -> GeneratedText:
-    """Continue a text by so many tokens, or until the model ends it.
+    """Continue a text by a number of tokens, or until the model ends it.
 
     Parameters
     ----------
     seed : int
-        Decides what is drawn.
+        Seed of the sampling.
     told : callable, optional
-        Called with what each token adds to the text.
+        Called with the text that each token adds.
     is_chat : bool
         Whether the text is a user's message, which the model answers.
 
     Raises
     ------
     InputError
-        As `OpenedModel.attend`; of ``model``, when it does not continue texts; of ``tokens``, when
-        they are too many; of a field of ``sampling``, when it is invalid.
+        As `OpenedModel.attend`; with field ``model`` if it does not continue texts; with
+        ``tokens``
+        if there are too many; with a field of ``sampling`` if that is invalid.
     """
     reader = TokenReader(model, text, is_chat=is_chat)
     start = len(reader.words)
@@ -114,11 +117,11 @@ def generate(
         numbers.append(number)
         chances.append(float(probabilities(logits)[number]))
         if told:
-            written = _tell(told, reader.text_of(numbers), written)
+            written = _report_new_text(told, reader.text_of(numbers), written)
         if number in reader.ends:
             break
     assert read
-    found = sorted(rows[0])
+    layers = sorted(rows[0])
     return GeneratedText(
         (*reader.words, *model.tokens(numbers)),
         start,
@@ -126,27 +129,28 @@ def generate(
         model.decoded(numbers),
         tuple(
             matrix_of_rows([each[layer] for each in rows], start + len(numbers) - 1)
-            for layer in found
+            for layer in layers
         ),
-        tuple(found),
+        tuple(layers),
         read.cache_bytes,
     )
 
 
 class ReadToken(Struct, frozen=True, eq=False):
-    """What the last token of a text reads, and what comes after it.
+    """Attention weights of the last token of a text, and the logits of the next one.
 
     Parameters
     ----------
     rows : mapping
-        For each layer by its number the weights [head, query, key]: of all tokens of the text that
-        was given, or of the last one alone, where others were generated.
+        For each layer, by its number, the weights [head, query, key]: of all tokens of the given
+        text,
+        or only of the last token if others were generated.
     logits : ndarray
-        Those of the next token, [vocabulary], float64.
+        Logits of the next token, [vocabulary], float64.
     tokens : int
-        How many tokens the cache holds.
+        Number of tokens in the cache.
     cache_bytes : int
-        The memory of their keys and values.
+        Size of their keys and values.
     """
 
     rows: Mapping[int, np.ndarray]
@@ -156,21 +160,22 @@ class ReadToken(Struct, frozen=True, eq=False):
 
 
 class TokenReader:
-    """Reads a text and what is generated after it with one cache of keys and values.
+    """Reads a text and the tokens generated after it, with one key-value cache.
 
-    The cache is cut back where another branch begins; one that cannot be cut, as it keeps only a
-    window or a state, is made anew.
+    The cache is truncated when another branch begins. A cache that cannot be truncated, because it
+    keeps only a window or a state, is rebuilt.
 
     Parameters
     ----------
     edits : mapping, optional
-        What becomes of the context vectors of heads, by the layer and the head; 0 switches one off.
+        Edits of the context vectors of heads, by layer and head; 0 ablates a head.
 
     Raises
     ------
     InputError
-        As `OpenedModel.attend`; of ``model``, when it does not continue texts; of ``heads``, when
-        there is no such head, or it cannot be switched off.
+        As `OpenedModel.attend`; with field ``model`` if it does not continue texts; with ``heads``
+        if
+        there is no such head, or it cannot be ablated.
     """
 
     def __init__(
@@ -187,94 +192,100 @@ class TokenReader:
         self._given, self.words, _ = model.inputs(text, is_chat=is_chat)
         self._edits = edits or {}
         self._cache: Any = None
-        self._numbers: list[int] = []
-        """Those that were read after the text."""
+        self._read_numbers: list[int] = []
+        """Ids of the tokens read after the text."""
         self._last: ReadToken | None = None
-        """What the last of them read; None while nothing was read."""
-        self.ends = _ends(model)
-        """The numbers of the tokens that end a text."""
+        """Result for the last token; None before the first read."""
+        self.ends = _end_tokens(model)
+        """Ids of the tokens that end a text."""
 
     @property
     def vocabulary(self) -> Sequence[str]:
-        """All tokens, each written when it is asked for."""
+        """All tokens, each decoded when it is accessed."""
         return TokensByNumber(
             self._model.tokens, 0 if self._last is None else len(self._last.logits)
         )
 
     def check_memory(self, tokens: int) -> None:
-        """Refuse so many more tokens where the weights of all rows would not fit."""
+        """Reject this number of further tokens if the weights would not fit in memory."""
         layers = getattr(self._model.model.config.get_text_config(), "num_hidden_layers", 1)
         count = len(self.words) + tokens
         self._model.check_memory({"input_ids": torch.empty(1, count)}, layers)
 
     def read(self, numbers: Sequence[int]) -> ReadToken:
-        """Read tokens after the text, given by their numbers, as far as they were not read yet.
+        """Read tokens after the text, given by their ids; only those not yet read are computed.
 
         Raises
         ------
         InputError
-            Of ``text``, when it has become too long; of ``model``, when it keeps no cache.
+            With field ``text`` if it has become too long; with ``model`` if it returns no cache.
         """
         wanted = list(numbers)
-        if self._last is not None and wanted == self._numbers:
+        if self._last is not None and wanted == self._read_numbers:
             return self._last
         self._model.check_length(len(self.words) + len(wanted))
-        have = self._cut_back(wanted)
-        cache, self._cache, self._last = self._cache, None, None  # of a reading that fails none
+        cached_count = self._cut_back(wanted)
+        # If reading fails, no cache is kept.
+        cache, self._cache, self._last = self._cache, None, None
         with torch.inference_mode():
             by_module = self._model.edits_by_module(self._given, self._edits)
             with self._model.recorded(by_module) as calls:
                 result = self._model.run(
-                    {**self._inputs(wanted, have), "past_key_values": cache, "use_cache": True}
+                    {
+                        **self._model_inputs(wanted, cached_count),
+                        "past_key_values": cache,
+                        "use_cache": True,
+                    }
                 )
         cache = getattr(result, "past_key_values", None)
-        if cache is None or not _are_known(calls):
+        if cache is None or not _have_weights(calls):
             raise InputError("model", f"{self._model.folder.name} {CACHE_MISSING}")
-        rows = _rows(calls)
+        rows = _weights_by_layer(calls)
         if wanted:
             rows = {layer: each[:, -1:] for layer, each in rows.items()}
-        self._cache, self._numbers = cache, wanted
+        self._cache, self._read_numbers = cache, wanted
         self._last = ReadToken(
             rows,
             float64_on_cpu(result.logits[0, -1]).numpy(),
             len(self.words) + len(wanted),
-            _bytes(cache),
+            _cache_bytes(cache),
         )
         return self._last
 
     def text_of(self, numbers: Sequence[int]) -> str:
-        """Return what tokens add to the text; part of a letter at the end is left out."""
+        """Return the text that tokens add; an incomplete character at the end is left out."""
         before = self._given["input_ids"][0].tolist()
         start, whole = map(self._model.decoded, (before, [*before, *numbers]))
         is_longer = whole.startswith(start)
         return (whole[len(start) :] if is_longer else self._model.decoded(numbers)).rstrip("�")
 
     def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
-        """Return the text with tokens after it, and whether it is split into these tokens again.
+        """Return the text continued with tokens, and whether it is split into them again.
 
-        Of a user's message it is the whole that the chat template writes.
+        For a user's message, this is the whole output of the chat template.
         """
         text = self._text + self.text_of(numbers)
         wanted = [*self._given["input_ids"][0].tolist(), *numbers]
         first = self._model.tokenizer_for_text.bos_token
-        bare = text.removeprefix(first)  # the tokenizer may put it there itself
+        bare = text.removeprefix(first)  # the tokenizer may add it again
         for each in (text, bare):
             if self._model.inputs(each)[0]["input_ids"][0].tolist() == wanted:
                 return each, True
         return text, False
 
     def _cut_back(self, wanted: list[int]) -> int:
-        """Cut the cache to the tokens that it shares with others; return how many it has then."""
+        """Truncate the cache to the shared tokens; return their number, or -1 without a cache."""
         if self._model.ranks.parallelism is Parallelism.PIPELINE:
-            self._cache = None  # a process without the first layer finds no length in its own part
+            # A process without the first layer finds no length in its part of the cache.
+            self._cache = None
             return -1
         shared = 0
-        for one, other in zip(self._numbers, wanted, strict=False):
+        for one, other in zip(self._read_numbers, wanted, strict=False):
             if one != other:
                 break
             shared += 1
-        shared = min(shared, len(wanted) - 1)  # the last one is read, for its row
-        surplus = len(self._numbers) - shared
+        shared = min(shared, len(wanted) - 1)  # the last token is read again, for its row
+        surplus = len(self._read_numbers) - shared
         if self._cache is None or shared < 0 or (surplus and not _can_be_cut(self._cache)):
             self._cache = None
             return -1
@@ -282,28 +293,28 @@ class TokenReader:
             self._cache.crop(-surplus)
         return shared
 
-    def _inputs(self, wanted: list[int], have: int) -> dict[str, Any]:
-        """Return what the model is given beside its cache, which has so many tokens of them.
+    def _model_inputs(self, wanted: list[int], have: int) -> dict[str, Any]:
+        """Return the model inputs, given a cache with the first ``have`` of the wanted tokens.
 
-        Below 0 there is no cache, and the text itself is given with them.
+        If ``have`` is negative, no cache exists, and the inputs include the text.
         """
         ids, mask = self._given["input_ids"], self._given.get("attention_mask")
         more = ids.new_tensor([wanted[max(have, 0) :]])
         if have < 0 and not wanted:
             return dict(self._given)
-        made = {"input_ids": torch.cat([ids, more], -1) if have < 0 else more}
+        inputs = {"input_ids": torch.cat([ids, more], -1) if have < 0 else more}
         if mask is not None:
-            made["attention_mask"] = torch.cat([mask, mask.new_ones(1, len(wanted))], -1)
-        return made
+            inputs["attention_mask"] = torch.cat([mask, mask.new_ones(1, len(wanted))], -1)
+        return inputs
 
 
 class TokensByNumber(Sequence[str]):
-    """The vocabulary of a model as texts, each written when it is asked for.
+    """The vocabulary of a model as strings, each decoded when it is accessed.
 
     Parameters
     ----------
     write : callable
-        Writes tokens by their numbers.
+        Decodes tokens by their ids.
     """
 
     def __init__(self, write: Callable[[Sequence[int]], Sequence[str]], count: int) -> None:
@@ -325,40 +336,40 @@ class TokensByNumber(Sequence[str]):
 
 
 def _can_be_cut(cache: Any) -> bool:
-    """Whether every layer of a cache keeps all tokens one by one."""
+    """Whether every layer of a cache keeps all tokens individually."""
     from transformers.cache_utils import DynamicLayer
 
     return all(type(layer) is DynamicLayer for layer in getattr(cache, "layers", (None,)))
 
 
-def _are_known(calls: Sequence[AttentionCall]) -> bool:
+def _have_weights(calls: Sequence[AttentionCall]) -> bool:
     return bool(calls) and all(call.method is RecordingMethod.INTERFACE for call in calls)
 
 
-def _tell(told: Callable[[str], object], text: str, written: str) -> str:
-    """Tell what a text adds to what was written, and return all that is written then."""
+def _report_new_text(told: Callable[[str], object], text: str, written: str) -> str:
+    """Report what was added to the text, and return the text reported so far."""
     if not text.startswith(written):
         return written
     told(text[len(written) :])
     return text
 
 
-def _ends(model: OpenedModel) -> frozenset[int]:
-    """Return the numbers of the tokens that end a text."""
+def _end_tokens(model: OpenedModel) -> frozenset[int]:
+    """Return the ids of the tokens that end a text."""
     settings = getattr(model.model, "generation_config", None)
     named = getattr(settings, "eos_token_id", None)
     named = named if isinstance(named, list) else [named]
     return frozenset(number for number in named if isinstance(number, int))
 
 
-def _rows(calls: Sequence[AttentionCall]) -> dict[int, np.ndarray]:
+def _weights_by_layer(calls: Sequence[AttentionCall]) -> dict[int, np.ndarray]:
     return {
         layer: call.weights[0].float().cpu().numpy() for layer, call in numbered_by_layer(calls)
     }
 
 
 def matrix_of_rows(rows: Sequence[np.ndarray], tokens: int) -> np.ndarray:
-    """Put the rows of all steps into one matrix a head; a cache's window stands at its offset."""
+    """Combine the rows of all steps into one matrix per head; a window is placed at its offset."""
     heads = rows[0].shape[0]
     whole = np.zeros((heads, tokens, tokens), np.float32)
     at = 0
@@ -371,8 +382,8 @@ def matrix_of_rows(rows: Sequence[np.ndarray], tokens: int) -> np.ndarray:
     return whole
 
 
-def _bytes(cache: Any) -> int:
-    """Count the bytes of the keys and values in a cache of transformers."""
+def _cache_bytes(cache: Any) -> int:
+    """Return the size of the keys and values in a transformers cache."""
     layers = getattr(cache, "layers", ())
     parts = [getattr(layer, name, None) for layer in layers for name in ("keys", "values")]
     return sum(part.nbytes for part in parts if isinstance(part, torch.Tensor))

@@ -1,4 +1,4 @@
-"""What is lost of a next token without each head: one reading of the text for each."""
+"""Head ablation: the change of a next token's log-probability without each head."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from visualizer.progress_callback import Progress
 
 MAX_BATCH_TOKENS = 512
-"""At most so many tokens are read at a time, by all texts of a batch together."""
+"""Maximum number of tokens per batch, over all its texts."""
 
 
 def _no_report(answer: AblationAnswer) -> None:
@@ -34,26 +34,27 @@ def ablation_changes(
     progress: Progress = no_progress,
     report: Callable[[AblationAnswer], object] = _no_report,
 ) -> AblationAnswer:
-    """Return the change of a next token's log-probability without each head.
+    """Return the change of a next token's log-probability when each head is ablated.
 
     Parameters
     ----------
     token : str, optional
-        The token; the likeliest without it.
+        The token; by default, the likeliest one.
     edits, cuts : mapping, optional
-        What is changed in the model beforehand, as in `OpenedModel.next_token_log_probabilities`.
+        Edits that are always applied, as in `OpenedModel.next_token_log_probabilities`.
     known : AblationAnswer, optional
-        An earlier answer to the same question: only the heads that it lacks are tried.
+        An earlier answer to the same question: only the missing heads are ablated.
     progress : callable
-        Told how many heads are done; it may cancel.
+        Called with the number of completed heads; may cancel.
     report : callable
-        Given the answer so far after each layer.
+        Called with the partial answer after each layer.
 
     Raises
     ------
     InputError
-        Of ``model``, when it does not continue texts; of ``text``, when its layers differ in their
-        heads; of ``token``, when it is not one token.
+        With field ``model`` if it does not continue texts; with ``text`` if its layers differ in
+        their
+        heads; with ``token`` if it is not a single token.
     """
     before = model.next_token_log_probabilities(text, edits, cuts)
     number = int(before.argmax()) if token is None else model.number_of(token)

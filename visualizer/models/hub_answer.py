@@ -1,4 +1,4 @@
-"""What a server answers, received on a thread of its own, so that nobody has to wait for it."""
+"""A server response that is received on a separate thread, so that reading it can be cancelled."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ if TYPE_CHECKING:
 
 CHUNK = 2**18
 MAX_QUEUED_CHUNKS = 4
-"""Chunks that are received before they are asked for."""
+"""Maximum number of chunks that are received ahead."""
 POLL_S = 0.05
-"""How often it is asked, while a server is silent, whether its answer is still wanted."""
+"""Interval between checks whether the response is still wanted, while the server is silent."""
 
 
 class HubAnswer:
-    """An answer as it arrives.
+    """A response while it arrives.
 
-    A thread receives it, since neither the search for an address nor a connection can be broken
-    off. When it is left, that thread ends with the next that comes, or when nothing does.
+    A thread receives it, because neither a DNS lookup nor a connection attempt can be interrupted.
+    After `leave`, that thread ends with the next chunk, or at the timeout.
 
     Parameters
     ----------
     request : callable
-        Sends the request, and returns the answer.
+        Sends the request, and returns the response.
     go_on : callable
-        Called while the server is silent; what it raises leaves the answer.
+        Called while the server is silent; raising an exception abandons the response.
     """
 
     def __init__(self, request: Callable[[], HTTPResponse], go_on: Callable[[], object]) -> None:
-        self._request, self._go_on = request, go_on
-        self._is_left = threading.Event()
-        self._parts: Queue[HTTPResponse | bytes | Exception] = Queue(MAX_QUEUED_CHUNKS)
-        threading.Thread(target=self._receive, daemon=True).start()
+        self._request, self._check_wanted = request, go_on
+        self._has_left = threading.Event()
+        self._chunks: Queue[HTTPResponse | bytes | Exception] = Queue(MAX_QUEUED_CHUNKS)
+        threading.Thread(target=self._receive_response, daemon=True).start()
         try:
-            begun = self._next()
+            begun = self._next_part()
         except BaseException:
             self.leave()
             raise
@@ -48,39 +48,39 @@ class HubAnswer:
         self.headers: Message = begun.headers
 
     def chunks(self) -> Iterator[bytes]:
-        """The bytes of the answer, in order."""
-        while (part := self._next()) and isinstance(part, bytes):
+        """Yield the bytes of the response, in order."""
+        while (part := self._next_part()) and isinstance(part, bytes):
             yield part
 
     def leave(self) -> None:
-        """Receive no more of it."""
-        self._is_left.set()
+        """Stop receiving."""
+        self._has_left.set()
 
-    def _next(self) -> HTTPResponse | bytes:
+    def _next_part(self) -> HTTPResponse | bytes:
         while True:
             with suppress(Empty):
-                part = self._parts.get(timeout=POLL_S)
+                part = self._chunks.get(timeout=POLL_S)
                 if isinstance(part, Exception):
                     raise part
                 return part
-            self._go_on()
+            self._check_wanted()
 
     # ------------------------------------------------------------------ on the thread
 
-    def _receive(self) -> None:
+    def _receive_response(self) -> None:
         try:
             with self._request() as response:
-                is_wanted = self._put(response)
+                is_wanted = self._queue_part(response)
                 while is_wanted and (chunk := response.read1(CHUNK)):
-                    is_wanted = self._put(chunk)
-                self._put(b"")
-        except Exception as error:  # noqa: BLE001 - handed to who waits
-            self._put(error)
+                    is_wanted = self._queue_part(chunk)
+                self._queue_part(b"")
+        except Exception as error:  # noqa: BLE001 - passed to the reader
+            self._queue_part(error)
 
-    def _put(self, part: HTTPResponse | bytes | Exception) -> bool:
-        """Hand on a part, and return whether the answer is still wanted."""
-        while not self._is_left.is_set():
+    def _queue_part(self, part: HTTPResponse | bytes | Exception) -> bool:
+        """Queue a part; return False once the reader has left."""
+        while not self._has_left.is_set():
             with suppress(Full):
-                self._parts.put(part, timeout=POLL_S)
+                self._chunks.put(part, timeout=POLL_S)
                 return True
         return False

@@ -1,9 +1,9 @@
-"""Downloads a model from the Hugging Face hub into its local cache; no torch.
+"""Downloads a model from the Hugging Face hub into its local cache. No torch.
 
-The server is not trusted: only files of known names are asked for, no more bytes are taken than it
-announced, and a file counts only if it has the hash that was announced. Files lie in the cache as
-huggingface_hub puts them there. huggingface_hub itself is not used: its downloads begin anew after
-they were broken off, and it takes paths and sizes as the server says them.
+The server is not trusted: only files with known names are requested, no more bytes are accepted
+than announced, and a file is used only if it has the announced hash. The files are stored as by
+huggingface_hub. huggingface_hub itself is not used, because it restarts interrupted downloads from
+the beginning and trusts the paths and sizes that the server sends.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ SMALL_FILES = (
     "added_tokens.json", "chat_template.jinja", INDEX,
 )  # fmt: skip
 CODE_FILES = (CONFIG, TOKENIZER_CONFIG, IMAGE_CONFIG)
-"""Files that may name code of their own."""
+"""Files that may refer to custom code."""
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "merges.txt", "spiece.model",
     "sentencepiece.bpe.model", "source.spm", "target.spm",
 )  # fmt: skip
 SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
 MAX_LIST_BYTES = 16 * 2**20
-"""Bytes of the largest list of files that is read."""
+"""Maximum size of the list of files."""
 MAX_WEIGHTS_BYTES = 2**42
 TIMEOUT_S = 10.0
-"""How long a silent server is waited for."""
+"""Time to wait for a server that does not respond."""
 ROOM_LEFT = 2**28
-"""Bytes of the disk that a download leaves free."""
+"""Disk space, in bytes, that a download leaves free."""
 
 
 def look_up(
@@ -75,59 +75,60 @@ def look_up(
     environment: Mapping[str, str] = os.environ,
     progress: Progress = no_progress,
 ) -> RepositoryOffer:
-    """Ask the hub what a repository holds, and compare with what is there and what fits.
+    """Look up the files of a repository, what is missing in the cache, and whether it fits.
 
     Parameters
     ----------
     progress : Progress
-        Called with zeros while the hub is silent; what it raises ends the wait at once.
+        Called with zeros while the hub does not respond; raising an exception stops the wait.
 
     Raises
     ------
     InputError
-        Of ``repository``, with what to do about it.
+        With field ``repository`` and a suggestion.
     """
-    endpoint = _endpoint(environment)
+    endpoint = _hub_endpoint(environment)
     name = repository.strip().removeprefix(f"{endpoint}/").rstrip("/")
     if not REPOSITORY.fullmatch(name) or "--" in name or ".." in name:
-        raise _refused("Type the name of a repository as organisation/name.")
-    with _explained(name, endpoint):
+        raise _download_error("Type the name of a repository as organisation/name.")
+    with _explain_errors(name, endpoint):
         url = f"{endpoint}/api/models/{name}/revision/main?blobs=true"
-        with _opened(url, environment, partial(progress, 0, 0)) as answer:
-            said = _list_in(answer)
-    commit, files = _files(name, said)
+        with _open_url(url, environment, partial(progress, 0, 0)) as answer:
+            description = _read_file_list(answer)
+    commit, files = _select_files(name, description)
     folder = cache / f"models--{name.replace('/', '--')}"
     try:
         missing = sum(file.size - _bytes_there(folder, file) for file in files)
         free = free_bytes(cache)
     except OSError as error:
-        raise _refused(f"The folder {cache} cannot be read: {reason_of(error)}.") from error
+        raise _download_error(f"The folder {cache} cannot be read: {reason_of(error)}.") from error
     if missing + ROOM_LEFT > free:
         sizes = f"{format_size(missing)}, and {format_size(free)} are free in {cache}"
-        raise _refused(f"{name} needs {sizes}. Free some space, or set HF_HUB_CACHE.")
+        raise _download_error(f"{name} needs {sizes}. Free some space, or set HF_HUB_CACHE.")
     return RepositoryOffer(name, commit, files, folder, missing, free)
 
 
 def download(
     offer: RepositoryOffer, progress: Progress, environment: Mapping[str, str] = os.environ
 ) -> Path:
-    """Download what is not there yet, and return the model's folder.
+    """Download the missing files, and return the model's folder.
 
-    What was broken off or cancelled goes on where it ended.
+    Interrupted and cancelled downloads are resumed.
 
     Parameters
     ----------
     progress : Progress
-        Called with the bytes that are there and their total; what it raises ends the download.
+        Called with the number of available bytes and the total; raising an exception stops the
+        download.
 
     Raises
     ------
     InputError
-        Of ``repository``, with what to do about it.
+        With field ``repository`` and a suggestion.
     """
-    endpoint = _endpoint(environment)
+    endpoint = _hub_endpoint(environment)
     blobs = offer.folder / "blobs"
-    with _explained(offer.repository, endpoint):
+    with _explain_errors(offer.repository, endpoint):
         blobs.mkdir(parents=True, exist_ok=True)
         lock = FileLock(offer.folder / "download.lock")
         try:
@@ -135,14 +136,14 @@ def download(
             for file in sorted(offer.files, key=lambda file: file.size):
                 if not (blobs / file.blob).is_file():
                     url = f"{endpoint}/{offer.repository}/resolve/{offer.commit}/{quote(file.name)}"
-                    counted = _Counted(progress, done, offer.bytes)
-                    _fetch(file, url, blobs, counted, environment)
+                    counted = _FileProgress(progress, done, offer.bytes)
+                    _download_file(file, url, blobs, counted, environment)
                 if file.name in CODE_FILES:  # before the weights, which are large
                     refuse_code(file.name, json.loads((blobs / file.blob).read_bytes()))
                 done += file.size
                 progress(done, offer.bytes)
             for file in offer.files:
-                _link(offer.snapshot / file.name, blobs / file.blob)
+                _link_blob(offer.snapshot / file.name, blobs / file.blob)
             refs = offer.folder / "refs"
             refs.mkdir(exist_ok=True)
             atomic_file.write(refs / "main", lambda out: out.write(offer.commit.encode()))
@@ -154,29 +155,33 @@ def download(
 # ---------------------------------------------------------------- what there is
 
 
-def _files(name: str, said: Any) -> tuple[str, tuple[RepositoryFile, ...]]:
-    """Return the version and the files to download, of what the hub says of a repository."""
-    odd = f"The hub’s list of the files of {name} is damaged. Try again."
+def _select_files(name: str, said: Any) -> tuple[str, tuple[RepositoryFile, ...]]:
+    """Return the commit and the files to download from the hub's description of a repository."""
+    damaged = f"The hub’s list of the files of {name} is damaged. Try again."
     if not isinstance(said, dict) or not isinstance(said.get("siblings"), list):
-        raise _refused(odd)
+        raise _download_error(damaged)
     commit = said.get("sha")
     listed = [each for each in said["siblings"] if isinstance(each, dict)]
-    found = {str(each.get("rfilename")): each for each in listed}
-    weights = [WEIGHTS] if WEIGHTS in found else sorted(filter(SHARD.fullmatch, found))
-    if not weights or (weights != [WEIGHTS] and INDEX not in found):
-        raise _refused(f"{name} holds no weights as .safetensors, and others are never opened.")
-    if CONFIG not in found:
-        raise _refused(f"{name} has no config.json, so it is no model for transformers.")
+    files_by_name = {str(each.get("rfilename")): each for each in listed}
+    weights = (
+        [WEIGHTS] if WEIGHTS in files_by_name else sorted(filter(SHARD.fullmatch, files_by_name))
+    )
+    if not weights or (weights != [WEIGHTS] and INDEX not in files_by_name):
+        raise _download_error(
+            f"{name} holds no weights as .safetensors, and others are never opened."
+        )
+    if CONFIG not in files_by_name:
+        raise _download_error(f"{name} has no config.json, so it is no model for transformers.")
     small = (file for file in SMALL_FILES if file != INDEX or weights != [WEIGHTS])
     wanted = (*small, *TOKENIZER_FILES, *weights)
-    files = tuple(_file(found[each]) for each in wanted if each in found)
+    files = tuple(_parse_file(files_by_name[each]) for each in wanted if each in files_by_name)
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit) or None in files:
-        raise _refused(odd)
+        raise _download_error(damaged)
     return commit, tuple(file for file in files if file)
 
 
-def _list_in(answer: HubAnswer) -> Any:
-    """Return the list that the hub has sent; None if it is too long."""
+def _read_file_list(answer: HubAnswer) -> Any:
+    """Return the list sent by the hub; None if it is too long."""
     text = bytearray()
     for chunk in answer.chunks():
         text += chunk
@@ -185,8 +190,8 @@ def _list_in(answer: HubAnswer) -> Any:
     return json.loads(text)
 
 
-def _file(said: Mapping[str, Any]) -> RepositoryFile | None:
-    """Return a file as the hub describes it; None if it cannot be as described."""
+def _parse_file(said: Mapping[str, Any]) -> RepositoryFile | None:
+    """Return a file as described by the hub; None if the description is invalid."""
     name, large = said["rfilename"], said.get("lfs")
     of = large if isinstance(large, dict) else said
     size, blob = of.get("size"), of.get("sha256") if isinstance(large, dict) else of.get("blobId")
@@ -200,7 +205,7 @@ def _file(said: Mapping[str, Any]) -> RepositoryFile | None:
 
 
 def _bytes_there(folder: Path, file: RepositoryFile) -> int:
-    """Return how many bytes of a file are in the cache, whole or begun."""
+    """Return the number of bytes of a file in the cache, complete or partial."""
     for name in (file.blob, f"{file.blob}.incomplete"):
         with suppress(OSError):
             return min(file.size, (folder / "blobs" / name).stat().st_size)
@@ -210,8 +215,8 @@ def _bytes_there(folder: Path, file: RepositoryFile) -> int:
 # ---------------------------------------------------------------- the network
 
 
-class _Redirects(HTTPRedirectHandler):
-    """Follows the hub to where its files lie, but to nothing else than the web, or less safe."""
+class _SafeRedirectHandler(HTTPRedirectHandler):
+    """Redirect handler that refuses non-HTTP targets and HTTPS downgrades."""
 
     def redirect_request(
         self, request: Request, fp: Any, code: int, message: str, headers: Any, url: str
@@ -223,7 +228,7 @@ class _Redirects(HTTPRedirectHandler):
 
 
 @contextmanager
-def _opened(
+def _open_url(
     url: str, environment: Mapping[str, str], go_on: Callable[[], object], start: int = 0
 ) -> Iterator[HubAnswer]:
     request = Request(url, headers={"User-Agent": "attention-visualizer"})
@@ -231,24 +236,26 @@ def _opened(
         request.add_unredirected_header("Authorization", f"Bearer {token}")
     if start:
         request.add_header("Range", f"bytes={start}-")
-    answer = HubAnswer(partial(build_opener(_Redirects).open, request, timeout=TIMEOUT_S), go_on)
+    answer = HubAnswer(
+        partial(build_opener(_SafeRedirectHandler).open, request, timeout=TIMEOUT_S), go_on
+    )
     try:
         yield answer
     finally:
         answer.leave()
 
 
-def _endpoint(environment: Mapping[str, str]) -> str:
+def _hub_endpoint(environment: Mapping[str, str]) -> str:
     if environment.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        raise _refused("HF_HUB_OFFLINE is set, so nothing is downloaded.")
+        raise _download_error("HF_HUB_OFFLINE is set, so nothing is downloaded.")
     endpoint = environment.get("HF_ENDPOINT", "").rstrip("/") or HUB
     if urlsplit(endpoint).scheme not in ("https", "http"):
-        raise _refused("HF_ENDPOINT is no address of the web.")
+        raise _download_error("HF_ENDPOINT is no address of the web.")
     return endpoint
 
 
-class _Counted:
-    """Reports the bytes of one file as a part of all."""
+class _FileProgress:
+    """Reports the progress of one file as a part of the whole download."""
 
     def __init__(self, progress: Progress, before: int, of: int) -> None:
         self._progress, self._before, self._of = progress, before, of
@@ -257,46 +264,48 @@ class _Counted:
         self._progress(self._before + done, self._of)
 
 
-def _fetch(
-    file: RepositoryFile, url: str, blobs: Path, tell: _Counted, environment: Mapping[str, str]
+def _download_file(
+    file: RepositoryFile, url: str, blobs: Path, tell: _FileProgress, environment: Mapping[str, str]
 ) -> None:
-    """Download a file, from where an earlier download ended."""
+    """Download a file, resuming an earlier download."""
     begun = blobs / f"{file.blob}.incomplete"
-    with os.fdopen(os.open(begun, _FLAGS, 0o644), "r+b") as out:
+    with os.fdopen(os.open(begun, _OPEN_FLAGS, 0o644), "r+b") as out:
         if not stat.S_ISREG(os.fstat(out.fileno()).st_mode):
             raise OSError(errno.EINVAL, "it is no file", str(begun))
-        digest, done = _digest_of(out, file, tell)
+        digest, done = _hash_existing(out, file, tell)
         if done < file.size:
-            digest, done = _receive(out, file, url, digest, done, tell, environment)
+            digest, done = _receive_file(out, file, url, digest, done, tell, environment)
         if done < file.size:
-            raise _refused("The connection broke off. Download again: it goes on where it ended.")
+            raise _download_error(
+                "The connection broke off. Download again: it goes on where it ended."
+            )
         if digest.hexdigest() != file.blob:
             out.truncate(0)
-            raise _refused(f"{file.name} came damaged: it has another hash than announced.")
+            raise _download_error(f"{file.name} came damaged: it has another hash than announced.")
     begun.replace(blobs / file.blob)
 
 
-_FLAGS = (
+_OPEN_FLAGS = (
     os.O_RDWR | os.O_CREAT
     | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 )  # fmt: skip
 
 
-def _receive(
+def _receive_file(
     out: IO[bytes],
     file: RepositoryFile,
     url: str,
     digest: Any,
     done: int,
-    tell: _Counted,
+    tell: _FileProgress,
     environment: Mapping[str, str],
 ) -> tuple[Any, int]:
-    with _opened(url, environment, partial(tell, done), done) as answer:
-        goes_on = answer.status == 206 and (
+    with _open_url(url, environment, partial(tell, done), done) as answer:
+        is_resumed = answer.status == 206 and (
             answer.headers.get("Content-Range", "").startswith(f"bytes {done}-")
         )
-        if not goes_on:  # the server sends all of it
+        if not is_resumed:  # the server sends the whole file
             digest, done = _new_digest(file), 0
             out.seek(0)
             out.truncate(0)
@@ -304,15 +313,15 @@ def _receive(
             done += len(chunk)
             if done > file.size:
                 out.truncate(0)
-                raise _refused(f"{file.name} is larger than announced, so it is not taken.")
+                raise _download_error(f"{file.name} is larger than announced, so it is not taken.")
             out.write(chunk)
             digest.update(chunk)
             tell(done)
     return digest, done
 
 
-def _digest_of(out: IO[bytes], file: RepositoryFile, tell: _Counted) -> tuple[Any, int]:
-    """Return the hash of what is there of a file, and how much that is."""
+def _hash_existing(out: IO[bytes], file: RepositoryFile, tell: _FileProgress) -> tuple[Any, int]:
+    """Return the hash and the size of the existing part of a file."""
     digest, done = _new_digest(file), 0
     while chunk := out.read(CHUNK):
         done += len(chunk)
@@ -331,15 +340,15 @@ def _new_digest(file: RepositoryFile) -> Any:
     return hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)  # as git does
 
 
-def _link(link: Path, blob: Path) -> None:
-    """Put a file into a snapshot: as a link, or where there are none, as itself."""
+def _link_blob(link: Path, blob: Path) -> None:
+    """Add a file to a snapshot, as a link or, if links are not supported, as a copy."""
     link.parent.mkdir(parents=True, exist_ok=True)
     if link.exists() and link.samefile(blob):
         return
     link.unlink(missing_ok=True)
     try:
         link.symlink_to(Path("..", "..", "blobs", blob.name))
-    except OSError:  # on Windows it may not be allowed
+    except OSError:  # may be forbidden on Windows
         shutil.copyfile(blob, link)
 
 
@@ -347,31 +356,35 @@ def _link(link: Path, blob: Path) -> None:
 
 
 @contextmanager
-def _explained(repository: str, endpoint: str) -> Iterator[None]:
-    """Say what went wrong with the network or the disk in a sentence."""
+def _explain_errors(repository: str, endpoint: str) -> Iterator[None]:
+    """Convert network and disk errors into an InputError with an explanation."""
     host = urlsplit(endpoint).hostname or endpoint
     try:
         yield
     except HTTPError as error:
         with error:
-            raise _refused(_answer(repository, host, error)) from None
+            raise _download_error(_http_error_message(repository, host, error)) from None
     except BlockingIOError:
-        raise _refused(f"{repository} is being downloaded already.") from None
+        raise _download_error(f"{repository} is being downloaded already.") from None
     except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", error)
-        told = reason_of(reason) if isinstance(reason, OSError) else str(reason)
-        raise _refused(f"{host} cannot be reached: {told[:200]}. Check the network.") from None
+        reason_text = reason_of(reason) if isinstance(reason, OSError) else str(reason)
+        raise _download_error(
+            f"{host} cannot be reached: {reason_text[:200]}. Check the network."
+        ) from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _refused("The disk is full. Free some space, and download again.") from None
-        raise _refused(f"The cache cannot be written: {reason_of(error)}.") from None
+            raise _download_error(
+                "The disk is full. Free some space, and download again."
+            ) from None
+        raise _download_error(f"The cache cannot be written: {reason_of(error)}.") from None
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
-        raise _refused(f"{host} gave an answer that cannot be read.") from None
+        raise _download_error(f"{host} gave an answer that cannot be read.") from None
 
 
-def _answer(repository: str, host: str, error: HTTPError) -> str:
+def _http_error_message(repository: str, host: str, error: HTTPError) -> str:
     code = error.headers.get("X-Error-Code", "")
     if code == "GatedRepo":
         return (
@@ -385,5 +398,5 @@ def _answer(repository: str, host: str, error: HTTPError) -> str:
     return f"{host} answers with error {error.code}. Try again later."
 
 
-def _refused(sentence: str) -> InputError:
+def _download_error(sentence: str) -> InputError:
     return InputError("repository", sentence)

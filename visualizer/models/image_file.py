@@ -1,6 +1,7 @@
-"""An image file: read within bounds, decoded by Pillow, and known again by its hash. No torch.
+"""Reads an image file within limits, decodes it with Pillow, and identifies it by hash. No torch.
 
-An image may come from anywhere: it is decoded in a few formats, and its size is checked before.
+An image may come from an untrusted source: only a few formats are decoded, and its size is checked
+first.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 MAX_FILE_BYTES = 64 * 2**20
 MAX_ASPECT_RATIO = 10
-"""At most so many times the other may a side be: the shorter one is enlarged to a model's size."""
+"""Maximum ratio of the sides, because the shorter side is enlarged to the input size of a model."""
 MAX_PIXELS = 50_000_000
 CHANGED = (
     "“{name}” is no longer the image that was chosen. Choose it again to read it as it is now."
@@ -30,38 +31,38 @@ CHANGED = (
 
 
 def image_file_at(path: Path) -> ImageFile:
-    """Return an image file by its path and hash, once it was decoded.
+    """Return an image file by its path and hash, after decoding it.
 
     Raises
     ------
     InputError
-        Of ``image``, when it is none that can be read.
+        With field ``image`` if it cannot be read.
     """
-    content = _content(path)
-    _decoded(content, path.name)
+    content = _read_image(path)
+    _decode_image(content, path.name)
     return ImageFile(str(path.absolute()), sha256(content).hexdigest())
 
 
 def opened_image(path: Path, known: str = "") -> Image.Image:
-    """Decode an image file, upright, as red, green and blue.
+    """Decode an image file, upright, as RGB.
 
     Parameters
     ----------
     known : str
-        The hash that its content must have; empty where any will do.
+        The expected hash of its content; empty to accept any.
 
     Raises
     ------
     InputError
-        Of ``image``.
+        With field ``image``.
     """
-    content = _content(path)
+    content = _read_image(path)
     if known and sha256(content).hexdigest() != known:
         raise InputError("image", CHANGED.format(name=path.name))
-    return _decoded(content, path.name)
+    return _decode_image(content, path.name)
 
 
-def _content(path: Path) -> bytes:
+def _read_image(path: Path) -> bytes:
     try:
         with open_regular_file(path) as file:
             content = file.read(MAX_FILE_BYTES + 1)
@@ -69,25 +70,25 @@ def _content(path: Path) -> bytes:
         sentence = f"There is no file “{path.name}” in {path.absolute().parent}."
         raise InputError("image", sentence) from error
     except (OSError, MemoryError) as error:
-        raise _no_image(path.name, error) from error
+        raise _unreadable_error(path.name, error) from error
     if len(content) > MAX_FILE_BYTES:
         sentence = f"“{path.name}” is larger than {MAX_FILE_BYTES // 2**20} MiB."
         raise InputError("image", sentence)
     return content
 
 
-def _decoded(content: bytes, name: str) -> Image.Image:
+def _decode_image(content: bytes, name: str) -> Image.Image:
     try:
         with warnings.catch_warnings():
-            # Whatever Pillow warns of is refused below, or is of no account.
+            # Everything that Pillow warns about is rejected below, or does not matter.
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(content), formats=FORMATS) as image:
                 _check_size(*image.size, name)
                 return ImageOps.exif_transpose(image).convert("RGB")
     except InputError:
         raise
-    except Exception as error:  # decoders raise errors of every kind on damaged files
-        raise _no_image(name, error) from error
+    except Exception as error:  # decoders raise many kinds of errors for damaged files
+        raise _unreadable_error(name, error) from error
 
 
 def _check_size(width: int, height: int, name: str) -> None:
@@ -101,7 +102,9 @@ def _check_size(width: int, height: int, name: str) -> None:
         raise InputError("image", sentence)
 
 
-def _no_image(name: str, error: Exception) -> InputError:
-    said = f": {reason_of(error)}" if isinstance(error, OSError) and error.errno else ""
+def _unreadable_error(name: str, error: Exception) -> InputError:
+    reason = f": {reason_of(error)}" if isinstance(error, OSError) and error.errno else ""
     kinds = ", ".join(FORMATS)
-    return InputError("image", f"“{name}” is no image that can be read{said}. Use one of {kinds}.")
+    return InputError(
+        "image", f"“{name}” is no image that can be read{reason}. Use one of {kinds}."
+    )

@@ -1,4 +1,4 @@
-"""Which files are images that a vision model may read, by their names."""
+"""Recognizes image files for vision models by their names."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 
 
 def is_image_name(path: Path) -> bool:
-    """Whether a file is an image by its name."""
+    """Whether a file name has the suffix of an image."""
     return path.suffix.lower() in SUFFIXES

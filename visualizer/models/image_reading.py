@@ -1,4 +1,4 @@
-"""What a vision model is given of an image file, and the names of its tokens: patches."""
+"""Prepares an image file for a vision model, and names its tokens, the patches."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from PIL import Image
     from torch import Tensor, nn
 
-_SPECIAL = {
+_SPECIAL_TOKEN_NAMES = {
     "cls_token": "class",
     "class_embedding": "class",
     "distillation_token": "distillation",
     "register_tokens": "register",
 }
-"""What tokens before the patches are called, by the names of their vectors in the model."""
+"""Names of the tokens before the patches, by the names of their parameters in the model."""
 
 
 class ImageTokens(Struct, frozen=True, eq=False):
-    """An image as a model reads it.
+    """An image as model input.
 
     Parameters
     ----------
     pixels : Tensor
-        Resized, cut and normalised as the model's folder says, [1, channel, row, column].
+        Resized, cropped and normalized according to the model's folder, [1, channel, row, column].
     names : tuple of str
-        Of the tokens: those that the model adds, and the patches, row by row.
+        Names of the tokens: those that the model adds, and the patches, row by row.
     patches : ImagePatches or None
-        What it sees of the image, and where its patches lie; None where that is not known.
+        The visible part of the image and the locations of its patches; None if unknown.
     """
 
     pixels: Tensor
@@ -54,36 +54,36 @@ def image_tokens(path: Path, processor: Any, model: nn.Module, known: str = "") 
     processor
         The model's image processor, of transformers.
     model : Module
-        The part of the model that reads images.
+        The vision part of the model.
     known : str
-        As `opened_image` takes it.
+        As in `opened_image`.
 
     Raises
     ------
     InputError
-        Of ``image``, when the file is none that can be read.
+        With field ``image`` if the file cannot be read.
     """
     image = opened_image(path, known)
-    pixels = _prepared(image, processor, path.name)
+    pixels = _preprocess(image, processor, path.name)
     special = _special_names(model)
     high, wide = _patch_size(model) or (0, 0)
     rows, columns = (pixels.shape[-2] // high, pixels.shape[-1] // wide) if high else (0, 0)
     places = [f"row {at + 1}, column {to + 1}" for at in range(rows) for to in range(columns)]
     names = (*special, *places)
-    seen = _seen(image, processor, pixels) if places else None
+    seen = _visible_image(image, processor, pixels) if places else None
     patches = None
     if seen is not None:
-        # What is beyond the last whole patch is not read.
+        # The model ignores pixels after the last whole patch.
         read = seen[: rows * high, : columns * wide]
         height, width, _ = read.shape
         patches = ImagePatches(len(special), rows, columns, height, width, read.tobytes())
     return ImageTokens(pixels, names, patches)
 
 
-def _prepared(image: Image.Image, processor: Any, name: str) -> Tensor:
+def _preprocess(image: Image.Image, processor: Any, name: str) -> Tensor:
     try:
         pixels = processor(images=image, return_tensors="pt")["pixel_values"]
-    except Exception as error:  # every processor fails in its own way
+    except Exception as error:  # processors raise various errors
         sentence = f"“{name}” cannot be prepared for this model: {error}"
         raise InputError("image", sentence[:300]) from error
     if not isinstance(pixels, torch.Tensor) or pixels.ndim != 4 or len(pixels) != 1:
@@ -91,15 +91,15 @@ def _prepared(image: Image.Image, processor: Any, name: str) -> Tensor:
     return pixels
 
 
-def _seen(image: Image.Image, processor: Any, pixels: Tensor) -> np.ndarray | None:
-    """Return the image as it is cut and resized, before it is normalised, [row, column, colour].
+def _visible_image(image: Image.Image, processor: Any, pixels: Tensor) -> np.ndarray | None:
+    """Return the image cropped and resized, but not normalized, [row, column, colour].
 
-    None where the processor does not prepare it without that.
+    None if the processor cannot prepare it that way.
     """
     plain = {"do_normalize": False, "do_rescale": False, "return_tensors": "pt"}
     try:
         seen = processor(images=image, **plain)["pixel_values"]
-    except Exception:  # noqa: BLE001 - of a picture to look at, which the model does not need
+    except Exception:  # noqa: BLE001 - the picture is only displayed; the model does not need it
         return None
     if not isinstance(seen, torch.Tensor) or seen.shape != pixels.shape or seen.shape[1] != 3:
         return None
@@ -108,10 +108,10 @@ def _seen(image: Image.Image, processor: Any, pixels: Tensor) -> np.ndarray | No
 
 
 def _special_names(model: nn.Module) -> list[str]:
-    """Name the tokens that a model puts before the patches."""
+    """Return names for the tokens that a model places before the patches."""
     names = []
     for path, vectors in model.named_parameters():
-        name = _SPECIAL.get(path.rpartition(".")[2])
+        name = _SPECIAL_TOKEN_NAMES.get(path.rpartition(".")[2])
         if name is not None:
             count = vectors.numel() // vectors.shape[-1]
             is_many = name == "register"
@@ -120,7 +120,7 @@ def _special_names(model: nn.Module) -> list[str]:
 
 
 def _patch_size(model: nn.Module) -> tuple[int, int] | None:
-    """Return the height and width of a patch; None where they are not known."""
+    """Return the height and width of a patch; None if unknown."""
     size: Any = getattr(model.config, "patch_size", None)
     high, wide = size if isinstance(size, tuple | list) and len(size) == 2 else (size, size)
     is_known = isinstance(high, int) and isinstance(wide, int) and min(high, wide) > 0

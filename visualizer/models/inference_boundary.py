@@ -1,8 +1,8 @@
-"""The boundary at which errors of inferring how a model computes are caught.
+"""Catches errors that occur while the program infers how a model computes.
 
-How a model computes is inferred from what it computed. Models differ in more ways than the
-inference knows, so it may fail with any error. A reading does not end there: what cannot be
-inferred is left out, and what the model itself computed is shown.
+How a model computes is inferred from recorded tensors. Models vary more than the inference
+supports, so it may fail with any error. The reading continues: stages that cannot be inferred are
+left out, and the values computed by the model are shown.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ _log = logging.getLogger(__name__)
 
 
 def inferred(what: str, infer: Callable[[], Inferred]) -> Inferred | None:
-    """Return what is inferred of a model; None if that fails.
+    """Return the result of an inference; None if it fails.
 
-    An error is logged with its traceback, as it is a fault of this program, unless the memory ran
-    out.
+    An error is logged with its traceback, as it is a bug of this program, unless memory ran out.
 
     Parameters
     ----------
@@ -38,14 +37,14 @@ def inferred(what: str, infer: Callable[[], Inferred]) -> Inferred | None:
     Raises
     ------
     InputError, CancelledError
-        Those of the callable, which are not errors of inference.
+        Raised by the callable; these are not errors of inference.
     """
     try:
         return infer()
     except (InputError, CancelledError):
         raise
-    except Exception as error:  # noqa: BLE001 - each architecture fails in its own way
+    except Exception as error:  # noqa: BLE001 - architectures fail in various ways
         if not is_out_of_memory(error):
-            # Logging asks for the current thread, of which Python would keep an entry for Qt's.
+            # Logging looks up the current thread, and Python would keep an entry for a Qt thread.
             on_python_thread(partial(_log.error, "Could not infer %s.", what, exc_info=error))
         return None

@@ -1,4 +1,4 @@
-"""The layers and stages of a text that are kept, where not all are asked for."""
+"""Selection of the layers and stages of a text that are kept."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class KeptParts(Struct, frozen=True):
-    """The layers and stages that are kept of a text that a model reads.
+    """The layers and stages that are kept when a model reads a text.
 
     Parameters
     ----------
     layers : frozenset of int or None
         Their numbers in the model; None for all.
     stages : frozenset of str or None
-        Their names; None for all. Weights are kept with any.
+        Their names; None for all. Weights are always kept.
     """
 
     layers: frozenset[int] | None = None
@@ -35,29 +35,31 @@ class KeptParts(Struct, frozen=True):
         Raises
         ------
         InputError
-            Of ``layers``, when one of them does not compute attention.
+            With field ``layers`` if one of them does not compute attention.
         """
         if self.layers is None:
             return [*calls]
         numbered = numbered_by_layer(calls)
         known = sorted({number for number, _ in numbered})
         if missing := sorted(self.layers.difference(known)):
-            sentence = f"There is no layer {missing[0]} with attention, only {_in_words(known)}."
+            sentence = (
+                f"There is no layer {missing[0]} with attention, only {_format_numbers(known)}."
+            )
             raise InputError("layers", sentence)
-        found = [(number, call) for number, call in numbered if number in self.layers]
-        calls_found = [call for _, call in found]
-        if [number for number, _ in numbered_by_layer(calls_found)] != [at for at, _ in found]:
+        selected = [(number, call) for number, call in numbered if number in self.layers]
+        calls_found = [call for _, call in selected]
+        if [number for number, _ in numbered_by_layer(calls_found)] != [at for at, _ in selected]:
             sentence = "The layers of this model have no numbers of their own: keep all of them."
             raise InputError("layers", sentence)
         return calls_found
 
     def of_runs(self, runs: tuple[LayerRun, ...]) -> tuple[LayerRun, ...]:
-        """Return runs with the stages only.
+        """Return runs with only the selected stages.
 
         Raises
         ------
         InputError
-            Of ``stages``, when no layer has one of them.
+            With field ``stages`` if no layer has one of them.
         """
         if self.stages is None:
             return runs
@@ -71,7 +73,7 @@ class KeptParts(Struct, frozen=True):
 ALL_PARTS = KeptParts()
 
 
-def _in_words(numbers: Sequence[int]) -> str:
+def _format_numbers(numbers: Sequence[int]) -> str:
     is_range = [*numbers] == [*range(numbers[0], numbers[-1] + 1)]
     if is_range and len(numbers) > 1:
         return f"{numbers[0]} to {numbers[-1]}"

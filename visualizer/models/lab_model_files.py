@@ -1,7 +1,7 @@
-"""Finds the weights of a model that was trained in the language lab; no torch here.
+"""Finds the weights of a model that was trained in the language lab. No torch.
 
-They are in a run's folder, in one of its snapshots or checkpoints, or in a file that the lab has
-saved. Each of these files says in its header how the model is made, and which tokens it knows.
+They are in a run's folder, in one of its snapshots or checkpoints, or in a file saved by the lab.
+The header of each of these files contains the architecture and the vocabulary.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 SUFFIX = ".safetensors"
 WEIGHTS, CHECKPOINT = "run", "checkpoint"
-"""The entries of a header's metadata that tell a file of weights, and a checkpoint."""
+"""Metadata entries in the header that identify a file of weights and a checkpoint."""
 
 
 class LabModelFiles(Struct, frozen=True):
-    """The weights of a model of the lab.
+    """The weights of a lab model.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class LabModelFiles(Struct, frozen=True):
     weights : ContainedFile
         The file with the weights.
     is_checkpoint : bool
-        Whether the file has the optimiser's numbers beside the weights.
+        Whether the file also contains the state of the optimiser.
     """
 
     path: Path
@@ -52,14 +52,14 @@ class LabModelFiles(Struct, frozen=True):
 
     @property
     def snapshot_step(self) -> int | None:
-        """The step of a snapshot in its run's folder; None of other files."""
+        """The step of a snapshot in its run's folder; None for other files."""
         weights = self.weights.path
         is_snapshot = weights.parent.name == "snapshots" and weights.stem.isdecimal()
         return int(weights.stem) if is_snapshot else None
 
     @property
     def name(self) -> str:
-        """What the model is called: the run's name, of an earlier step with the step."""
+        """Display name of the model: the run's name, with the step for a snapshot."""
         weights, step = self.weights.path, self.snapshot_step
         if self.path.is_dir():
             return self.path.resolve().name
@@ -69,27 +69,29 @@ class LabModelFiles(Struct, frozen=True):
 
 
 def can_open_models() -> bool:
-    """Whether the library is installed that models are opened with."""
+    """Whether the library required to open models is installed."""
     return is_installed("transformers")
 
 
 def is_lab_model(path: Path) -> bool:
-    """Whether a path is that of a run's folder, or of a file that the lab wrote."""
+    """Whether a path is a run's folder, or a file written by the lab."""
     if path.is_dir():
         return RunFolder(path).about.exists()
-    return path.suffix.lower() == SUFFIX and bool(_metadata(path).keys() & {WEIGHTS, CHECKPOINT})
+    return path.suffix.lower() == SUFFIX and bool(
+        _read_metadata(path).keys() & {WEIGHTS, CHECKPOINT}
+    )
 
 
 def find_lab_model(path: Path) -> LabModelFiles:
-    """Find the weights of a model, in a run's folder those that it has saved last.
+    """Find the weights of a model; in a run's folder, those saved last.
 
     Raises
     ------
     InputError
-        Of ``model``, when there are none, they cannot be read, or the model has no heads.
+        With field ``model`` if there are none, they cannot be read, or the model has no heads.
     """
     try:
-        found = _in_folder(path) if path.is_dir() else _in_file(path)
+        found = _find_in_folder(path) if path.is_dir() else _find_in_file(path)
     except InputError as refused:
         raise InputError("model", refused.sentence) from refused
     settings = found.about.settings
@@ -104,7 +106,7 @@ def find_lab_model(path: Path) -> LabModelFiles:
     return found
 
 
-def _in_folder(path: Path) -> LabModelFiles:
+def _find_in_folder(path: Path) -> LabModelFiles:
     folder = RunFolder(path)
     about, kept = folder.read_about(), folder.snapshots()
     if folder.checkpoint.exists():
@@ -114,8 +116,8 @@ def _in_folder(path: Path) -> LabModelFiles:
     raise InputError("folder", f"The run in {path} has not saved any weights yet.")
 
 
-def _in_file(path: Path) -> LabModelFiles:
-    metadata, damaged = _metadata(path), f"“{path.name}” is damaged"
+def _find_in_file(path: Path) -> LabModelFiles:
+    metadata, damaged = _read_metadata(path), f"“{path.name}” is damaged"
     is_checkpoint = CHECKPOINT in metadata
     try:
         found = json.loads(metadata[CHECKPOINT if is_checkpoint else WEIGHTS])
@@ -127,8 +129,8 @@ def _in_file(path: Path) -> LabModelFiles:
     return LabModelFiles(path, about, ContainedFile.at(path), is_checkpoint)
 
 
-def _metadata(path: Path) -> dict[str, str]:
-    """Return the texts in the header of a ``.safetensors`` file; none where it cannot be read."""
+def _read_metadata(path: Path) -> dict[str, str]:
+    """Return the metadata of a ``.safetensors`` file; empty if it cannot be read."""
     try:
         with ContainedFile.at(path).open(MAX_CHECKPOINT_BYTES) as file:
             length = int.from_bytes(file.read(8), "little")

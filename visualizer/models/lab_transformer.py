@@ -1,7 +1,7 @@
-"""The language lab's transformer as a model of transformers, with the lab's own names of weights.
+"""The language lab's transformer as a transformers model, with the lab's own parameter names.
 
-It computes what `visualizer.language.language_models.LanguageModel` does, and lets its attention be
-recorded and its text be continued with a cache. Loading this module loads transformers.
+It computes the same as `visualizer.language.language_models.LanguageModel`, and supports recording
+of attention and generation with a cache. Importing this module imports transformers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KIND = "attention_visualizer_lab"
 
 
 class LabConfig(PretrainedConfig):  # type: ignore[misc]
-    """The sizes of a model of the lab, by the names that configs have for them."""
+    """The sizes of a lab model, by the usual names in configs."""
 
     model_type = KIND
     has_output_projection = True
@@ -62,7 +62,7 @@ def config_of(model: LanguageModel) -> LabConfig:
 
 
 class LabAttention(nn.Module):
-    """Multi-head causal attention, whose matrices for queries, keys and values have no biases."""
+    """Multi-head causal attention; the projections of queries, keys and values have no biases."""
 
     def __init__(self, config: LabConfig, number: int) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class LabAttention(nn.Module):
         self.out_proj = nn.Linear(width, width) if config.has_output_projection else nn.Identity()
 
     def forward(self, stream: Tensor, mask: Tensor, cache: Any) -> Tensor:
-        """Map vectors [batch, query, width] to those that the heads write."""
+        """Map vectors [batch, query, width] to the attention output."""
         heads = self.config.num_attention_heads
         queries, keys, values = (
             self.get_submodule(name)(stream).unflatten(-1, (heads, -1)).transpose(1, 2)
@@ -81,14 +81,16 @@ class LabAttention(nn.Module):
         )  # batch head token d_head
         if cache is not None:
             keys, values = cache.update(keys, values, self.number)
-        attend = AttentionInterface().get_interface(self.config._attn_implementation, _eager)
+        attend = AttentionInterface().get_interface(
+            self.config._attn_implementation, _eager_attention
+        )
         scaling = queries.shape[-1] ** -0.5
         context, _ = attend(self, queries, keys, values, mask, scaling=scaling)
         written: Tensor = self.out_proj(context.flatten(2))
         return written
 
 
-def _eager(
+def _eager_attention(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -105,7 +107,7 @@ def _eager(
 
 
 class LabLayer(nn.Module):
-    """Pre-norm attention and, in a transformer, a feed-forward part, with residuals."""
+    """Pre-norm attention and, in a transformer, a feed-forward block, with residual connections."""
 
     def __init__(self, config: LabConfig, number: int) -> None:
         super().__init__()
@@ -121,13 +123,13 @@ class LabLayer(nn.Module):
         )
 
     def forward(self, stream: Tensor, mask: Tensor, cache: Any) -> Tensor:
-        """Map vectors [batch, token, width] to those after the layer."""
+        """Map vectors [batch, token, width] to the output of the layer."""
         stream = stream + self.attention(self.attention_norm(stream), mask, cache)
         return stream if self.feed_forward is None else stream + self.feed_forward(stream)
 
 
 class LabForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
-    """A model of the lab with heads, whose parameters have the names of `LanguageModel`."""
+    """A lab model with heads, whose parameters have the names of `LanguageModel`."""
 
     config_class = LabConfig
 
@@ -144,11 +146,11 @@ class LabForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
-        """Return the table of tokens."""
+        """Return the token embedding."""
         return self.embedding
 
     def get_output_embeddings(self) -> nn.Linear:
-        """Return the last matrix."""
+        """Return the unembedding."""
         return self.projection
 
     def forward(
@@ -165,16 +167,16 @@ class LabForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
         Parameters
         ----------
         attention_mask : Tensor, optional
-            0 where a token is padding, [batch, token].
+            0 for padding tokens, [batch, token].
         logits_to_keep : int
-            So many tokens at the end have logits; 0 is all.
+            Number of tokens at the end for which logits are computed; 0 for all.
         """
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache()
         before = 0 if past_key_values is None else past_key_values.get_seq_length()
         places = torch.arange(before, before + input_ids.shape[-1], device=input_ids.device)
         stream = self.embedding(input_ids) + self.position(places[None])
-        mask = _mask(places, attention_mask, stream.dtype)
+        mask = _create_mask(places, attention_mask, stream.dtype)
         for layer in self.layers:
             stream = layer(stream, mask, past_key_values if use_cache else None)
         stream = self.norm(stream[:, -logits_to_keep:])
@@ -182,8 +184,8 @@ class LabForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
         return CausalLMOutputWithPast(logits=self.projection(stream), past_key_values=cache)
 
 
-def _mask(places: Tensor, attention_mask: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """Return what is added to scores, [batch or 1, 1, query, key]."""
+def _create_mask(places: Tensor, attention_mask: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """Return the mask that is added to scores, [batch or 1, 1, query, key]."""
     keys = torch.arange(int(places[-1]) + 1, device=places.device)
     allowed = (keys <= places[:, None])[None, None]  # 1 1 query key
     if attention_mask is not None:
@@ -195,15 +197,15 @@ def _mask(places: Tensor, attention_mask: Tensor | None, dtype: torch.dtype) -> 
 
 
 def lab_transformer(model: LanguageModel) -> LabForCausalLM:
-    """Return a model of transformers that is equal to one of the lab with heads."""
-    made = LabForCausalLM(config_of(model))
-    # The lab's modules keep the mask of a block beside their parameters.
-    made.load_state_dict({name: each.detach() for name, each in model.named_parameters()})
-    return made
+    """Return a transformers model equal to a lab model with heads."""
+    transformer = LabForCausalLM(config_of(model))
+    # The lab's modules have a mask buffer besides their parameters.
+    transformer.load_state_dict({name: each.detach() for name, each in model.named_parameters()})
+    return transformer
 
 
 class LabTokenizer:
-    """Splits texts as the lab does, and knows the tokens of a run and no others."""
+    """Splits texts as the lab does; knows only the tokens of a run."""
 
     has_chat_template = False
     bos_token = ""
@@ -215,7 +217,7 @@ class LabTokenizer:
     def encode(
         self, text: str, second: str | None = None, *, has_special: bool = True
     ) -> EncodedText:
-        """Split a text; `InputError`, of ``text``, names tokens that are not known."""
+        """Split a text; unknown tokens raise `InputError` with field ``text``."""
         words, numbers = self.vocabulary.read(text)
         if second is not None:
             more, others = self.vocabulary.read(second)
@@ -229,9 +231,9 @@ class LabTokenizer:
         return self.vocabulary.write(self.words(numbers))
 
     def words(self, numbers: Sequence[int]) -> tuple[str, ...]:
-        """Return the tokens of numbers."""
+        """Return the tokens with these ids."""
         return self.vocabulary.decode(numbers)
 
     def as_users_message(self, text: str, name: str) -> str:
-        """Refuse a text: models of the lab are given texts as they are."""
+        """Reject the text: lab models have no chat template."""
         raise without_template(name)

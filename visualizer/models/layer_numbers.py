@@ -1,4 +1,4 @@
-"""Where the numbers of a layer's stages are found in a pass of the model, once that is known."""
+"""Functions that obtain the values of a layer's stages from a recorded forward pass."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from visualizer.models.layer_recorder import ModulePass
 
 FACTORS_WITHIN = 1e-6
-"""How far the ratios of two vectors may be apart that are taken for one factor."""
+"""Tolerance for treating the ratios of two vectors as one factor."""
 
 
 class LayerPass(Struct, eq=False):
-    """What passed through one layer, and the stages that were found in it.
+    """Recorded values of one layer, and the stages that were found in them.
 
     Parameters
     ----------
     passed : mapping
-        As `record_layers` keeps it.
+        As recorded by `record_layers`.
     tensors : dict
-        The numbers of stages, in order of computation: [head, token, d_head] or [token, column].
+        Values of stages, in order of computation: [head, token, d_head] or [token, column].
     """
 
     call: AttentionCall
@@ -38,7 +38,7 @@ class LayerPass(Struct, eq=False):
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
     def vectors(self, path: str, *, is_input: bool) -> Tensor:
-        """Return what a module was given or gave, [token, column]."""
+        """Return the input or the result of a module, [token, column]."""
         each = self.passed[path]
         found = vectors(each.given if is_input else each.result)
         assert found is not None
@@ -46,11 +46,11 @@ class LayerPass(Struct, eq=False):
 
 
 NumbersOf = Callable[[LayerPass], "Tensor"]
-"""Finds the numbers of a stage in a pass."""
+"""Returns the values of a stage in a forward pass."""
 
 
 def vectors(numbers: Tensor) -> Tensor | None:
-    """Return the vectors of the tokens of one text, [token, column]; None where it is not that."""
+    """Return the vectors of the tokens of one text, [token, column]; None for any other shape."""
     if numbers.ndim == 4 and numbers.shape[1] == 1:  # of a single head
         numbers = numbers[:, 0]
     if not numbers.is_floating_point() or numbers.ndim not in (2, 3):
@@ -59,10 +59,11 @@ def vectors(numbers: Tensor) -> Tensor | None:
 
 
 def table_rows(table: Tensor, each: ModulePass) -> tuple[int, ...] | None:
-    """Return the row of an embedding's table that each token has; None if it is not known.
+    """Return each token's row in the table of an embedding; None if it is not known.
 
-    An embedding need not be given the rows that it looks up: BART's positions are given the ids
-    of the tokens, and those of OPT a mask. Their rows follow one another.
+    The input of an embedding is not always the row indices: BART's position embedding gets the
+    token
+    ids, and OPT's gets a mask. The rows are consecutive in these cases.
     """
     result = vectors(each.result)
     if result is None or result.shape[-1] != table.shape[-1] or each.given.is_floating_point():
@@ -75,24 +76,24 @@ def table_rows(table: Tensor, each: ModulePass) -> tuple[int, ...] | None:
     for start in (table[:, column] == result[0, column]).nonzero().flatten().tolist():
         if torch.equal(table[start : start + len(result)], result):
             return tuple(range(start, start + len(result)))
-    # A model may have added to the result of the embedding in its place.
+    # The model may have added to the result of the embedding in place.
     return tuple(given.tolist()) if is_within else None
 
 
 def factor_between(whole: Tensor, product: Tensor) -> float | None:
-    """Return the number by which all of a tensor is multiplied to be another; None without one."""
+    """Return the factor between a tensor and its multiple; None if there is none."""
     if torch.equal(whole, product):
         return 1.0
     known, wanted = float64_on_cpu(whole), float64_on_cpu(product)
     largest = known.abs().argmax()
     ratio = wanted.flatten()[largest] / known.flatten()[largest]
-    off = (known * ratio - wanted).abs()
-    is_factor = bool((off <= FACTORS_WITHIN * wanted.abs().max()).all())
+    errors = (known * ratio - wanted).abs()
+    is_factor = bool((errors <= FACTORS_WITHIN * wanted.abs().max()).all())
     return float(ratio) if is_factor and bool(ratio.isfinite()) else None
 
 
 def head_vectors(numbers: Tensor, heads: int, width: int) -> Tensor | None:
-    """Return what a norm of heads read or made as [head, token, d_head]; None where it is not."""
+    """Return a head norm's input or result, [head, token, d_head]; None for other shapes."""
     if numbers.ndim == 4 and numbers.shape[1] == heads and numbers.shape[3] == width:
         return numbers[0].detach()
     sizes = tuple(numbers.shape[2:])
@@ -102,22 +103,22 @@ def head_vectors(numbers: Tensor, heads: int, width: int) -> Tensor | None:
 
 
 def given_to(path: str) -> NumbersOf:
-    """Take what a module is given."""
+    """Return the input of a module."""
     return lambda at: at.vectors(path, is_input=True)
 
 
 def result_of(path: str) -> NumbersOf:
-    """Take what a module gives."""
+    """Return the result of a module."""
     return lambda at: at.vectors(path, is_input=False)
 
 
 def columns_of(path: str, first: int, size: int) -> NumbersOf:
-    """Take some columns of what a module gives."""
+    """Return some columns of the result of a module."""
     return lambda at: at.vectors(path, is_input=False)[:, first : first + size]
 
 
 def heads_of(path: str, first: Sequence[int], width: int) -> NumbersOf:
-    """Take columns of what a module gives as heads, each from its first one on."""
+    """Return columns of the result of a module as heads, each from its first column on."""
     columns = [start + at for start in first for at in range(width)]
 
     def numbers(at: LayerPass) -> Tensor:
@@ -130,7 +131,7 @@ def heads_of(path: str, first: Sequence[int], width: int) -> NumbersOf:
 def latent_keys(
     path: str, first: Sequence[int], own: int, shared_path: str, start: int, shared: int
 ) -> NumbersOf:
-    """Take columns of what a module gives as heads, each with the same columns of another."""
+    """Return columns of a module as heads, each joined with the same columns of another."""
     heads = heads_of(path, first, own)
     others = columns_of(shared_path, start, shared)
 
@@ -144,32 +145,32 @@ def latent_keys(
 def heads_through(
     path: str, heads: int, width: int, shared: Sequence[int], *, is_input: bool
 ) -> NumbersOf:
-    """Take what a norm of heads reads or makes, for each head of the queries."""
+    """Return the input or result of a head norm, for each query head."""
     picked = [*shared]
 
     def numbers(at: LayerPass) -> Tensor:
         each = at.passed[path]
-        found = head_vectors(each.given if is_input else each.result, heads, width)
-        assert found is not None
-        return found[picked]
+        by_head = head_vectors(each.given if is_input else each.result, heads, width)
+        assert by_head is not None
+        return by_head[picked]
 
     return numbers
 
 
 def met(name: str, shared: Sequence[int]) -> NumbersOf:
-    """Take queries, keys or values as they meet, for each head of the queries."""
+    """Return queries, keys or values as used in the dot product, for each query head."""
     picked = [*shared]
     return lambda at: getattr(at.call, name)[0][picked]
 
 
 def gated_context(path: str, first: Sequence[int], width: int) -> NumbersOf:
-    """Take what the heads read, times the sigmoid of columns of what a module gives."""
+    """Return the context vectors times the sigmoid of columns of a module's result."""
     gates_of = heads_of(path, first, width)
     return lambda at: gates_of(at).sigmoid() * own_context(at)
 
 
 def own_context(at: LayerPass) -> Tensor:
-    """Return the values that the heads read, weighted and added up, before anything is edited."""
+    """Return the weighted sum of the values, before edits."""
     values = at.call.values
     assert values is not None
     each = values[0].repeat_interleave(at.call.weights.shape[1] // values.shape[1], 0)
@@ -177,9 +178,9 @@ def own_context(at: LayerPass) -> Tensor:
 
 
 def kept_by_sinks(at: LayerPass) -> Tensor:
-    """Return the share of each row that the sink of a head leaves, [head, query].
+    """Return the share of each row that the head's sink leaves, [head, query].
 
-    It is that of a softmax in which the sink's logit takes part.
+    It is the share in a softmax that includes the logit of the sink.
     """
     call = at.call
     assert call.queries is not None
@@ -188,7 +189,7 @@ def kept_by_sinks(at: LayerPass) -> Tensor:
     scores = float64_on_cpu(call.queries[0]) @ float64_on_cpu(keys).transpose(-1, -2) * call.scaling
     if call.mask is not None and call.mask.is_floating_point():
         scores = scores + float64_on_cpu(call.mask[0])
-    is_masked = call.read_weights()[0] == 0  # or an edge that is cut
+    is_masked = call.read_weights()[0] == 0  # or a cut edge
     scores = scores.masked_fill(is_masked.cpu(), -torch.inf)
     sinks: Tensor = float64_on_cpu(call.arguments["s_aux"].flatten())
     kept = (scores.logsumexp(-1) - sinks[:, None]).sigmoid()
@@ -196,23 +197,23 @@ def kept_by_sinks(at: LayerPass) -> Tensor:
 
 
 def context_beside_sinks(at: LayerPass) -> Tensor:
-    """Return what the sinks of heads leave of their context vectors, before anything is edited."""
+    """Return the context vectors scaled by the share that the sinks leave, before edits."""
     return kept_by_sinks(at)[..., None] * own_context(at)
 
 
 def joined_heads(at: LayerPass) -> Tensor:
-    """Take what the heads hand on, side by side."""
+    """Return the concatenated outputs of the heads."""
     assert at.call.context is not None
     return at.call.context[0].flatten(1)
 
 
 def product_of(name: str, factor: float | Tensor) -> NumbersOf:
-    """Multiply a stage by one number, or by one a column."""
+    """Multiply a stage by one number, or by one number per column."""
     return lambda at: at.tensors[name] * factor
 
 
 def sum_of(*names: str) -> NumbersOf:
-    """Add up stages in their order."""
+    """Add stages in the given order."""
 
     def numbers(at: LayerPass) -> Tensor:
         first, *others = names

@@ -1,4 +1,4 @@
-"""The path of the layer that a part of a model is in."""
+"""The path of the layer that contains a module."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 def layer_path(module: str) -> str:
     """Return the path up to the layer's number: ``model.layers.3`` of ``model.layers.3.self_attn``.
 
-    A module that is in no numbered layer is one itself.
+    For a module outside numbered layers, return its own path.
     """
-    found = re.match(r".*\.\d+(?=\.)", module)
-    return found[0] if found else module
+    match = re.match(r".*\.\d+(?=\.)", module)
+    return match[0] if match else module

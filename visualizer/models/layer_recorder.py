@@ -1,4 +1,4 @@
-"""Records what passes through the modules of a model's layers, whole and as it is."""
+"""Records the inputs and results of the modules of a model's layers, without copying them."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _IN_LAYER = re.compile(r".*\.\d+(\.|$)")
-"""What the path of a layer has, or of a part of one: its number."""
+"""Matches the path of a layer or of a part of one, by its number."""
 
 
 class ModulePass(Struct, frozen=True, eq=False):
-    """What passed through a module once.
+    """Input and result of one call of a module.
 
     Parameters
     ----------
     given, result : Tensor
         Its first input and its first result.
     rotation : tuple of Tensor or None
-        The cosines and sines that it was given, [1, token, column]; of the last tokens, where
-        there are less.
+        The cosines and sines among its inputs, [1, token, column]; for the last tokens if there
+        are
+        fewer than tokens.
     routing : tuple of Tensor or None
-        The numbers of the experts of each token that it was given, and the weights of these,
-        [token, expert].
+        The ids of each token's experts among its inputs, and their weights, [token, expert].
     """
 
     given: Tensor
@@ -46,7 +46,7 @@ NOTHING_PASSED: dict[str, ModulePass] = {}
 
 
 class LayerInput(Struct, frozen=True, eq=False):
-    """The arguments that a layer was called with."""
+    """The arguments of a call of a layer."""
 
     given: tuple[Any, ...]
     named: dict[str, Any]
@@ -56,13 +56,14 @@ class LayerInput(Struct, frozen=True, eq=False):
 def record_layer_inputs(
     model: nn.Module, layers: Collection[str]
 ) -> Iterator[tuple[dict[str, ModulePass], dict[str, LayerInput]]]:
-    """Keep the arguments of some layers, by their paths, and the sizes of what passes through.
+    """Record the arguments of some layers, by path, and the shapes of all recorded vectors.
 
     Yields
     ------
     dict of ModulePass and dict of LayerInput
-        As `record_layers` keeps it, with vectors that have sizes and no numbers (on the device
-        ``meta``); and the arguments, as they are and not copied.
+        As in `record_layers`, with vectors that have shapes but no values (on the device
+        ``meta``);
+        and the arguments themselves, not copies.
     """
     inputs: dict[str, LayerInput] = {}
 
@@ -87,19 +88,19 @@ def record_layer_inputs(
 def record_layers(
     model: nn.Module, within: str = "", *, sizes_only: bool = False
 ) -> Iterator[dict[str, ModulePass]]:
-    """Keep what passes through the tables of tokens and the modules of the layers, by their paths.
+    """Record the calls of embeddings and of the modules of layers, by path.
 
-    Tensors are kept as they are, and not copied. Of modules that run several times none is kept.
+    Tensors are stored without copying. Modules that are called several times are left out.
 
     Parameters
     ----------
     within : str
-        How the paths begin of the modules that are recorded.
+        Prefix of the paths of recorded modules.
     sizes_only : bool
-        Whether of vectors the sizes are kept, and not the numbers, except for tables of embeddings.
+        Whether only the shapes of vectors are stored, except for embeddings.
     """
     passed: dict[str, ModulePass] = {}
-    met: set[str] = set()
+    called: set[str] = set()
 
     def keep(
         module: nn.Module,
@@ -108,19 +109,19 @@ def record_layers(
         named: Mapping[str, Any],
         result: Any,
     ) -> None:
-        if name in met:
+        if name in called:
             passed.pop(name, None)
             return
-        met.add(name)
+        called.add(name)
         given: Any = inputs[0] if inputs else next(iter(named.values()), None)
         first = result[0] if isinstance(result, tuple) and result else result
         if isinstance(given, torch.Tensor) and isinstance(first, torch.Tensor):
             every = (*inputs, *named.values())
             is_whole = not sizes_only or isinstance(module, nn.Embedding)
-            both = (given, first) if is_whole else (_sizes(given), _sizes(first))
+            both = (given, first) if is_whole else (_without_values(given), _without_values(first))
             each = inferred(
                 f"what {name} was given",
-                lambda: ModulePass(*both, _rotation(every), _routing(every)),
+                lambda: ModulePass(*both, _find_rotation(every), _find_routing(every)),
             )
             passed[name] = each or ModulePass(*both)
 
@@ -142,12 +143,12 @@ def record_layers(
             hook.remove()
 
 
-def _sizes(numbers: Tensor) -> Tensor:
+def _without_values(numbers: Tensor) -> Tensor:
     return numbers.to("meta") if numbers.is_floating_point() else numbers
 
 
-def _routing(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:
-    """Return the numbers of experts and their weights among what a module was given."""
+def _find_routing(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:
+    """Return the ids of experts and their weights among a module's inputs."""
     if len(given) != 3 or not all(isinstance(one, torch.Tensor) for one in given):
         return None
     _, numbers, weights = given
@@ -156,8 +157,8 @@ def _routing(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:
     return (numbers, weights) if is_routing and kinds == (False, True) else None
 
 
-def _rotation(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:
-    """Return cosines and sines among what a module was given."""
+def _find_rotation(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:
+    """Return cosines and sines among a module's inputs."""
     for one in given:
         if isinstance(one, torch.Tensor) and one.is_complex() and one.ndim == 3:
             return one.real, one.imag

@@ -1,4 +1,4 @@
-"""What is looked up in the runs of a model's layers: a kind of attention, a layer, its heads."""
+"""Look-ups in the runs of a model's layers: a kind of attention, a layer, measures of its heads."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ MEASURES = (
 
 
 def part_names(runs: Iterable[LayerRun]) -> tuple[str, ...]:
-    """Return where in the model attention is computed: one name for all layers of a kind."""
+    """Return the names of the kinds of attention; one name for all layers of a kind."""
     return tuple(dict.fromkeys(each.group.name for each in runs))
 
 
 def parts_in_words(runs: Iterable[LayerRun]) -> tuple[tuple[str, str], ...]:
-    """Return the kinds of attention in the order of `part_names`, each with what to call it."""
+    """Return the kinds of attention in the order of `part_names`, each with its display name."""
     first = {each.group.name: each for each in reversed([*runs])}
-    words = {name: _part_in_words(each) for name, each in reversed(first.items())}
+    words = {name: _part_title(each) for name, each in reversed(first.items())}
     are_apart = len({*words.values()}) == len(words)
-    return tuple((name, said if are_apart else name) for name, said in words.items())
+    return tuple((name, title if are_apart else name) for name, title in words.items())
 
 
-def _part_in_words(run: LayerRun) -> str:
+def _part_title(run: LayerRun) -> str:
     if run.group.is_cross:
         return AttentionPart.CROSS
     of_decoder = is_of_decoder(run.group.name)
@@ -40,34 +40,34 @@ def _part_in_words(run: LayerRun) -> str:
 
 
 def is_of_decoder(part: str) -> bool:
-    """Whether a part is in a decoder: its attention to its own tokens, or to an encoder's."""
+    """Whether a part is in a decoder: its self-attention or its cross-attention."""
     return any(step.startswith("decoder") for step in part.split("."))
 
 
 def runs_of_part(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
-    """Return the runs of a part by its name, or by a step of it or letters that it alone has.
+    """Return the runs of a part, by its name, a component of it, or a unique substring.
 
     Raises
     ------
     InputError
-        Of ``part``, when there is none or several.
+        With field ``part`` if there is none or more than one.
     """
     names = part_names(runs)
-    found = {name} if name in names else {each for each in names if name in each.split(".")}
-    found = found or {each for each in names if name in each}
-    if len(found) != 1:
+    matching = {name} if name in names else {each for each in names if name in each.split(".")}
+    matching = matching or {each for each in names if name in each}
+    if len(matching) != 1:
         sentence = f"There is no single part “{name[:60]}” among {', '.join(names)}."
         raise InputError("part", sentence)
-    return tuple(each for each in runs if each.group.name in found)
+    return tuple(each for each in runs if each.group.name in matching)
 
 
 def runs_of_only_part(runs: Sequence[LayerRun]) -> tuple[LayerRun, ...]:
-    """Return the runs if they are of one part.
+    """Return the runs if they belong to one part.
 
     Raises
     ------
     InputError
-        Of ``part``, when there are several.
+        With field ``part`` if there are several.
     """
     names = part_names(runs)
     if len(names) > 1:
@@ -82,7 +82,7 @@ def layer_numbers(runs: Iterable[LayerRun]) -> tuple[int, ...]:
 
 
 def run_of_layer(runs: Iterable[LayerRun], layer: int) -> tuple[LayerRun, int] | None:
-    """Return the run that has a layer, and the layer's index in it; None where there is none."""
+    """Return the run that contains a layer, and the layer's index in it; None if there is none."""
     for each in runs:
         if layer in each.group.layers:
             return each, each.group.layers.index(layer)
@@ -90,7 +90,7 @@ def run_of_layer(runs: Iterable[LayerRun], layer: int) -> tuple[LayerRun, int] |
 
 
 def head_rows(runs: Iterable[LayerRun]) -> list[dict[str, float]]:
-    """Return a row for each head of each layer, with the numbers of both from 0 and `MEASURES`."""
+    """Return a row per head of each layer, with the numbers of both from 0 and its `MEASURES`."""
     rows = []
     for each in runs:
         run = each.run

@@ -1,8 +1,7 @@
-"""Layers of a model whose weights stay in its files, and are in memory only while a layer computes.
+"""Layers whose weights stay on disk and are in memory only while the layer computes.
 
-The library accelerate puts the weights of a layer into their places when it is called, and takes
-them away afterwards. They are read from the model's own ``.safetensors``: there is no copy of them
-on the disk.
+The library accelerate loads the weights of a layer when it is called, and removes them afterwards.
+They are read from the model's own ``.safetensors`` files; no copy is made on the disk.
 """
 
 from __future__ import annotations
@@ -30,39 +29,39 @@ if TYPE_CHECKING:
 
 CPU = "cpu"
 DISK = "disk"
-"""What a map of devices of accelerate calls the disk."""
+"""Name of the disk in a device map of accelerate."""
 GONE = "The files of {name} were changed or removed after it was opened. Open it again."
 LAYOUT_MISMATCH = "its files hold the weights in another layout than its layers"
 WHOLE_LAYERS = "some of what its layers need is in no file"
 
 
 def stack_of_layers(model: nn.Module, layers: int) -> str:
-    """Return the path of the list of a model's layers; empty where there is not just one.
+    """Return the path of the list of a model's layers; empty if there is not exactly one.
 
     Parameters
     ----------
     model : Module
-        Its weights may be without numbers.
+        May be on the device ``meta``.
     layers : int
-        How many layers its config says.
+        Number of layers according to the config.
     """
-    found: list[str] = []
+    stacks: list[str] = []
     for path, module in model.named_modules():
-        is_within = any(path.startswith(f"{outer}.") for outer in found)
+        is_within = any(path.startswith(f"{outer}.") for outer in stacks)
         is_stack = isinstance(module, nn.ModuleList) and len(module) > 0
         if (
             is_stack
             and not is_within
             and all(any(True for _ in each.parameters()) for each in module)
         ):
-            found.append(path)
-    if len(found) != 1 or len(model.get_submodule(found[0])) != layers:  # type: ignore[arg-type]
+            stacks.append(path)
+    if len(stacks) != 1 or len(model.get_submodule(stacks[0])) != layers:  # type: ignore[arg-type]
         return ""
-    return found[0]
+    return stacks[0]
 
 
 def device_map_of(model: nn.Module, stack: str) -> dict[str, str]:
-    """Return where transformers is to put the parts of a model: the layers on the disk."""
+    """Return the device map for transformers: the layers on disk, all other parts on the CPU."""
     places: dict[str, str] = {}
 
     def place(path: str, module: nn.Module) -> None:
@@ -83,15 +82,15 @@ def device_map_of(model: nn.Module, stack: str) -> dict[str, str]:
     return places
 
 
-class _WeightsInFiles(Mapping[str, torch.Tensor]):
-    """The weights of layers by their paths, each read from its file when it is asked for.
+class _FileWeights(Mapping[str, torch.Tensor]):
+    """The weights of layers by path, each read from its file when it is accessed.
 
     Parameters
     ----------
     loader : mapping
-        Of accelerate: it returns parts of mapped files.
+        Loader of accelerate, which returns parts of memory-mapped files.
     index : mapping
-        By the path of a weight, the file that it is in.
+        Maps the path of a weight to the description of its file.
     """
 
     def __init__(
@@ -108,18 +107,19 @@ class _WeightsInFiles(Mapping[str, torch.Tensor]):
         from safetensors import SafetensorError
 
         try:
-            self._check(file)
+            self._check_version(file)
             weight = self._loader[path]
             if is_mapped_part(weight):
-                # A program that wrote the file anew would change its numbers, or end this one.
+                # If a program rewrote the mapped file, the values would change or this process
+                # would crash.
                 weight = weight.clone()
-            self._check(file)
+            self._check_version(file)
         except (OSError, SafetensorError) as error:
             raise InputError("model", GONE.format(name=self._name)) from error
         return weight
 
-    def _check(self, file: Path) -> None:
-        """Refuse a file other than the one that was opened: its layers would not fit together."""
+    def _check_version(self, file: Path) -> None:
+        """Reject a file that changed since it was opened: its layers would not fit the others."""
         if version_at(file) != self.versions[file]:
             raise InputError("model", GONE.format(name=self._name))
 
@@ -131,23 +131,24 @@ class _WeightsInFiles(Mapping[str, torch.Tensor]):
 
 
 class LayersOnDisk:
-    """The layers of a model that are read from the disk whenever they are called.
+    """The layers of a model that are read from disk whenever they are called.
 
-    Before each layer, progress is told in layers, and the work may be stopped.
+    Before each layer, progress is reported in layers, and the work can be cancelled.
 
     Parameters
     ----------
     name : str
-        What the model is called.
+        Name of the model.
     model
-        Of transformers, whose layers were placed on the disk by `device_map_of`.
+        A transformers model whose layers were placed on disk by `device_map_of`.
     stack : str
         The path of the list of its layers.
 
     Raises
     ------
     InputError
-        Of ``model``, when its files do not hold what its layers need as they need it.
+        With field ``model`` if its files do not hold the weights of its layers in the required
+        form.
     """
 
     def __init__(self, name: str, model: Any, stack: str) -> None:
@@ -156,12 +157,12 @@ class LayersOnDisk:
         self.stack = stack
         layers = model.get_submodule(stack)
         self.layers: Sequence[nn.Module] = [*layers]
-        loader = _loader_of(layers)
+        loader = _find_loader(layers)
         index: Mapping[str, Mapping[str, Any]] = {} if loader is None else loader.index
         remove_hook_from_submodules(model)
-        weights = _WeightsInFiles(name, _checked(name, loader, index, layers, stack), index)
+        weights = _FileWeights(name, _checked_loader(name, loader, index, layers, stack), index)
         self.versions = tuple(weights.versions.values())
-        """Of the files."""
+        """Versions of the files."""
         for at, layer in enumerate(self.layers):
             attach_align_device_hook(
                 layer,
@@ -170,18 +171,18 @@ class LayersOnDisk:
                 weights_map=weights,
                 module_name=f"{stack}.{at}",
                 skip_keys=getattr(model, "_skip_keys_device_placement", None),
-                # All weights of a layer at once: some modules use those of others.
+                # All weights of a layer at once, because some modules use the weights of others.
                 preload_module_classes=[type(layer).__name__],
             )
-            layer.register_forward_pre_hook(self._before(at))
+            layer.register_forward_pre_hook(self._progress_hook(at))
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of the weights of layers that are in memory now."""
+        """Size of the layer weights that are in memory now."""
         every = (weight for layer in self.layers for weight in layer.parameters())
         return sum(weight.nbytes for weight in every if not weight.is_meta)
 
-    def _before(self, at: int) -> Any:
+    def _progress_hook(self, at: int) -> Any:
         def report(module: nn.Module, given: object) -> None:
             check_stopped()
             tell_progress(at, len(self.layers))
@@ -190,17 +191,17 @@ class LayersOnDisk:
 
     @contextmanager
     def in_memory(self, path: str) -> Iterator[None]:
-        """Have the weights of a module be in memory within the context, if it is part of a layer.
+        """Load the weights of a module into memory within the context, if it is part of a layer.
 
         Parameters
         ----------
         path : str
-            Of the module within its model.
+            Path of the module within its model.
 
         Raises
         ------
         InputError
-            Of ``model``, when its files were changed.
+            With field ``model`` if its files were changed.
         """
         from accelerate.utils import align_module_device
 
@@ -213,7 +214,7 @@ class LayersOnDisk:
             yield
 
     def drop(self) -> None:
-        """Take the weights out of memory that a layer which failed has left there."""
+        """Remove weights from memory that a failed layer left there."""
         for layer in self.layers:
             if any(not weight.is_meta for weight in layer.parameters()):
                 hook: Any = layer._hf_hook
@@ -221,18 +222,18 @@ class LayersOnDisk:
                 hook.post_forward(layer, None)
 
 
-def _loader_of(layers: nn.Module) -> Any:
-    """Return what accelerate reads the weights of layers by; None where none are on the disk."""
+def _find_loader(layers: nn.Module) -> Any:
+    """Return accelerate's loader of the layers' weights; None if none of them is on disk."""
     hooks = (getattr(module, "_hf_hook", None) for module in layers.modules())
     maps = (getattr(hook, "weights_map", None) for hook in hooks)
     datasets = (getattr(found, "dataset", None) for found in maps)
     return next((found for found in datasets if found is not None), None)
 
 
-def _checked(
+def _checked_loader(
     name: str, loader: Any, index: Mapping[str, Mapping[str, Any]], layers: nn.Module, stack: str
 ) -> Mapping[str, Tensor]:
-    """Refuse files that do not hold each weight of the layers, in its size."""
+    """Return the loader if the files hold each weight of the layers with its shape; else raise."""
     from safetensors import safe_open
 
     sizes: dict[str, dict[str, list[int]]] = {}

@@ -1,7 +1,7 @@
-"""Lists the models in the local Hugging Face cache; no torch and no network.
+"""Lists the models in the local Hugging Face cache. No torch and no network.
 
-What lies there is not trusted: only so many entries are looked at, and files are read as
-`model_folder` reads them.
+The contents of the cache are not trusted: the number of entries that are examined is limited, and
+files are read as in `model_folder`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class ListedModel(Struct, frozen=True):
     name : str
         The name of its repository.
     kind : str
-        The architecture by the name of transformers; empty where it is not known.
+        Name of the architecture in transformers; empty if unknown.
     layers, heads, numbers : int
-        The numbers of layers, of heads in a layer and of all weights; 0 where they are not known.
+        Number of layers, of heads per layer, and of parameters; 0 if unknown.
     bytes : int
-        The bytes of its files.
+        Size of its files.
     why_not : str
-        Why it cannot be opened, as a sentence; empty where it can.
+        Why it cannot be opened, as a sentence; empty if it can.
     notice : str
-        What of it is not used, as sentences; empty where all is.
+        Which parts of it are not used, as sentences; empty if all are.
     """
 
     name: str
@@ -51,34 +51,34 @@ class ListedModel(Struct, frozen=True):
 
 
 def list_models(cache: Path) -> tuple[ListedModel, ...]:
-    """List the models in a cache by name; none where there is no such folder."""
+    """List the models in a cache by name; none if the folder does not exist."""
     repositories = (folder for folder in folders_in(cache) if folder.name.startswith(CACHE_PREFIX))
-    found = map(snapshot_of, repositories)
-    listed = (_listed(snapshot) for snapshot in found if snapshot)
+    snapshots = map(snapshot_of, repositories)
+    listed = (_describe_model(snapshot) for snapshot in snapshots if snapshot)
     return tuple(sorted(listed, key=lambda model: model.name.casefold()))
 
 
-def _listed(path: Path) -> ListedModel:
+def _describe_model(path: Path) -> ListedModel:
     name = "".join(each if each.isprintable() else "�" for each in name_of(path))
     try:
-        found = read_model_folder(path, has_fingerprint=False)
+        folder = read_model_folder(path, has_fingerprint=False)
     except InputError as refused:
-        return ListedModel(name, path, bytes=_bytes_in(path), why_not=refused.sentence)
-    except OSError:  # it is changed or deleted meanwhile
+        return ListedModel(name, path, bytes=_folder_bytes(path), why_not=refused.sentence)
+    except OSError:  # it is being changed or deleted
         return ListedModel(name, path, why_not="Its files cannot be read.")
     return ListedModel(
         name,
         path,
-        found.kind,
-        found.layers,
-        found.heads,
-        found.numbers,
-        _bytes_in(path),
-        notice=" ".join(found.notices),
+        folder.kind,
+        folder.layers,
+        folder.heads,
+        folder.numbers,
+        _folder_bytes(path),
+        notice=" ".join(folder.notices),
     )
 
 
-def _bytes_in(folder: Path) -> int:
+def _folder_bytes(folder: Path) -> int:
     try:
         with os.scandir(folder) as entries:
             return sum(

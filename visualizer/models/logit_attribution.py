@@ -1,7 +1,8 @@
-"""What each head adds to a logit directly, and what each layer would say if it were the last.
+"""Direct logit attribution of heads and layers, and the logit lens.
 
 Sources: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits" (the residual
-stream as a sum, and the parts of a logit); nostalgebraist 2020, "interpreting GPT: the logit lens".
+stream as a sum, and the parts of a logit); nostalgebraist 2020, "interpreting GPT: the logit
+lens".
 """
 
 from __future__ import annotations
@@ -36,26 +37,26 @@ SPREAD = (
     "logit is told of a model in one process."
 )
 CLOSE = 1e-4
-"""How far, as a share of the largest number, two vectors may be apart that are taken for one."""
+"""Tolerance for treating two vectors as equal, relative to the largest value."""
 ADDED, ROUNDING = 1e-2, 1e-6
-"""The same for what attention writes, and what rounding makes of the stream that it is added to."""
+"""Tolerances for the attention output, and for rounding of the stream to which it is added."""
 LOGITS = ""
-"""The path of the model itself, whose result are its logits."""
+"""Path of the model itself, whose result is its logits."""
 UNNAMED = (1e-5, 1e-6)
-"""What norms add to the square of their size, where they do not name it."""
+"""Values that norms add to the mean square if the module does not name one."""
 ROWS = 256
-"""So many tokens go through the last matrix at a time."""
+"""Number of tokens for which logits are computed at a time."""
 
 
-class _Passed(Struct, frozen=True, eq=False):
-    """What passed through a module: its first input and its output.
+class _ModuleValues(Struct, frozen=True, eq=False):
+    """First input and output of a module.
 
     Parameters
     ----------
     given, result : Tensor
-        Of the last token, [d], float64.
+        For the last token, [d], float64.
     stream : Tensor
-        The output of all tokens, [query, d], as it is.
+        Output for all tokens, [query, d], unconverted.
     """
 
     given: Tensor
@@ -71,36 +72,38 @@ def logit_parts(
     edits: Edits | None = None,
     cuts: Cuts | None = None,
 ) -> LogitParts:
-    """Split the logit of a next token into what heads and layers add to it directly.
+    """Split the logit of a next token into the direct contributions of heads and layers.
 
     Parameters
     ----------
     token : int, optional
-        The token's number in the vocabulary; the likeliest without it.
+        The token's id in the vocabulary; by default, the likeliest token.
     edits, cuts : mapping, optional
         As in `OpenedModel.next_token_log_probabilities`.
 
     Raises
     ------
     InputError
-        Of ``text``, as `OpenedModel.attend`; of ``model``, when it continues no text, or what a
-        head writes is not added to the residual stream as it is; of ``token``, when there is none.
+        With field ``text``, as `OpenedModel.attend`; with ``model`` if the model does not continue
+        texts, or the output of a head is not added to the residual stream unchanged; with
+        ``token``
+        if there is no such token.
     """
     _check_continues(model, (Parallelism.TENSOR, Parallelism.PIPELINE))
     given, *_ = model.inputs(text)
-    with _watched(model) as passed:
+    with _record_modules(model) as passed:
         calls = model.calls_by_layer({**given, "use_cache": False}, edits, cuts)
     layers = sorted(calls)
     names = [layer_path(calls[layer].module) for layer in layers]
-    streams = [_of(model, passed, name).given for name in names]
-    matrix, norm = _ending(model, passed, names[-1])
+    streams = [_values_of(model, passed, name).given for name in names]
+    matrix, norm = _find_unembedding(model, passed, names[-1])
     streams.append(passed[norm].given)
     logits = passed[LOGITS].result
     number = int(logits.argmax()) if token is None else token
     if not 0 <= number < len(logits):
         raise InputError("token", f"There is no token {number:,} among {len(logits):,}.")
     towards = float64_on_cpu(matrix.weight[number])
-    scale, shift, is_centred = _frozen(model, norm, passed[norm])
+    scale, shift, is_centred = _linearize_norm(model, norm, passed[norm])
     direction = towards * scale
     if is_centred:
         direction = direction - direction.mean()
@@ -124,14 +127,14 @@ def logit_parts(
 
 
 class LensReading(Struct, frozen=True, eq=False):
-    """The tokens that each layer would say next if it were the last, the likeliest first.
+    """Next-token predictions of the logit lens after each layer, the likeliest first.
 
     Parameters
     ----------
     layers : tuple of int
         The layers' numbers.
     numbers : ndarray
-        The tokens' numbers in the vocabulary, [layer, query, rank].
+        The tokens' ids in the vocabulary, [layer, query, rank].
     probabilities : ndarray
         Float32, [layer, query, rank].
     """
@@ -150,17 +153,17 @@ def logit_lens(
     cuts: Cuts | None = None,
     progress: Progress = no_progress,
 ) -> LensReading:
-    """Return what each layer would say next if it were the last, at every token of a text.
+    """Apply the logit lens: the next-token prediction after each layer, at every token.
 
-    The residual stream after each layer goes through the last norm and the last matrix. What the
-    last layer says is what the model says.
+    The final norm and the unembedding are applied to the residual stream after each layer. For the
+    last layer, this is the prediction of the model.
 
     Parameters
     ----------
     edits, cuts : mapping, optional
         As in `OpenedModel.next_token_log_probabilities`.
     progress : callable
-        Told how many layers are done; it may cancel.
+        Called with the number of completed layers; may cancel.
 
     Raises
     ------
@@ -169,28 +172,32 @@ def logit_lens(
     """
     _check_continues(model, (Parallelism.PIPELINE,))
     given, *_ = model.inputs(text)
-    with _watched(model) as passed:
+    with _record_modules(model) as passed:
         calls = model.calls_by_layer({**given, "use_cache": False}, edits, cuts)
     layers = tuple(sorted(calls))
     paths = [layer_path(calls[layer].module) for layer in layers]
-    matrix, norm = _ending(model, passed, paths[-1])
+    matrix, norm = _find_unembedding(model, passed, paths[-1])
     last = model.model.get_submodule(norm)
-    streams = [_of(model, passed, path).stream for path in paths]
-    passed.clear()  # the logits of all tokens, above all
-    found = []
+    streams = [_values_of(model, passed, path).stream for path in paths]
+    passed.clear()  # above all, the logits of all tokens
+    predictions = []
     for done, stream in enumerate(streams):
         progress(done, len(streams))
-        model.ranks.check_stopped()  # together: each may have a part of the last matrix
-        with model.lock:  # others watch these modules, too
-            found.append(_likeliest(lambda part: matrix(last(part)), stream, most))
-    numbers, shares = (torch.stack(each).numpy() for each in zip(*found, strict=True))
+        # On all ranks together: each may hold a part of the unembedding.
+        model.ranks.check_stopped()
+        with model.lock:  # other threads may have hooks on these modules
+            predictions.append(_find_likeliest(lambda part: matrix(last(part)), stream, most))
+    numbers, shares = (torch.stack(each).numpy() for each in zip(*predictions, strict=True))
     return LensReading(layers, numbers, shares)
 
 
-def _likeliest(say: Callable[[Tensor], Tensor], stream: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """Return the numbers and probabilities of the likeliest tokens, [query, rank]."""
+def _find_likeliest(
+    say: Callable[[Tensor], Tensor], stream: Tensor, most: int
+) -> tuple[Tensor, Tensor]:
+    """Return the ids and probabilities of the likeliest tokens, [query, rank]."""
     parts = []
-    for start in range(0, len(stream), ROWS):  # all of a long text at once would fill the memory
+    # The logits of a whole long text would not fit in memory.
+    for start in range(0, len(stream), ROWS):
         shares = say(stream[start : start + ROWS]).float().softmax(-1)
         parts.append(shares.topk(min(most, shares.shape[-1])))
     numbers = torch.cat([part.indices for part in parts]).cpu()
@@ -198,7 +205,7 @@ def _likeliest(say: Callable[[Tensor], Tensor], stream: Tensor, most: int) -> tu
 
 
 def _check_continues(model: OpenedModel, spread: Collection[Parallelism]) -> None:
-    """Refuse a model that continues no text, or is spread in a way that hides its last matrix."""
+    """Reject a model that does not continue texts, or whose unembedding is not in this process."""
     if model.why_no_next_token:
         raise InputError("model", model.why_no_next_token)
     if model.ranks.parallelism in spread:
@@ -206,19 +213,19 @@ def _check_continues(model: OpenedModel, spread: Collection[Parallelism]) -> Non
 
 
 @contextmanager
-def _watched(model: OpenedModel) -> Iterator[dict[str, _Passed]]:
-    """Keep what passes through every module, by its path, while the model runs here alone."""
-    passed: dict[str, _Passed] = {}
+def _record_modules(model: OpenedModel) -> Iterator[dict[str, _ModuleValues]]:
+    """Record the values of every module, by path, while only this thread runs the model."""
+    passed: dict[str, _ModuleValues] = {}
 
     def keep(name: str, inputs: tuple[Any, ...], named: Mapping[str, Any], result: Any) -> None:
         given: Any = inputs[0] if inputs else next(iter(named.values()), None)
-        first = _first(result)
+        first = _first_output(result)
         if name == LOGITS and getattr(result, "logits", None) is not None:
             given = first = result.logits
         if _is_stream(given) and _is_stream(first):
             rows = [each.reshape(-1, each.shape[-1]) for each in (given, first)]
             given, result = (float64_on_cpu(each[-1]) for each in rows)
-            passed[name] = _Passed(given, result, rows[1])
+            passed[name] = _ModuleValues(given, result, rows[1])
 
     with model.lock:
         hooks = [
@@ -235,60 +242,66 @@ def _watched(model: OpenedModel) -> Iterator[dict[str, _Passed]]:
                 hook.remove()
 
 
-def _first(result: Any) -> Any:
+def _first_output(result: Any) -> Any:
     return result[0] if isinstance(result, tuple) and result else result
 
 
 def _is_stream(given: Any) -> bool:
-    """Whether it has a vector for each token: [1, query, d] or, as in OPT, [query, d]."""
+    """Whether it contains one vector per token: [1, query, d] or, as in OPT, [query, d]."""
     is_floating = isinstance(given, torch.Tensor) and given.is_floating_point()
     return is_floating and given.ndim in (2, 3) and len(given) > 0
 
 
-def _of(model: OpenedModel, passed: Mapping[str, _Passed], name: str) -> _Passed:
+def _values_of(model: OpenedModel, passed: Mapping[str, _ModuleValues], name: str) -> _ModuleValues:
     if name not in passed:
-        raise _unknown(model, "its layers do not pass on a single vector for each token")
+        raise _unsupported_error(model, "its layers do not pass on a single vector for each token")
     return passed[name]
 
 
-def _ending(model: OpenedModel, passed: Mapping[str, _Passed], last: str) -> tuple[Any, str]:
-    """Return the last matrix and the path of the last norm, if these alone make the logits."""
+def _find_unembedding(
+    model: OpenedModel, passed: Mapping[str, _ModuleValues], last: str
+) -> tuple[Any, str]:
+    """Return the unembedding and the path of the final norm, if they alone compute the logits."""
     matrix = model.model.get_output_embeddings()
     names = {module: name for name, module in model.model.named_modules()}
     if matrix is None or names[matrix] not in passed:
-        raise _unknown(model, "its last matrix is not a plain one")
-    norm = _last_norm(model, passed, names[matrix], _of(model, passed, last).result)
-    if not _are_alike(passed[names[matrix]].result, passed[LOGITS].result):
-        raise _unknown(model, "what its last matrix gives is scaled or capped afterwards")
+        raise _unsupported_error(model, "its last matrix is not a plain one")
+    norm = _last_norm(model, passed, names[matrix], _values_of(model, passed, last).result)
+    if not _are_close(passed[names[matrix]].result, passed[LOGITS].result):
+        raise _unsupported_error(model, "what its last matrix gives is scaled or capped afterwards")
     return matrix, norm
 
 
-def _are_alike(one: Tensor, other: Tensor) -> bool:
+def _are_close(one: Tensor, other: Tensor) -> bool:
     if one.shape != other.shape:
         return False
     return bool((one - other).abs().max() <= CLOSE * other.abs().max().clamp_min(1e-12))
 
 
 def _last_norm(
-    model: OpenedModel, passed: Mapping[str, _Passed], matrix: str, stream: Tensor
+    model: OpenedModel, passed: Mapping[str, _ModuleValues], matrix: str, stream: Tensor
 ) -> str:
-    """Return the path of the module between the last layer and the last matrix."""
+    """Return the path of the module between the last layer and the unembedding."""
     wanted = passed[matrix].given
     for name, each in passed.items():
         is_own = name != matrix and not list(model.model.get_submodule(name).children())
-        if is_own and _are_alike(each.result, wanted) and _are_alike(each.given, stream):
+        if is_own and _are_close(each.result, wanted) and _are_close(each.given, stream):
             return name
-    raise _unknown(model, "between its last layer and its last matrix is more than a norm")
+    raise _unsupported_error(
+        model, "between its last layer and its last matrix is more than a norm"
+    )
 
 
-def _frozen(model: OpenedModel, name: str, passed: _Passed) -> tuple[Tensor, Tensor, bool]:
-    """Return a norm as a linear map: its scale and shift [d_model], and whether it centres.
+def _linearize_norm(
+    model: OpenedModel, name: str, passed: _ModuleValues
+) -> tuple[Tensor, Tensor, bool]:
+    """Return a norm as a linear map: its scale and shift [d_model], and whether it is centred.
 
-    A model without a final norm may have a module there that changes nothing.
+    A model without a final norm may have an identity module in its place.
     """
     module = model.model.get_submodule(name)
     stream = passed.given
-    if _are_alike(stream, passed.result):
+    if _are_close(stream, passed.result):
         return torch.ones_like(stream), torch.zeros_like(stream), False
     named = [
         float(getattr(module, name))
@@ -302,15 +315,15 @@ def _frozen(model: OpenedModel, name: str, passed: _Passed) -> tuple[Tensor, Ten
     for is_centred, gain, epsilon in kinds:
         moved = stream - stream.mean() if is_centred else stream
         scale = gain * (moved.square().mean() + epsilon).rsqrt()
-        if _are_alike(moved * scale + shift, passed.result):
+        if _are_close(moved * scale + shift, passed.result):
             return scale, shift, is_centred
-    raise _unknown(model, "its last norm is of a kind that is not known")
+    raise _unsupported_error(model, "its last norm is of a kind that is not known")
 
 
 def _added_by_heads(
-    model: OpenedModel, call: AttentionCall, passed: Mapping[str, _Passed], layer: str
+    model: OpenedModel, call: AttentionCall, passed: Mapping[str, _ModuleValues], layer: str
 ) -> Tensor:
-    """Return what each head of a layer adds to the residual stream, [head, d_model]."""
+    """Return the contribution of each head of a layer to the residual stream, [head, d_model]."""
     assert call.context is not None
     context = float64_on_cpu(call.context[0, -1])  # head d_value
     attention = model.model.get_submodule(call.module)
@@ -320,12 +333,12 @@ def _added_by_heads(
         if (
             path not in passed
             or weight is None
-            or not _are_alike(passed[path].given, context.reshape(-1))
+            or not _are_close(passed[path].given, context.reshape(-1))
         ):
             continue
         with model.weights_in_memory(path):
             weight = float64_on_cpu(module.weight)
-        # transformers' Conv1D keeps its matrix the other way round than torch's Linear.
+        # The matrix of transformers' Conv1D is the transpose of that of torch's Linear.
         matrix = weight if isinstance(module, nn.Linear) else weight.T
         parts = matrix.reshape(matrix.shape[0], *context.shape)  # d_model head d_value
         written = torch.einsum("mhd,hd->hm", parts, context)
@@ -337,14 +350,14 @@ def _added_by_heads(
         heads = len(context)
         own = torch.eye(heads, dtype=context.dtype, device=context.device)
         return (own[..., None] * context).reshape(heads, -1)  # head d_model
-    raise _unknown(model, "what a head writes is changed before it is added")
+    raise _unsupported_error(model, "what a head writes is changed before it is added")
 
 
-def _is_added_as_it_is(passed: Mapping[str, _Passed], layer: str, written: Tensor) -> bool:
-    """Whether a layer's stream is its input and what attention wrote, at some module or its end."""
+def _is_added_as_it_is(passed: Mapping[str, _ModuleValues], layer: str, written: Tensor) -> bool:
+    """Whether the layer adds the attention output to its input, within the layer or at its end."""
     whole = passed[layer]
     stream = whole.given + written
-    # What was written may be tiny beside the stream, whose own rounding is the limit then.
+    # The output may be tiny compared with the stream, whose rounding is then the limit.
     limit = ADDED * written.abs().max() + ROUNDING * stream.abs().max()
     within = [each for name, each in passed.items() if name.startswith(f"{layer}.")]
     ends = [whole.result, *(each.given for each in within)]
@@ -356,6 +369,6 @@ def _is_added_as_it_is(passed: Mapping[str, _Passed], layer: str, written: Tenso
     )
 
 
-def _unknown(model: OpenedModel, why: str) -> InputError:
+def _unsupported_error(model: OpenedModel, why: str) -> InputError:
     sentence = f"The parts of a logit of {model.folder.name} are not known: {why}."
     return InputError("model", sentence)

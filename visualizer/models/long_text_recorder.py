@@ -1,9 +1,10 @@
-"""Records what a model's attention reads of a long text, without any matrix of queries and keys.
+"""Records the attention of a model to a long text without storing any query-key matrix.
 
-The model asks transformers for its attention and for its masks by the name of an implementation;
-ours keeps queries, keys and values, and its masks are rules. In each layer some rows are compared
-with the model's own eager function: of attention that computes anything else nothing is shown.
-A text is read at once, or in chunks, each with the keys and values of all tokens before it.
+The model looks up its attention and its masks by the name of an implementation. Ours stores
+queries,
+keys and values, and represents masks as rules. In each layer, some rows are compared with the
+model's own eager function; if the attention computes anything else, nothing is shown.
+A text is read at once, or in chunks, each with the keys and values of all earlier tokens.
 
 Source of the logarithms: Milakov and Gimelshein 2018, "Online normalizer calculation for softmax".
 """
@@ -40,19 +41,19 @@ if TYPE_CHECKING:
     from visualizer.models.model_ranks import ModelRanks
 
 BY_RULE = "attention_by_rule"
-"""The name of our implementation of attention and masks."""
+"""Name of our implementation of attention and masks."""
 PROBED = 24
-"""So many whole rows of a mask are compared with its rule, besides the edges of all rows."""
+"""Number of whole mask rows that are compared with the rule, besides the edges of all rows."""
 CELLS = 2**23
-"""Cells of all heads that are computed together where no kernel does it."""
+"""Number of cells, over all heads, computed at a time without a kernel."""
 WEIGHTS_WITHIN = 1e-5
-"""How far weights of the rows that are compared may be from the model's own."""
+"""Tolerance for the weights of compared rows."""
 CONTEXT_WITHIN = 1e-4
-"""How far their context vectors may be, as a share of the largest number."""
+"""Tolerance for the context vectors of compared rows, relative to the largest value."""
 LOGARITHMS_WITHIN, LOGARITHMS_SHARE = 1e-4, 1e-6
-"""How far logarithms of chunks may be from those that all keys give, and how much of them."""
+"""Absolute and relative tolerance between the logarithms of chunks and those of all keys."""
 SHARES_KEYS = torch.__version__ >= "2.9"
-"""Whether torch's kernel reads keys that several heads share; before, it read beyond their end."""
+"""Whether torch's kernel supports shared keys; older versions read past their end."""
 CHUNK_MISMATCH = "Its attention to a chunk is another one than to the chunk before."
 
 
@@ -72,39 +73,39 @@ class LongTextCall(Struct, frozen=True, eq=False):
 
 
 class MaskRule(Struct, frozen=True):
-    """What models are given in place of a mask.
+    """Passed to models in place of a mask tensor.
 
     Parameters
     ----------
     mask : LayerMask or None
-        None of a rule that is not known: some models make masks that none of their layers reads.
+        None for an unknown rule: some models create masks that none of their layers uses.
     start : int
-        The place of the first query; keys are all from the first token to the last query's.
+        Position of the first query; the keys range from the first token to the last query.
     """
 
     mask: LayerMask | None
     start: int
 
 
-class _QueriesOfText(Struct, eq=False):
-    """The queries and logarithms of one call, with room for a whole text."""
+class _LayerQueries(Struct, eq=False):
+    """Queries and logarithms of one layer, with space for a whole text."""
 
     name: str
     queries: Tensor
     logarithms: Tensor
     mask: LayerMask
 
-    def goes_on_as(self, name: str, call: _Vectors, mask: LayerMask) -> bool:
-        """Whether a call to the next chunk is one of the same layer and rule."""
+    def goes_on_as(self, name: str, call: _CallVectors, mask: LayerMask) -> bool:
+        """Whether a call for the next chunk is of the same layer and follows the same rule."""
         before, now = self.mask, mask
         is_longer = before.mask is Mask.CAUSAL and now.mask is Mask.WINDOW
-        # A text that is not longer than a window is read by the causal rule.
+        # The mask of a text no longer than the window is recognized as causal.
         is_same = before == now or (is_longer and now.window >= call.start)
         return name == self.name and is_same
 
 
-class _LongRecording:
-    """What is recorded of one model; parameters as of `record_long_text`."""
+class _LongTextSession:
+    """State of one recording; see `record_long_text` for the parameters."""
 
     def __init__(
         self,
@@ -119,53 +120,61 @@ class _LongRecording:
         self.names = {module: name for name, module in model.named_modules()}
         self.edits, self.keeps, self.ranks = edits, keeps, ranks
         self._tokens, self._layers = tokens, layers
-        self._kept: list[_QueriesOfText] = []
-        self._chunk, self._count = range(0), 0
+        self._layer_queries: list[_LayerQueries] = []
+        self._current_chunk, self._calls_in_chunk = range(0), 0
         self.calls: list[LongTextCall] = []
 
-    def begin_call(self, call: _Vectors) -> None:
-        """Count a call within its chunk."""
+    def begin_call(self, call: _CallVectors) -> None:
+        """Count the calls of the current chunk."""
         chunk = range(call.start, call.tokens)
-        if chunk != self._chunk:
-            if self._tokens and chunk.start != self._chunk.stop:
+        if chunk != self._current_chunk:
+            if self._tokens and chunk.start != self._current_chunk.stop:
                 raise NotByRuleError(CHUNK_MISMATCH)
-            self._chunk, self._count = chunk, 0
+            self._current_chunk, self._calls_in_chunk = chunk, 0
         if self._tokens and call.masking.mask is Mask.NONE and call.tokens < self._tokens:
             raise NotByRuleError("Its tokens read later ones.")
-        self._count += 1
+        self._calls_in_chunk += 1
 
-    def end_call(self, name: str, call: _Vectors, mask: LayerMask, logarithms: Tensor) -> None:
-        """Keep a call, and tell how much of the text is read."""
+    def end_call(self, name: str, call: _CallVectors, mask: LayerMask, logarithms: Tensor) -> None:
+        """Store a call, and report how much of the text has been read."""
         if self.keeps:
-            self._keep(name, call, mask, logarithms)
+            self._store_call(name, call, mask, logarithms)
         if self._layers:
-            share = len(self._chunk) * min(self._count, self._layers) // self._layers
-            tell_progress(self._chunk.start + share, self._tokens or self._chunk.stop)
+            share = (
+                len(self._current_chunk) * min(self._calls_in_chunk, self._layers) // self._layers
+            )
+            tell_progress(
+                self._current_chunk.start + share, self._tokens or self._current_chunk.stop
+            )
 
-    def _keep(self, name: str, call: _Vectors, mask: LayerMask, logarithms: Tensor) -> None:
+    def _store_call(
+        self, name: str, call: _CallVectors, mask: LayerMask, logarithms: Tensor
+    ) -> None:
         tokens = self._tokens or call.tokens
-        at = self._count - 1 if self._tokens else len(self._kept)
-        if at == len(self._kept) and not call.start:
+        at = self._calls_in_chunk - 1 if self._tokens else len(self._layer_queries)
+        if at == len(self._layer_queries) and not call.start:
             heads, _, width = call.queries.shape
             dtype = call.queries.dtype
             queries = vectors_for((heads, tokens, width), dtype)
-            found = _QueriesOfText(name, queries, vectors_for((heads, tokens), dtype), mask)
-            self._kept.append(found)
-        if at >= len(self._kept) or not self._kept[at].goes_on_as(name, call, mask):
+            layer_queries = _LayerQueries(name, queries, vectors_for((heads, tokens), dtype), mask)
+            self._layer_queries.append(layer_queries)
+        if at >= len(self._layer_queries) or not self._layer_queries[at].goes_on_as(
+            name, call, mask
+        ):
             raise NotByRuleError(CHUNK_MISMATCH)
-        kept = self._kept[at]
+        kept = self._layer_queries[at]
         kept.queries[:, call.start : call.tokens] = call.queries
         kept.logarithms[:, call.start : call.tokens] = logarithms
         kept.mask = mask
         if call.tokens == tokens:
-            self.calls.append(self._whole(kept, call))
+            self.calls.append(self._complete_call(kept, call))
 
-    def _whole(self, kept: _QueriesOfText, last: _Vectors) -> LongTextCall:
-        """Return the call of the whole text, as its last chunk reads all keys."""
+    def _complete_call(self, kept: _LayerQueries, last: _CallVectors) -> LongTextCall:
+        """Return the call for the whole text, whose last chunk has all keys."""
         whole = replace(last, queries=kept.queries, start=0)
-        if last.start and not _are_of_all_keys(whole, kept.logarithms):
+        if last.start and not _are_logarithms_of(whole, kept.logarithms):
             raise NotByRuleError(CHUNK_MISMATCH)
-        # In chunks, keys and values are put by their cache where they are kept.
+        # With chunks, the cache already stores keys and values at their final location.
         are_kept = bool(self._tokens) and last.keys.device.type == "cpu"
         keys, values = (
             each if are_kept else vectors_for(each.shape, each.dtype).copy_(each)
@@ -176,7 +185,7 @@ class _LongRecording:
         return LongTextCall(kept.name, vectors, last.scaling, last.softcap)
 
 
-_CURRENT: ContextVar[_LongRecording | None] = ContextVar("recording of a long text", default=None)
+_CURRENT: ContextVar[_LongTextSession | None] = ContextVar("recording of a long text", default=None)
 
 
 @contextmanager
@@ -189,30 +198,32 @@ def record_long_text(
     keeps: bool = True,
     ranks: ModelRanks = ONE,
 ) -> Iterator[list[LongTextCall]]:
-    """Record the vectors of every call of attention within the context.
+    """Record the vectors of every attention call within the context.
 
     Parameters
     ----------
     edits : mapping, optional
         As in `record_attention`.
     tokens : int
-        Of a text that is read in chunks, by a cache that keeps all keys and values; 0 where one
-        run reads all.
+        Number of tokens of a text that is read in chunks, with a cache that keeps all keys and
+        values;
+        0 if the text is read at once.
     layers : int
-        How often a run attends, by which its progress is told; 0 where it is not.
+        Number of attention calls per forward pass, used to report progress; 0 to report none.
     keeps : bool
-        Whether calls are kept, and not only edited.
+        Whether calls are stored, not only edited.
     ranks : ModelRanks
-        The processes that the model is spread over: what is kept is of the heads that are here,
-        and what is refused on one of them is raised once all have run the model.
+        The processes across which the model is split. The recorded heads are those of this
+        process,
+        and an error on one process is raised after all have run the model.
 
     Yields
     ------
     list of LongTextCall
-        It fills as the model runs; a run may raise `NotByRuleError`, or stop by `check_stopped`.
+        Filled while the model runs; a run may raise `NotByRuleError`, or stop by `check_stopped`.
     """
-    _register()
-    recording = _LongRecording(model, edits or {}, tokens, layers, ranks, keeps=keeps)
+    _register_implementation()
+    recording = _LongTextSession(model, edits or {}, tokens, layers, ranks, keeps=keeps)
     before = [(config, config._attn_implementation) for config in configs_of(model)]
     token = _CURRENT.set(recording)
     try:
@@ -226,29 +237,29 @@ def record_long_text(
 
 
 @cache
-def _register() -> None:
-    """Have models that ask for our implementation get it, around their own eager function.
+def _register_implementation() -> None:
+    """Register our implementation, which uses the model's own eager function.
 
-    That stands in their question and nowhere else.
+    The model's eager function is available only as the default argument of the lookup.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
 
-    asked = AttentionInterface.get_interface
+    original_lookup = AttentionInterface.get_interface
 
     def get_interface(self: Any, attn_implementation: Any, default: Any) -> Any:
         recording = _CURRENT.get()
         if recording is None or attn_implementation != BY_RULE:
-            return asked(self, attn_implementation, default)
-        return partial(_attend, recording, default)
+            return original_lookup(self, attn_implementation, default)
+        return partial(_attend_on_all_ranks, recording, default)
 
     AttentionInterface.get_interface = get_interface
-    AttentionMaskInterface.register(BY_RULE, _mask)
+    AttentionMaskInterface.register(BY_RULE, _create_mask_rule)
 
 
 # ---------------------------------------------------------------------- masks
 
 
-def _mask(
+def _create_mask_rule(
     *,
     batch_size: int,
     q_length: int,
@@ -267,8 +278,8 @@ def _mask(
     zero = torch.zeros((), dtype=torch.long)
 
     def allows(queries: Tensor, keys: Tensor) -> np.ndarray:
-        found = torch.as_tensor(mask_function(zero, zero, queries, keys), dtype=torch.bool)
-        cells: np.ndarray = found.cpu().expand_as(queries + keys).numpy()
+        allowed = torch.as_tensor(mask_function(zero, zero, queries, keys), dtype=torch.bool)
+        cells: np.ndarray = allowed.cpu().expand_as(queries + keys).numpy()
         return cells
 
     return MaskRule(rule_of(allows, kv_length, q_offset), q_offset)
@@ -277,14 +288,14 @@ def _mask(
 def rule_of(
     allows: Callable[[Tensor, Tensor], np.ndarray], tokens: int, start: int = 0
 ) -> LayerMask | None:
-    """Recognise a mask by some whole rows, and by the edges of every row.
+    """Recognize a mask from some whole rows and the edges of every row.
 
     Parameters
     ----------
     allows : callable
-        Returns which queries may read which keys, of places that are broadcast together.
+        Returns which queries may attend to which keys, for positions that are broadcast together.
     start : int
-        The place of the first query.
+        Position of the first query.
     """
     every = torch.arange(tokens)
     queries = every[start:]
@@ -297,7 +308,7 @@ def rule_of(
         rule = LayerMask(Mask.WINDOW, window=max(1, int(last.sum())))
     masking = Masking(rule.mask, rule.window, None, ())
     rows = torch.from_numpy(np.unique(np.linspace(start, tokens - 1, PROBED).astype(np.int64)))
-    if not (allows(rows[:, None], every) == _cells(masking, tokens, rows)).all():
+    if not (allows(rows[:, None], every) == _allowed_cells(masking, tokens, rows)).all():
         return None
     for away in (-tokens, -rule.window, 1 - rule.window, -1, 0, 1, tokens):
         keys = (queries + away).clamp(0, tokens - 1)
@@ -312,20 +323,22 @@ def rule_of(
     return rule
 
 
-def _cells(masking: Masking, tokens: int, rows: Tensor, keys: slice = slice(None)) -> np.ndarray:
+def _allowed_cells(
+    masking: Masking, tokens: int, rows: Tensor, keys: slice = slice(None)
+) -> np.ndarray:
     return allowed_cells(masking, (tokens, tokens), 0, rows.numpy(), keys)
 
 
 # ---------------------------------------------------------------------- attention
 
 
-class _Vectors(Struct, frozen=True, eq=False):
-    """One call, [head, token, d].
+class _CallVectors(Struct, frozen=True, eq=False):
+    """Tensors of one call, [head, token, d].
 
     Parameters
     ----------
     start : int
-        The place of the first query; keys and values are of all tokens up to the last one.
+        Position of the first query; keys and values include all tokens up to the last query.
     """
 
     queries: Tensor
@@ -339,68 +352,73 @@ class _Vectors(Struct, frozen=True, eq=False):
 
     @property
     def count(self) -> int:
-        """How many queries there are."""
+        """Number of queries."""
         return int(self.queries.shape[-2])
 
     @property
     def tokens(self) -> int:
-        """How many keys there are."""
+        """Number of keys."""
         return int(self.keys.shape[-2])
 
     def allowed(self, rows: Tensor, keys: slice = slice(None)) -> Tensor:
-        """Return which keys some queries may read, boolean [query, key]."""
-        cells = _cells(self.masking, self.tokens, rows + self.start, keys)
+        """Return which keys the queries may attend to, boolean [query, key]."""
+        cells = _allowed_cells(self.masking, self.tokens, rows + self.start, keys)
         return torch.from_numpy(cells).to(self.queries.device)
 
     def readable(self, rows: Tensor) -> slice:
-        """Return a range of keys that has all that queries in succession may read."""
+        """Return a range that contains all keys to which consecutive queries may attend."""
         first, last = (self.start + int(rows[at]) for at in (0, -1))
         readable = readable_keys(self.masking, self.tokens, 0, first, last)
         return slice(readable.start, readable.stop)
 
     def scores(self, rows: Tensor, keys: slice) -> Tensor:
-        """Compute the scores that softmax reads, [key head, head of it, query, key]."""
-        asked = self.queries[:, rows]
-        of_each = len(asked) // len(self.keys)
-        groups = asked.reshape(len(self.keys), -1, asked.shape[-1])
-        found = (groups @ self.keys[:, keys].mT).mul_(self.scaling)
-        found = found.view(len(self.keys), of_each, len(rows), -1)
+        """Compute the scores before the softmax, [key head, head in group, query, key]."""
+        queries = self.queries[:, rows]
+        of_each = len(queries) // len(self.keys)
+        groups = queries.reshape(len(self.keys), -1, queries.shape[-1])
+        scores = (groups @ self.keys[:, keys].mT).mul_(self.scaling)
+        scores = scores.view(len(self.keys), of_each, len(rows), -1)
         if self.softcap:
-            found.div_(self.softcap).tanh_().mul_(self.softcap)
-        return found.masked_fill_(~self.allowed(rows, keys), -torch.inf)
+            scores.div_(self.softcap).tanh_().mul_(self.softcap)
+        return scores.masked_fill_(~self.allowed(rows, keys), -torch.inf)
 
     def logarithms(self, scores: Tensor) -> Tensor:
-        """Compute the logarithms of rows from their scores, [head, query]."""
-        found = scores.logsumexp(-1).flatten(0, 1)
-        return found if self.sinks is None else torch.logaddexp(found, self.sinks[:, None])
+        """Compute the log-sum-exp of rows from their scores, [head, query]."""
+        logarithms = scores.logsumexp(-1).flatten(0, 1)
+        return (
+            logarithms if self.sinks is None else torch.logaddexp(logarithms, self.sinks[:, None])
+        )
 
     def weights(self, rows: Tensor, logarithms: Tensor) -> Tensor:
-        """Compute whole rows of weights from their logarithms [head, query], [head, query, key]."""
+        """Compute rows of weights [head, query, key] from logarithms [head, query]."""
         scores = self.scores(rows, slice(0, self.tokens)).flatten(0, 1)
         return scores.sub_(logarithms[:, rows, None]).exp_()
 
 
-def _attend(
-    recording: _LongRecording, eager: Callable[..., tuple[Tensor, Tensor]], *given: Any, **more: Any
+def _attend_on_all_ranks(
+    recording: _LongTextSession,
+    eager: Callable[..., tuple[Tensor, Tensor]],
+    *given: Any,
+    **more: Any,
 ) -> tuple[Tensor, None]:
-    """Compute as `_recorded` does; what that refuses is raised once all ranks have run the model.
+    """Call `_attend_and_record`; raise its errors only after all ranks have run the model.
 
     Parameters
     ----------
     given
-        What models give the function: the module, queries, keys, values and the mask.
+        Arguments passed by the model: the module, queries, keys, values and the mask.
     """
     try:
-        return _recorded(recording, eager, *given, **more)
+        return _attend_and_record(recording, eager, *given, **more)
     except NotByRuleError as refused:
         recording.ranks.refuse(refused)
-        # Others wait for this rank within the run, of which nothing will be shown.
+        # The other ranks wait for this one within the run, whose result is discarded.
         _, query, _, value, *_ = given
         return value.new_zeros(1, query.shape[-2], query.shape[1], value.shape[-1]), None
 
 
-def _recorded(
-    recording: _LongRecording,
+def _attend_and_record(
+    recording: _LongTextSession,
     eager: Callable[..., tuple[Tensor, Tensor]],
     module: nn.Module,
     query: Tensor,
@@ -409,21 +427,21 @@ def _recorded(
     attention_mask: object,
     **arguments: Any,
 ) -> tuple[Tensor, None]:
-    """Compute the context vectors, and record what they are made of."""
-    if recording.ranks.count == 1:  # several stop together, between runs
+    """Compute the context vectors, and record the vectors of the call."""
+    if recording.ranks.count == 1:  # several ranks stop together, between runs
         check_stopped()
     name = recording.names.get(module)
     if name is None or not isinstance(attention_mask, MaskRule):
         raise NotByRuleError("Its mask is not known.")
     if attention_mask.mask is None:
         raise NotByRuleError("Its mask follows no rule that is known: causal, a window, or none.")
-    if odd := not_understood(arguments, query.shape[1]):
-        raise NotByRuleError(f"Its attention is also given {', '.join(odd)}.")
+    if unsupported := not_understood(arguments, query.shape[1]):
+        raise NotByRuleError(f"Its attention is also given {', '.join(unsupported)}.")
     is_of_text = attention_mask.start + query.shape[-2] == key.shape[-2]
     if arguments.get("position_bias") is not None or not is_of_text:
         raise NotByRuleError("Its scores are more than products of queries and keys.")
     mask, scaling, sinks = (attention_mask.mask, *map(arguments.get, ("scaling", "s_aux")))
-    call = _Vectors(
+    call = _CallVectors(
         query[0],
         key[0],
         value[0],
@@ -438,7 +456,7 @@ def _recorded(
     def own(queries: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:
         return eager(module, queries, key, value, added, **arguments)
 
-    context, logarithms = _checked(call, own, mask)
+    context, logarithms = _compute_and_check(call, own, mask)
     output = context[None]  # text query head d_value
     edits = heads_here(recording.edits.get(name, {}), recording.ranks, query.shape[1])
     for head, edit in edits.items():
@@ -448,27 +466,27 @@ def _recorded(
     return output, None
 
 
-def _part_of_edit(edit: ContextEdit, call: _Vectors) -> ContextEdit:
-    """Return what becomes of the queries of a chunk, where each has numbers of its own."""
+def _part_of_edit(edit: ContextEdit, call: _CallVectors) -> ContextEdit:
+    """Return the part of an edit that applies to a chunk, if it has one vector per query."""
     if isinstance(edit, torch.Tensor) and edit.ndim > 1:
         return edit[..., call.start : call.tokens, :]
     return edit
 
 
-def _checked(
-    call: _Vectors, own: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], mask: LayerMask
+def _compute_and_check(
+    call: _CallVectors, own: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], mask: LayerMask
 ) -> tuple[Tensor, Tensor]:
     """Return the context vectors [query, head, d_value] and logarithms [head, query] of a call.
 
     Parameters
     ----------
     own : callable
-        The model's own function of some queries and of what is added to their scores.
+        The model's own function of some queries and of a tensor that is added to their scores.
 
     Raises
     ------
     NotByRuleError
-        When the model's own function gives others.
+        If the model's own function gives a different result.
     """
     rows = torch.tensor(sorted({0, call.count // 2, call.count - 1}))
     queries = call.queries[None, :, rows]
@@ -476,40 +494,48 @@ def _checked(
     added = queries.new_zeros(allowed.shape)
     added.masked_fill_(~allowed, torch.finfo(queries.dtype).min)
     wanted = own(queries, added[None, None])
-    roads = (_by_kernel, _by_blocks) if _has_kernel(call, mask) else (_by_blocks,)
-    for road in roads:
-        context, logarithms = road(call)
-        if _are_alike(call, rows, context, logarithms, wanted):
+    methods = (
+        (_compute_by_kernel, _compute_by_blocks)
+        if _has_kernel(call, mask)
+        else (_compute_by_blocks,)
+    )
+    for method in methods:
+        context, logarithms = method(call)
+        if _matches_model(call, rows, context, logarithms, wanted):
             return context, logarithms
     raise NotByRuleError("Its attention computes something that is not known.")
 
 
-def _are_alike(
-    call: _Vectors, rows: Tensor, context: Tensor, logarithms: Tensor, own: tuple[Tensor, Tensor]
+def _matches_model(
+    call: _CallVectors,
+    rows: Tensor,
+    context: Tensor,
+    logarithms: Tensor,
+    own: tuple[Tensor, Tensor],
 ) -> bool:
     outputs, weights = own
     if outputs.shape[1:] != context[rows].shape:
         return False
-    apart = (call.weights(rows, logarithms) - weights[0]).abs().max()
+    weight_error = (call.weights(rows, logarithms) - weights[0]).abs().max()
     size = outputs.abs().max().clamp(min=1)
-    others = (context[rows] - outputs[0]).abs().max()
-    return bool(apart <= WEIGHTS_WITHIN) and bool(others <= CONTEXT_WITHIN * size)
+    context_error = (context[rows] - outputs[0]).abs().max()
+    return bool(weight_error <= WEIGHTS_WITHIN) and bool(context_error <= CONTEXT_WITHIN * size)
 
 
-def _are_of_all_keys(whole: _Vectors, logarithms: Tensor) -> bool:
-    """Whether the keys that the last chunk has read give the logarithms of earlier chunks."""
+def _are_logarithms_of(whole: _CallVectors, logarithms: Tensor) -> bool:
+    """Whether the keys of the last chunk reproduce the logarithms of earlier chunks."""
     device, only = whole.keys.device, torch.zeros(1, dtype=torch.long)
     for row in {0, whole.count // 3, whole.count // 2}:
         queries = whole.queries[:, row : row + 1].to(device)
         one = replace(whole, queries=queries, start=row)
-        found = one.logarithms(one.scores(only, slice(None))).cpu()
+        recomputed = one.logarithms(one.scores(only, slice(None))).cpu()
         before = logarithms[:, row : row + 1]
-        if not torch.allclose(found, before, rtol=LOGARITHMS_SHARE, atol=LOGARITHMS_WITHIN):
+        if not torch.allclose(recomputed, before, rtol=LOGARITHMS_SHARE, atol=LOGARITHMS_WITHIN):
             return False
     return True
 
 
-def _has_kernel(call: _Vectors, mask: LayerMask) -> bool:
+def _has_kernel(call: _CallVectors, mask: LayerMask) -> bool:
     on_cpu = call.queries.device.type == "cpu"
     if call.softcap or not on_cpu or call.queries.shape[-1] != call.values.shape[-1]:
         return False
@@ -520,17 +546,19 @@ def _has_kernel(call: _Vectors, mask: LayerMask) -> bool:
     return mask.mask in {Mask.CAUSAL, Mask.NONE} or (mask.mask is Mask.WINDOW and is_small)
 
 
-def _by_kernel(call: _Vectors) -> tuple[Tensor, Tensor]:
+def _compute_by_kernel(call: _CallVectors) -> tuple[Tensor, Tensor]:
     if call.masking.mask is Mask.WINDOW:
         rows = torch.arange(call.count)
         keys = call.readable(rows)
         added = call.queries.new_zeros(()).masked_fill(~call.allowed(rows, keys), -torch.inf)
-        output, logarithms = _flash(call, keys, added=added[None, None])
+        output, logarithms = _flash_attention(call, keys, added=added[None, None])
     elif not call.start:
-        output, logarithms = _flash(call, slice(None), is_causal=call.masking.mask is Mask.CAUSAL)
-    else:  # tokens before the chunk, and those of it, each with its own sum
-        output, logarithms = _flash(call, slice(0, call.start))
-        others, own = _flash(call, slice(call.start, None), is_causal=True)
+        output, logarithms = _flash_attention(
+            call, slice(None), is_causal=call.masking.mask is Mask.CAUSAL
+        )
+    else:  # tokens before the chunk and tokens of it, each with its own sum
+        output, logarithms = _flash_attention(call, slice(0, call.start))
+        others, own = _flash_attention(call, slice(call.start, None), is_causal=True)
         both = torch.logaddexp(logarithms, own)
         output = output * (logarithms - both).exp_().mT[..., None]
         output += others * (own - both).exp_().mT[..., None]
@@ -542,10 +570,10 @@ def _by_kernel(call: _Vectors) -> tuple[Tensor, Tensor]:
     return output, logarithms
 
 
-def _flash(
-    call: _Vectors, keys: slice, *, is_causal: bool = False, added: Tensor | None = None
+def _flash_attention(
+    call: _CallVectors, keys: slice, *, is_causal: bool = False, added: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return the context vectors [query, head, d_value] and logarithms [head, query] of keys."""
+    """Return context vectors [query, head, d_value] and logarithms [head, query] of keys."""
     output, logarithms = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         call.queries[None],
         call.keys[None, :, keys],
@@ -555,11 +583,11 @@ def _flash(
         attn_mask=added,
         scale=call.scaling,
     )
-    # It is [text, head, query] of one text, in whatever order the kernel has written it.
+    # The shape is [text, head, query] for one text; the memory layout depends on the kernel.
     return output[0].transpose(0, 1), logarithms[0]
 
 
-def _by_blocks(call: _Vectors) -> tuple[Tensor, Tensor]:
+def _compute_by_blocks(call: _CallVectors) -> tuple[Tensor, Tensor]:
     heads, count = call.queries.shape[:2]
     context = call.values.new_empty((count, heads, call.values.shape[-1]))
     logarithms = call.queries.new_empty((heads, count))
@@ -568,9 +596,9 @@ def _by_blocks(call: _Vectors) -> tuple[Tensor, Tensor]:
         rows = torch.arange(start, min(start + step, count))
         keys = call.readable(rows)
         scores = call.scores(rows, keys)  # key head, head, query, key
-        found = call.logarithms(scores)
-        weights = scores.flatten(0, 1).sub_(found[..., None]).exp_()
+        block_logarithms = call.logarithms(scores)
+        weights = scores.flatten(0, 1).sub_(block_logarithms[..., None]).exp_()
         grouped = weights.view(len(call.values), -1, weights.shape[-1])
-        made = (grouped @ call.values[:, keys]).view(heads, len(rows), -1)
-        context[rows], logarithms[:, rows] = made.transpose(0, 1), found
+        output = (grouped @ call.values[:, keys]).view(heads, len(rows), -1)
+        context[rows], logarithms[:, rows] = output.transpose(0, 1), block_logarithms
     return context, logarithms

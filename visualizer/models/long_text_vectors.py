@@ -1,6 +1,7 @@
-"""Where the vectors that are kept of a long text are held: in memory, or else in a file.
+"""Storage for the vectors of a long text: in memory, or in a file.
 
-The file lies in the program's cache folder, has no name, and is gone with the last vectors in it.
+The file is in the program's cache folder, is anonymous, and is deleted with the last vectors in
+it.
 """
 
 from __future__ import annotations
@@ -26,26 +27,26 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MAX_MEMORY_BYTES = 2**30
-"""Vectors of all layers that take more than these bytes are held in a file."""
+"""Limit of the vectors of all layers in memory; larger ones are stored in a file."""
 SHARE_OF_FREE = 4
-"""So are those that take more than this part of the free memory."""
+"""Vectors larger than this fraction (one in N) of the free memory are also stored in a file."""
 MAX_FILE_BYTES = 2**36
-"""The most bytes of that file."""
+"""Maximum size of the file."""
 LEFT_ON_DISK = 2**31
-"""Bytes of the disk that it leaves free."""
+"""Disk space, in bytes, that the file leaves free."""
 
-_FILE: ContextVar[TensorFile | None] = ContextVar("file of vectors", default=None)
+_CURRENT_FILE: ContextVar[TensorFile | None] = ContextVar("file of vectors", default=None)
 
 
 def vectors_for(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """Return room for vectors of a long text, which is not filled yet; within `held_in` its file.
+    """Return uninitialized storage for vectors of a long text; within `held_in`, in its file.
 
     Raises
     ------
     InputError
-        Of ``text``, when the file has no room and cannot have more.
+        With field ``text`` if the file is full and cannot grow.
     """
-    file = _FILE.get()
+    file = _CURRENT_FILE.get()
     if file is None:
         return torch.empty(tuple(shape), dtype=dtype)
     try:
@@ -56,24 +57,24 @@ def vectors_for(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 
 
 def held_in(file: TensorFile | None) -> AbstractContextManager[None]:
-    """Have the vectors that are made within the context be held in a file, or in memory."""
-    return held_within(_FILE, file)
+    """Store the vectors that are allocated within the context in a file, or in memory."""
+    return held_within(_CURRENT_FILE, file)
 
 
 def file_for_vectors(bytes_of_token: int, tokens: int) -> TensorFile | None:
-    """Reserve a file for the vectors of a text; None where they are to be held in memory.
+    """Reserve a file for the vectors of a text; None if they are to be stored in memory.
 
     Parameters
     ----------
     bytes_of_token : int
-        What all layers keep of each token.
+        Size of the vectors of all layers per token.
 
     Raises
     ------
     InputError
-        Of ``text``, when there is no room for it, or its folder cannot be written.
+        With field ``text`` if there is not enough space, or its folder cannot be written.
     """
-    size, in_memory = bytes_of_token * tokens, _most_in_memory()
+    size, in_memory = bytes_of_token * tokens, _max_bytes_in_memory()
     if size <= in_memory:
         return None
     where = f"{tokens:,} tokens need a file of {format_size(size)}"
@@ -93,7 +94,7 @@ def file_for_vectors(bytes_of_token: int, tokens: int) -> TensorFile | None:
     raise InputError("text", sentence)
 
 
-def _most_in_memory() -> int:
+def _max_bytes_in_memory() -> int:
     return min(MAX_MEMORY_BYTES, _free_memory() // SHARE_OF_FREE)
 
 

@@ -71,7 +71,7 @@ class Secrets:
 @pytest.fixture(autouse=True)
 def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
     made = Secrets()
-    monkeypatch.setattr(token_store, "_keyring", lambda: made)
+    monkeypatch.setattr(token_store, "_import_keyring", lambda: made)
     monkeypatch.setattr(token_store, "has_store", lambda: True)
     return made
 
@@ -400,7 +400,7 @@ class LockedSecrets(Secrets):
 @pytest.fixture
 def locked(monkeypatch: pytest.MonkeyPatch) -> Iterator[LockedSecrets]:
     made = LockedSecrets()
-    monkeypatch.setattr(token_store, "_keyring", lambda: made)
+    monkeypatch.setattr(token_store, "_import_keyring", lambda: made)
     yield made
     made.is_unlocked.set()
 
@@ -432,7 +432,7 @@ def test_a_store_that_is_locked_meanwhile_keeps_nobody_from_connecting(
     write(dialog.token, TOKEN)
     hand.until(lambda: not connection(hand)._looking_up.isActive())
     hand.until(lambda: not connection(hand)._worker.is_working)
-    monkeypatch.setattr(token_store, "_keyring", lambda: locked)
+    monkeypatch.setattr(token_store, "_import_keyring", lambda: locked)
     try:
         press_connect(dialog)
         hand.until(lambda: hand.window.workspace.document.model is not None)

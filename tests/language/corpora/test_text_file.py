@@ -116,7 +116,7 @@ def test_memory_that_runs_out_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
 
     path = tmp_path / "a.txt"
     path.write_text("text")
-    monkeypatch.setattr(text_file, "_decoded", run_out)
+    monkeypatch.setattr(text_file, "_decode_text", run_out)
     sentence = "There is not enough memory to read “a.txt”. Choose a shorter text."
     assert refusal(path) == sentence
 

@@ -96,7 +96,7 @@ def test_a_request_takes_the_connection_that_is_there_first(
 ) -> None:
     ahead, own, late = Event(), Event(), Event()
 
-    class Made(connection._Line):
+    class Made(connection._Channel):
         """The connection opened ahead is the first, and that of the request the second."""
 
         def __init__(self, *where: Any) -> None:
@@ -107,7 +107,7 @@ def test_a_request_takes_the_connection_that_is_there_first(
                 assert late.wait(PATIENCE_S)
             super().__init__(*where)
 
-    monkeypatch.setattr(connection, "_Line", Made)
+    monkeypatch.setattr(connection, "_Channel", Made)
     greeting = (GREETING, len(GREETING))
     with scripted(greeting, (FACTS, len(FACTS)), greeting) as server:
         asks = ModelConnection("127.0.0.1", server.server_port, "token")
@@ -121,7 +121,7 @@ def test_a_request_takes_the_connection_that_is_there_first(
 def test_a_request_that_cannot_connect_waits_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     late, has_begun, has_ended = Event(), Event(), Event()
 
-    class Made(connection._Line):
+    class Made(connection._Channel):
         """The connection opened ahead takes long, and others are refused."""
 
         def __init__(self, *where: Any) -> None:
@@ -131,7 +131,7 @@ def test_a_request_that_cannot_connect_waits_for_no_other(monkeypatch: pytest.Mo
                 has_ended.set()
             super().__init__(*where)
 
-    monkeypatch.setattr(connection, "_Line", Made)
+    monkeypatch.setattr(connection, "_Channel", Made)
     asks = ModelConnection("127.0.0.1", refusing_port(), "token")
     asks.open_ahead(1)
     assert has_begun.wait(PATIENCE_S)
@@ -222,7 +222,7 @@ def test_a_job_that_the_server_has_given_up_is_asked_for_again(
         asked.append(path)
         return answers.pop(0)
 
-    monkeypatch.setattr(ModelConnection, "_asked", answer)
+    monkeypatch.setattr(ModelConnection, "_send_request", answer)
     connection = ModelConnection("127.0.0.1", 1, "token")
     assert connection.job("/read", {})[0] == {"found": 1}
     assert asked == ["/read", "/result", "/read", "/result"]

@@ -1,1 +1,1 @@
-"""Texts to learn: files, synthetic tasks and generated stories."""
+"""Training texts: files, synthetic tasks and generated stories."""

@@ -1,4 +1,4 @@
-"""Corpora as token numbers, split into a training and a validation part.
+"""Corpora as token ids, split into a training and a validation part.
 
 A text is not shuffled: its last tenth is for validation. Each row of a task is a separate text,
 one token longer than a block, and the last tenth of the rows is for validation.
@@ -37,16 +37,16 @@ class Split(StrEnum):
 
 
 class Corpus(Struct, frozen=True, eq=False, dict=True):
-    """A text as token numbers.
+    """A text as token ids.
 
     Parameters
     ----------
     training, validation : ndarray of int64
-        [token] of a text, [row, block + 1] of a task; read-only.
+        [token] for a text, [row, block + 1] for a task; read-only.
     text : str
         The text; the rows of a task are its lines.
     notices : tuple of str
-        Remarks on the text, each a sentence.
+        Remarks on the text, as sentences.
     """
 
     vocabulary: Vocabulary
@@ -61,10 +61,11 @@ class Corpus(Struct, frozen=True, eq=False, dict=True):
     def batch(
         self, split: Split, count: int, block: int, generator: np.random.Generator
     ) -> np.ndarray:
-        """Draw blocks with the token after each: int64 [count, block + 1].
+        """Sample blocks with the next token after each: int64 [count, block + 1].
 
-        They are random positions of a text, or random rows of a task, drawn with replacement. The
-        result depends on the generator's state alone.
+        Blocks start at random positions of a text, or are random rows of a task, with replacement.
+        The
+        result depends only on the generator's state.
         """
         part = self.part(split)
         if part.ndim == 2:
@@ -77,10 +78,10 @@ class Corpus(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def digest(self) -> str:
         """Hash of the text, to detect whether it has changed."""
-        made = hashlib.blake2b(digest_size=16)
+        hasher = hashlib.blake2b(digest_size=16)
         for start in range(0, len(self.text), 1 << 20):
-            made.update(self.text[start : start + (1 << 20)].encode("utf-8", "surrogatepass"))
-        return made.hexdigest()
+            hasher.update(self.text[start : start + (1 << 20)].encode("utf-8", "surrogatepass"))
+        return hasher.hexdigest()
 
 
 def load(settings: TrainingSettings) -> Corpus:
@@ -89,31 +90,31 @@ def load(settings: TrainingSettings) -> Corpus:
     Raises
     ------
     InputError
-        When it cannot be used; its field is ``"path"``, ``"block"`` or ``"size"``.
+        If it cannot be used; its field is ``"path"``, ``"block"`` or ``"size"``.
     """
-    return _of_task(settings) if settings.source.kind in TASKS else _of_prose(settings)
+    return _load_task(settings) if settings.source.kind in TASKS else _load_prose(settings)
 
 
-def _of_prose(settings: TrainingSettings) -> Corpus:
+def _load_prose(settings: TrainingSettings) -> Corpus:
     source = settings.source
     is_file = source.kind is CorpusKind.FILE
-    text = read_text(source.path) if is_file else _story(source)
+    text = read_text(source.path) if is_file else _generate_story(source)
     vocabulary, numbers = number(text, source.tokenizer)
     if len(vocabulary) < 2:
         raise InputError("path", _nothing_to_learn(vocabulary))
     cut = len(numbers) - len(numbers) // TESTED
-    training, validation = _kept(numbers)[:cut], numbers[cut:]
+    training, validation = _read_only(numbers)[:cut], numbers[cut:]
     _check_length(len(validation), settings)
-    notices = _only_in_validation(vocabulary, training, validation)
+    notices = _notice_new_tokens(vocabulary, training, validation)
     return Corpus(vocabulary, training, validation, text, notices)
 
 
-def _story(source: CorpusSource) -> str:
+def _generate_story(source: CorpusSource) -> str:
     is_words = source.tokenizer is Tokenizer.WORDS
     return story(source.size * (LETTERS if is_words else 1), source.seed)
 
 
-def _of_task(settings: TrainingSettings) -> Corpus:
+def _load_task(settings: TrainingSettings) -> Corpus:
     source = settings.source
     count = source.size // (settings.block + 1)
     if count < TESTED:
@@ -121,11 +122,13 @@ def _of_task(settings: TrainingSettings) -> Corpus:
         sentence = f"Of {source.size:,} tokens, rows of {settings.block + 1:,} are too few to learn"
         raise InputError("size", f"{sentence}. Use {least:,} or more.", ("size", least))
     generator = np.random.Generator(np.random.PCG64(source.seed))
-    made = _kept(rows(source.kind, count, settings.block + 1, generator))
+    task_rows = _read_only(rows(source.kind, count, settings.block + 1, generator))
     vocabulary = Vocabulary(tuple(ALPHABETS[source.kind]), Tokenizer.CHARACTERS)
     cut = count - count // TESTED
-    notices = _seen_in_training(made[:cut], made[cut:])
-    return Corpus(vocabulary, made[:cut], made[cut:], _lines(vocabulary, made), notices)
+    notices = _notice_known_rows(task_rows[:cut], task_rows[cut:])
+    return Corpus(
+        vocabulary, task_rows[:cut], task_rows[cut:], _decode_rows(vocabulary, task_rows), notices
+    )
 
 
 def _nothing_to_learn(vocabulary: Vocabulary) -> str:
@@ -151,7 +154,7 @@ def _check_length(tested: int, settings: TrainingSettings) -> None:
     )
 
 
-def _only_in_validation(
+def _notice_new_tokens(
     vocabulary: Vocabulary, training: np.ndarray, validation: np.ndarray
 ) -> tuple[str, ...]:
     new = np.bincount(validation, minlength=len(vocabulary)) > 0
@@ -159,7 +162,7 @@ def _only_in_validation(
     tokens = vocabulary.decode(np.flatnonzero(new).tolist())
     if not tokens:
         return ()
-    said = ", ".join(f"“{visible(token)}”" for token in tokens[:MAX_LISTED_CHARACTERS])
+    listed = ", ".join(f"“{visible(token)}”" for token in tokens[:MAX_LISTED_CHARACTERS])
     more = (
         f" and {len(tokens) - MAX_LISTED_CHARACTERS:,} more"
         if len(tokens) > MAX_LISTED_CHARACTERS
@@ -167,10 +170,10 @@ def _only_in_validation(
     )
     stand, them = ("stands", "it") if len(tokens) == 1 else ("stand", "them")
     where = f"{stand} only in the last tenth of the text, which is for validation"
-    return (f"{said}{more} {where}: nothing can be learned of {them}.",)
+    return (f"{listed}{more} {where}: nothing can be learned of {them}.",)
 
 
-def _seen_in_training(training: np.ndarray, validation: np.ndarray) -> tuple[str, ...]:
+def _notice_known_rows(training: np.ndarray, validation: np.ndarray) -> tuple[str, ...]:
     seen = {row.tobytes() for row in training}
     known = sum(row.tobytes() in seen for row in validation)
     if not known:
@@ -179,13 +182,13 @@ def _seen_in_training(training: np.ndarray, validation: np.ndarray) -> tuple[str
     return (f"{share} are also among those to train on: it may know them by heart.",)
 
 
-def _lines(vocabulary: Vocabulary, made: np.ndarray) -> str:
-    """Decode rows to lines of text."""
+def _decode_rows(vocabulary: Vocabulary, made: np.ndarray) -> str:
+    """Decode rows into lines of text."""
     codes = np.array([ord(token) for token in vocabulary.tokens], "<u4")[made]
     ended = np.pad(codes, ((0, 0), (0, 1)), constant_values=ord("\n"))
     return ended.tobytes().decode("utf-32-le").removesuffix("\n")
 
 
-def _kept(array: np.ndarray) -> np.ndarray:
+def _read_only(array: np.ndarray) -> np.ndarray:
     array.setflags(write=False)
     return array

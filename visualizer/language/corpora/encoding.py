@@ -1,8 +1,8 @@
-"""Fast tokenization of long texts to numbers: seconds where `tokenize` would take minutes.
+"""Fast encoding of long texts: takes seconds if `tokenize` would take minutes.
 
-The text is cut into pieces where every token ends. In a piece of characters, those that join with
-no neighbour are tokens by themselves, and only the rest is split by `tokenize`; of words, each
-distinct run without spaces is split once.
+The text is split into pieces at positions that are always token boundaries. In a piece of
+characters, those that never join with a neighbour are tokens by themselves, and only the rest is
+split by `tokenize`; for words, each distinct run without spaces is split once.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 PIECE = 1 << 20
 """Approximate number of characters in a piece."""
 _LINE_END = 0x110000
-"""Stands for a carriage return with a line feed, which are one token; no code point."""
+"""Represents a carriage return with a line feed, which are one token; not a code point."""
 _UNKNOWN = -1
-_JOINS = -2
+_JOINING = -2
 
 
 def number(text: str, tokenizer: Tokenizer) -> tuple[Vocabulary, np.ndarray]:
-    """Encode a text by the vocabulary of all its tokens.
+    """Encode a text with the vocabulary of all its tokens.
 
     Returns
     -------
@@ -41,16 +41,16 @@ def number(text: str, tokenizer: Tokenizer) -> tuple[Vocabulary, np.ndarray]:
     counter = CharacterEncoder() if tokenizer is Tokenizer.CHARACTERS else WordEncoder()
     numbers = np.empty(len(text), np.int64)  # at least one per token; unused pages take
     end = 0  # no memory
-    for piece in _pieces(text):
-        found = counter.count(piece)
-        numbers[end : end + len(found)] = found
-        end += len(found)
+    for piece in _split_pieces(text):
+        encoded = counter.count(piece)
+        numbers[end : end + len(encoded)] = encoded
+        end += len(encoded)
     numbers = numbers[:end]
-    return _in_order(list(counter.known), numbers, tokenizer), numbers
+    return _sort_vocabulary(list(counter.known), numbers, tokenizer), numbers
 
 
-def _in_order(known: list[str], numbers: np.ndarray, tokenizer: Tokenizer) -> Vocabulary:
-    """Renumber, in place, indices of known tokens to those of the vocabulary of used ones."""
+def _sort_vocabulary(known: list[str], numbers: np.ndarray, tokenizer: Tokenizer) -> Vocabulary:
+    """Replace indices of known tokens, in place, by ids in the vocabulary of the used tokens."""
     is_used = np.bincount(numbers, minlength=len(known)) > 0
     used = [token for token, is_one in zip(known, is_used, strict=True) if is_one]
     vocabulary = Vocabulary.of(used, tokenizer)
@@ -62,50 +62,54 @@ def _in_order(known: list[str], numbers: np.ndarray, tokenizer: Tokenizer) -> Vo
     return vocabulary
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """Cut a text before characters that follow a space or line feed, where every token ends."""
+def _split_pieces(text: str) -> Iterator[str]:
+    """Split a text after a space or line feed, where that is always a token boundary."""
     start = 0
     while start < len(text):
-        cut = _cut().search(text, min(start + PIECE, len(text)))
+        cut = _cut_pattern().search(text, min(start + PIECE, len(text)))
         end = cut.end() if cut else len(text)
         yield text[start:end]
         start = end
 
 
 class CharacterEncoder:
-    """Encodes grapheme clusters; `known` has each once, in order of occurrence."""
+    """Encodes grapheme clusters; `known` contains each once, in order of occurrence."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
         self._tokens = np.full(_LINE_END + 1, _UNKNOWN, np.int32)  # of each code point
 
     def count(self, piece: str) -> np.ndarray:
-        """Number the tokens of a piece, int32 [token], in the order in which they are known."""
-        codes = _with_line_ends(np.frombuffer(piece.encode("utf-32-le", "surrogatepass"), "<u4"))
+        """Return the indices in `known` of a piece's tokens, int32 [token]."""
+        codes = _merge_line_ends(np.frombuffer(piece.encode("utf-32-le", "surrogatepass"), "<u4"))
         tokens = self._tokens[codes]
         if (tokens == _UNKNOWN).any():
-            self._learn(codes[tokens == _UNKNOWN])
+            self._add_characters(codes[tokens == _UNKNOWN])
             tokens = self._tokens[codes]
-        joins = tokens == _JOINS
-        return self._among(codes, tokens, joins) if joins.any() else tokens
+        joins = tokens == _JOINING
+        return self._merge_joining(codes, tokens, joins) if joins.any() else tokens
 
-    def _learn(self, codes: np.ndarray) -> None:
+    def _add_characters(self, codes: np.ndarray) -> None:
         for code in np.unique(codes).tolist():
             letter = chr(code) if code != _LINE_END else "\r\n"
-            is_alone = code == _LINE_END or _alone().fullmatch(letter)
-            self._tokens[code] = _place(self.known, letter) if is_alone else _JOINS
+            is_alone = code == _LINE_END or _single_pattern().fullmatch(letter)
+            self._tokens[code] = _index_of(self.known, letter) if is_alone else _JOINING
 
-    def _among(self, codes: np.ndarray, tokens: np.ndarray, joins: np.ndarray) -> np.ndarray:
+    def _merge_joining(
+        self, codes: np.ndarray, tokens: np.ndarray, joins: np.ndarray
+    ) -> np.ndarray:
         """Split joining characters with their neighbours, and merge the tokens in order."""
         near = joins.copy()
         near[1:] |= joins[:-1]
         near[:-1] |= joins[1:]
         near[(codes == _LINE_END) | (codes == ord("\n"))] = False  # line ends never join
         edges = np.flatnonzero(np.diff(near, prepend=False, append=False)).reshape(-1, 2)
-        # All parts to split are joined to one text, separated by line feeds.
+        # All parts to split are joined into one text, separated by line feeds.
         lines = np.insert(codes[near], np.cumsum(edges[:, 1] - edges[:, 0])[:-1], ord("\n"))
         split = tokenize(lines.tobytes().decode("utf-32-le", "surrogatepass"), Tokenizer.CHARACTERS)
-        places = np.fromiter((_place(self.known, token) for token in split), np.int32, len(split))
+        places = np.fromiter(
+            (_index_of(self.known, token) for token in split), np.int32, len(split)
+        )
         between = places == self.known.get("\n", _UNKNOWN)
         part = np.cumsum(between)[~between]
         alone = np.flatnonzero(~near)
@@ -115,25 +119,25 @@ class CharacterEncoder:
 
 
 class WordEncoder:
-    """Encodes words; `known` has each once, in order of occurrence."""
+    """Encodes words; `known` contains each once, in order of occurrence."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
         self._runs: dict[str, list[int]] = {}
 
     def count(self, piece: str) -> np.ndarray:
-        """Number the tokens of a piece, int32 [token], in the order in which they are known."""
-        joined = _joins_ahead().search(piece)
+        """Return the indices in `known` of a piece's tokens, int32 [token]."""
+        joined = _prepend_pattern().search(piece)
         runs = [piece] if joined else piece.replace("\n", " ").split(" ")
         for run in dict.fromkeys(runs):
             if run not in self._runs:
                 split = tokenize(run, Tokenizer.WORDS)
-                self._runs[run] = [_place(self.known, token) for token in split]
-        found = chain.from_iterable(map(self._runs.__getitem__, runs))
-        return np.fromiter(found, np.int32)
+                self._runs[run] = [_index_of(self.known, token) for token in split]
+        indices = chain.from_iterable(map(self._runs.__getitem__, runs))
+        return np.fromiter(indices, np.int32)
 
 
-def _with_line_ends(codes: np.ndarray) -> np.ndarray:
+def _merge_line_ends(codes: np.ndarray) -> np.ndarray:
     ends = np.flatnonzero((codes[:-1] == ord("\r")) & (codes[1:] == ord("\n")))
     if not len(ends):
         return codes
@@ -142,32 +146,32 @@ def _with_line_ends(codes: np.ndarray) -> np.ndarray:
     return np.delete(codes, ends + 1)
 
 
-def _place(known: dict[str, int], token: str) -> int:
+def _index_of(known: dict[str, int], token: str) -> int:
     return known.setdefault(token, len(known))
 
 
-# By Unicode UAX #29 these classes do not join among themselves, only with other classes.
-_ALONE = r"[\p{GCB=Other}\p{GCB=Control}\p{GCB=LV}\p{GCB=LVT}\n]"
-# These join with the following character, even a space.
-_AHEAD = r"\p{GCB=Prepend}"
+# According to Unicode UAX #29, these classes join only with other classes.
+_SINGLE = r"[\p{GCB=Other}\p{GCB=Control}\p{GCB=LV}\p{GCB=LVT}\n]"
+# These join with the following character, even with a space.
+_PREPEND = r"\p{GCB=Prepend}"
 
 
 @cache
-def _alone() -> regex.Pattern[str]:
+def _single_pattern() -> regex.Pattern[str]:
     import regex  # imported late, as loading it takes time
 
-    return regex.compile(_ALONE)
+    return regex.compile(_SINGLE)
 
 
 @cache
-def _joins_ahead() -> regex.Pattern[str]:
+def _prepend_pattern() -> regex.Pattern[str]:
     import regex
 
-    return regex.compile(_AHEAD)
+    return regex.compile(_PREPEND)
 
 
 @cache
-def _cut() -> regex.Pattern[str]:
+def _cut_pattern() -> regex.Pattern[str]:
     import regex
 
-    return regex.compile(rf"(?<!{_AHEAD})[ \n](?={_ALONE})")
+    return regex.compile(rf"(?<!{_PREPEND})[ \n](?={_SINGLE})")

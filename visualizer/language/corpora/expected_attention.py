@@ -14,28 +14,29 @@ if TYPE_CHECKING:
 
 NOWHERE = -1
 
-_CLOSES = {pair[1]: pair[0] for pair in PAIRS}
-_OPENS = set(_CLOSES.values())
+_OPENING_OF = {pair[1]: pair[0] for pair in PAIRS}
+_OPENING = set(_OPENING_OF.values())
 
 
 def partners(kind: CorpusKind, tokens: Sequence[str]) -> np.ndarray:
     """Return for each query the key that determines the next token, int64 [token].
 
-    It is `NOWHERE` where none is known, and never after the query. Any tokens are accepted: a text
-    that is no row of the task has few partners or none.
+    It is `NOWHERE` if none is known, and never after the query. Any tokens are accepted: a text
+    that is
+    not a row of the task has few partners or none.
 
     - repeat: the token after the previous occurrence of the query's token. With several previous
       occurrences there is none: the token after each is the same, and a head that has learned to
-      repeat reads them all equally;
+      repeat attends to all of them equally;
     - copy, sorting: the position of the answer's next letter in the problem; defined for the arrow
       and the letters of an answer except the last, which is followed by an end;
     - brackets: the innermost open bracket, which may be the query's own; it is the one that may
       close next;
     - addition: for the queries before each digit of a sum, the first number's digit of the same
-      place value, where it has one. The second number's digit and the carry are needed as well, so
-      no head must read this one alone.
+      place value, if there is one. The second number's digit and the carry are needed as well, so
+      no head has to attend to this digit alone.
     """
-    return np.array(_PARTNERS.get(kind, _none)(tokens), np.int64)
+    return np.array(_PARTNERS.get(kind, _no_partners)(tokens), np.int64)
 
 
 def attending(weights: np.ndarray, partners: np.ndarray) -> np.ndarray:
@@ -46,12 +47,12 @@ def attending(weights: np.ndarray, partners: np.ndarray) -> np.ndarray:
     weights : ndarray
         [layer, head, query, key].
     partners : ndarray of int
-        [query]; queries without one do not count.
+        [query]; queries without a partner are ignored.
 
     Returns
     -------
     ndarray of float64
-        [layer, head], from 0 to 1; NaN when no query has a partner.
+        [layer, head], from 0 to 1; NaN if no query has a partner.
     """
     (queries,) = np.nonzero(partners != NOWHERE)
     if not len(queries):
@@ -60,62 +61,64 @@ def attending(weights: np.ndarray, partners: np.ndarray) -> np.ndarray:
     return read  # layer head
 
 
-def _none(tokens: Sequence[str]) -> list[int]:
+def _no_partners(tokens: Sequence[str]) -> list[int]:
     return [NOWHERE] * len(tokens)
 
 
-def _repeated(tokens: Sequence[str]) -> list[int]:
+def _repeat_partners(tokens: Sequence[str]) -> list[int]:
     seen: dict[str, list[int]] = {}
-    found = []
+    partners = []
     for place, token in enumerate(tokens):
         before = seen.setdefault(token, [])
-        found.append(before[0] + 1 if len(before) == 1 else NOWHERE)
+        partners.append(before[0] + 1 if len(before) == 1 else NOWHERE)
         before.append(place)
-    return found
+    return partners
 
 
-def _bracketed(tokens: Sequence[str]) -> list[int]:
+def _bracket_partners(tokens: Sequence[str]) -> list[int]:
     opened: list[int] = []
-    found = []
+    partners = []
     for place, token in enumerate(tokens):
-        if token in _OPENS:
+        if token in _OPENING:
             opened.append(place)
-        elif opened and tokens[opened[-1]] == _CLOSES.get(token):
+        elif opened and tokens[opened[-1]] == _OPENING_OF.get(token):
             opened.pop()
-        found.append(opened[-1] if opened else NOWHERE)
-    return found
+        partners.append(opened[-1] if opened else NOWHERE)
+    return partners
 
 
-def _sorted(tokens: Sequence[str]) -> list[int]:
-    return _answered(tokens, lambda given: sorted(given, key=lambda place: tokens[place]))
+def _sorting_partners(tokens: Sequence[str]) -> list[int]:
+    return _answer_partners(tokens, lambda given: sorted(given, key=lambda place: tokens[place]))
 
 
-def _answered(tokens: Sequence[str], in_order: Callable[[list[int]], list[int]]) -> list[int]:
+def _answer_partners(
+    tokens: Sequence[str], in_order: Callable[[list[int]], list[int]]
+) -> list[int]:
     """Return the positions of the problem's letters in the order of the answer."""
-    found = _none(tokens)
+    partners = _no_partners(tokens)
     start = 0
     for place, token in enumerate(tokens):
         if token == END:
             start = place + 1
         elif token == ARROW:
             given = in_order([*range(start, place)])
-            found[place : place + len(given)] = given[: len(tokens) - place]
-    return found
+            partners[place : place + len(given)] = given[: len(tokens) - place]
+    return partners
 
 
-def _added(tokens: Sequence[str]) -> list[int]:
-    found = _none(tokens)
+def _addition_partners(tokens: Sequence[str]) -> list[int]:
+    partners = _no_partners(tokens)
     start = 0
     for place, token in enumerate(tokens):
         if token == END:
             start = place + 1
         elif token == "=":
-            _align(tokens, start, place, found)
-    return found
+            _align_digits(tokens, start, place, partners)
+    return partners
 
 
-def _align(tokens: Sequence[str], start: int, equals: int, found: list[int]) -> None:
-    """Set the first number's digits as partners of the sum's digits, from the ones on."""
+def _align_digits(tokens: Sequence[str], start: int, equals: int, found: list[int]) -> None:
+    """Set the first number's digits as partners of the sum's digits, starting with the ones."""
     one, plus, other = "".join(tokens[start:equals]).partition("+")
     if not (plus and one.isdecimal() and other.isdecimal()):
         return
@@ -127,9 +130,9 @@ def _align(tokens: Sequence[str], start: int, equals: int, found: list[int]) -> 
 
 
 _PARTNERS: dict[CorpusKind, Callable[[Sequence[str]], list[int]]] = {
-    CorpusKind.REPEAT: _repeated,
-    CorpusKind.COPY: lambda tokens: _answered(tokens, lambda given: given),
-    CorpusKind.BRACKETS: _bracketed,
-    CorpusKind.SORTING: _sorted,
-    CorpusKind.ADDITION: _added,
+    CorpusKind.REPEAT: _repeat_partners,
+    CorpusKind.COPY: lambda tokens: _answer_partners(tokens, lambda given: given),
+    CorpusKind.BRACKETS: _bracket_partners,
+    CorpusKind.SORTING: _sorting_partners,
+    CorpusKind.ADDITION: _addition_partners,
 }

@@ -1,6 +1,6 @@
-"""Generator of short stories in simple English from a simulated world of a few hundred words.
+"""Generates short stories in simple English from a simulated world of a few hundred words.
 
-Each line is a story. People and things keep their places until they are moved, so that every
+Each line is a story. People and things stay where they are until they are moved, so that every
 answer follows from earlier sentences; a pronoun refers to the subject of the previous sentence;
 verbs agree with their subjects.
 
@@ -72,19 +72,19 @@ T = TypeVar("T")
 LETTERS = 4
 """Approximate characters per word token: a word and a space, or a full stop."""
 SENTENCES = 16
-"""Sentences of a story after its introduction."""
+"""Number of sentences of a story after its introduction."""
 
 
 def story(size: int, seed: int) -> str:
     """Generate stories of at least ``size`` characters; the last story is complete."""
-    # Of Random, only random() gives the same numbers in every version of Python.
+    # Of the methods of Random, only random() gives the same numbers in every version of Python.
     draw = Random(seed).random
-    told: list[str] = []
+    stories: list[str] = []
     length = 0
     while length < size:
-        told.append(StoryWriter(draw).tell())
-        length += len(told[-1]) + 1
-    return "\n".join(told)
+        stories.append(StoryWriter(draw).tell())
+        length += len(stories[-1]) + 1
+    return "\n".join(stories)
 
 
 @dataclass(slots=True)
@@ -121,135 +121,135 @@ class StoryWriter:
 
     def __init__(self, draw: Callable[[], float]) -> None:
         self._draw = draw
-        self._rooms = self._some(ROOMS, 3)
-        names = self._some((*SHE, *HE), 3)
-        likes = self._some(LIKED, 3)
+        self._rooms = self._sample(ROOMS, 3)
+        names = self._sample((*SHE, *HE), 3)
+        likes = self._sample(LIKED, 3)
         self._people = [
-            StoryPerson(name, name in _SHE, self._one(self._rooms), liked)
+            StoryPerson(name, name in _FEMALE_NAMES, self._choose(self._rooms), liked)
             for name, liked in zip(names, likes, strict=True)
         ]
-        looks = self._some(COLOURS, 3)
+        looks = self._sample(COLOURS, 3)
         self._things = [
-            StoryThing(noun, look, self._one(self._rooms), self._one(SPOTS))
-            for noun, look in zip(self._some(THINGS, 3), looks, strict=True)
+            StoryThing(noun, look, self._choose(self._rooms), self._choose(SPOTS))
+            for noun, look in zip(self._sample(THINGS, 3), looks, strict=True)
         ]
         self._subject: StoryPerson | None = None  # of the last sentence
 
     def tell(self) -> str:
-        said = [f"{person.name} is in the {person.room}." for person in self._people]
-        said += [
-            f"{_a(thing.look)} {thing.noun} is {thing.spot} in the {thing.room}."
+        sentences = [f"{person.name} is in the {person.room}." for person in self._people]
+        sentences += [
+            f"{_with_article(thing.look)} {thing.noun} is {thing.spot} in the {thing.room}."
             for thing in self._things
         ]
-        said += [self._sentence() for _ in range(SENTENCES)]
-        return " ".join(said)
+        sentences += [self._next_sentence() for _ in range(SENTENCES)]
+        return " ".join(sentences)
 
-    def _sentence(self) -> str:
-        person = self._one(self._people)
+    def _next_sentence(self) -> str:
+        person = self._choose(self._people)
         if self._subject and self._draw() < 0.4:
             person = self._subject
-        return self._one(_SENTENCES)(self, person)
+        return self._choose(_SENTENCE_KINDS)(self, person)
 
-    def _goes(self, person: StoryPerson) -> str:
-        person.room = self._one([room for room in self._rooms if room != person.room])
-        return f"{self._name(person)} goes to the {person.room}."
+    def _go_alone(self, person: StoryPerson) -> str:
+        person.room = self._choose([room for room in self._rooms if room != person.room])
+        return f"{self._refer_to(person)} goes to the {person.room}."
 
-    def _go(self, person: StoryPerson) -> str:
-        other = self._one([other for other in self._people if other is not person])
+    def _go_together(self, person: StoryPerson) -> str:
+        other = self._choose([other for other in self._people if other is not person])
         if other.room != person.room:
-            return self._goes(person)
-        self._goes(person)
+            return self._go_alone(person)
+        self._go_alone(person)
         other.room = person.room
         self._subject = None
-        how = f"They {self._one(DOES)} there."
+        how = f"They {self._choose(DOES)} there."
         return f"{person.name} and {other.name} go to the {person.room}. {how}"
 
-    def _takes(self, person: StoryPerson) -> str:
+    def _take_thing(self, person: StoryPerson) -> str:
         if person.holds:
-            return self._puts(person)
+            return self._put_thing(person)
         held = [thing for other in self._people for thing in other.holds]
         near = [one for one in self._things if one.room == person.room and one not in held]
         if not near:
-            return self._goes(person)
-        thing = self._one(near)
+            return self._go_alone(person)
+        thing = self._choose(near)
         person.holds.append(thing)
-        return f"{self._name(person)} takes {thing.name}."
+        return f"{self._refer_to(person)} takes {thing.name}."
 
-    def _puts(self, person: StoryPerson) -> str:
+    def _put_thing(self, person: StoryPerson) -> str:
         near = [one for one in self._people if one.room == person.room and one is not person]
         thing = person.holds.pop()
         if near and self._draw() < 0.4:
-            other = self._one(near)
+            other = self._choose(near)
             other.holds.append(thing)
-            return f"{self._name(person)} gives {thing.name} to {other.name}."
-        thing.room, thing.spot = person.room, self._one(SPOTS)
-        return f"{self._name(person)} puts {thing.name} {thing.spot}."
+            return f"{self._refer_to(person)} gives {thing.name} to {other.name}."
+        thing.room, thing.spot = person.room, self._choose(SPOTS)
+        return f"{self._refer_to(person)} puts {thing.name} {thing.spot}."
 
-    def _does(self, person: StoryPerson) -> str:
-        return f"{self._name(person)} {self._one(DOES)}s {self._one(HOW)}."
+    def _do_something(self, person: StoryPerson) -> str:
+        return f"{self._refer_to(person)} {self._choose(DOES)}s {self._choose(HOW)}."
 
-    def _animals(self, _: StoryPerson) -> str:
+    def _describe_animal(self, _: StoryPerson) -> str:
         self._subject = None
-        animal, does, room = self._one(ANIMALS), self._one(DOES), self._one(self._rooms)
+        animal, does, room = self._choose(ANIMALS), self._choose(DOES), self._choose(self._rooms)
         if self._draw() < 0.5:
             return f"The {animal} {does}s in the {room}."
         return f"The {animal}s {does} in the {room}."
 
-    def _liked(self, person: StoryPerson) -> str:
+    def _describe_likes(self, person: StoryPerson) -> str:
         if self._draw() < 0.5:
-            return f"{self._name(person)} likes {person.likes}."
+            return f"{self._refer_to(person)} likes {person.likes}."
         self._subject = person
         return f"What does {person.name} like? {person.pronoun} likes {person.likes}."
 
-    def _where(self, person: StoryPerson) -> str:
+    def _ask_about_person(self, person: StoryPerson) -> str:
         self._subject = person
         return f"Where is {person.name}? {person.pronoun} is in the {person.room}."
 
-    def _where_is(self, _: StoryPerson) -> str:
+    def _ask_about_thing(self, _: StoryPerson) -> str:
         self._subject = None
-        thing = self._one(self._things)
+        thing = self._choose(self._things)
         for person in self._people:
             if thing in person.holds:
                 return f"Who has {thing.name}? {person.name} has it."
         return f"Where is {thing.name}? It is {thing.spot} in the {thing.room}."
 
-    def _name(self, person: StoryPerson) -> str:
+    def _refer_to(self, person: StoryPerson) -> str:
         """Return a name, or mostly a pronoun if the last sentence had the same subject."""
         again = person is self._subject and self._draw() < 0.8
         self._subject = person
         return person.pronoun if again else person.name
 
-    def _one(self, among: Sequence[T]) -> T:
+    def _choose(self, among: Sequence[T]) -> T:
         return among[int(self._draw() * len(among))]
 
-    def _some(self, among: Sequence[T], count: int) -> list[T]:
-        """Draw distinct elements."""
+    def _sample(self, among: Sequence[T], count: int) -> list[T]:
+        """Sample distinct elements."""
         drawn: list[T] = []
         while len(drawn) < count:
-            one = self._one(among)
+            one = self._choose(among)
             if one not in drawn:
                 drawn.append(one)
         return drawn
 
 
-def _a(word: str) -> str:
+def _with_article(word: str) -> str:
     return f"An {word}" if word[0] in "aeiou" else f"A {word}"
 
 
-_SHE = frozenset(SHE)
-_SENTENCES: tuple[Callable[[StoryWriter, StoryPerson], str], ...] = (
+_FEMALE_NAMES = frozenset(SHE)
+_SENTENCE_KINDS: tuple[Callable[[StoryWriter, StoryPerson], str], ...] = (
     *(
-        StoryWriter._goes,
-        StoryWriter._go,
-        StoryWriter._takes,
-        StoryWriter._takes,
-        StoryWriter._does,
+        StoryWriter._go_alone,
+        StoryWriter._go_together,
+        StoryWriter._take_thing,
+        StoryWriter._take_thing,
+        StoryWriter._do_something,
     ),
     *(
-        StoryWriter._animals,
-        StoryWriter._liked,
-        StoryWriter._where,
-        StoryWriter._where_is,
-        StoryWriter._where_is,
+        StoryWriter._describe_animal,
+        StoryWriter._describe_likes,
+        StoryWriter._ask_about_person,
+        StoryWriter._ask_about_thing,
+        StoryWriter._ask_about_thing,
     ),
 )

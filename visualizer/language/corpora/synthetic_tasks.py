@@ -34,67 +34,67 @@ ALPHABETS = {
     CorpusKind.SORTING: END + ARROW + ascii_lowercase,
     CorpusKind.ADDITION: "+.0123456789=",
 }
-"""Characters of each task, sorted by code points; the index is the token number."""
+"""Characters of each task, sorted by code point; the index is the token id."""
 
 MAX_TASK_LETTERS = 8
-"""Most letters to copy or sort."""
+"""Maximum number of letters to copy or sort."""
 DEEPEST = 4
-"""Most brackets open at once."""
+"""Maximum number of open brackets."""
 BELOW = 100
 """Exclusive limit of the numbers to add."""
 AT_ONCE = 1 << 20
-"""Approximate numbers generated at once, which bounds the temporary memory."""
+"""Approximate number of values generated at once, which limits the temporary memory."""
 
 
 def rows(kind: CorpusKind, count: int, length: int, generator: np.random.Generator) -> np.ndarray:
     """Generate rows of a task, int64 [count, length], as indices into its alphabet."""
-    made = np.empty((count, length), np.int64)
+    result = np.empty((count, length), np.int64)
     step = max(1, AT_ONCE // length)
     for start in range(0, count, step):
-        part = made[start : start + step]
-        part[:] = _ROWS[kind](len(part), length, generator)
-    return made
+        part = result[start : start + step]
+        part[:] = _ROW_GENERATORS[kind](len(part), length, generator)
+    return result
 
 
-def _repeated(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
+def _repeat_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
     """Repeat a segment of distinct letters, 2 to half a row, so that it occurs twice or more."""
     most = min(max(2, length // 2), len(ascii_lowercase))
     sizes = generator.integers(2, most + 1, size=(count, 1))
-    letters = _letters(count, most, generator)
+    letters = _distinct_letters(count, most, generator)
     return np.take_along_axis(letters, np.arange(length) % sizes, axis=1)
 
 
-def _bracketed(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
+def _bracket_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
     """Open a bracket or close the innermost with equal probability, to a depth of `DEEPEST`."""
-    made = np.empty((count, length), np.int64)
+    result = np.empty((count, length), np.int64)
     opened = np.zeros((count, DEEPEST), np.int64)  # row depth
     depth = np.zeros(count, np.int64)
     every = np.arange(count)
     for place in range(length):
         opens = (depth == 0) | ((depth < DEEPEST) & (generator.random(count) < 0.5))
         kinds = generator.integers(len(PAIRS), size=count)
-        made[:, place] = np.where(opens, 2 * kinds, 2 * opened[every, depth - 1] + 1)
+        result[:, place] = np.where(opens, 2 * kinds, 2 * opened[every, depth - 1] + 1)
         opened[every[opens], depth[opens]] = kinds[opens]
         depth += np.where(opens, 1, -1)
-    return made
+    return result
 
 
-def _copied(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
-    return _with_answers(count, length, generator, is_sorted=False)
+def _copy_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
+    return _answer_rows(count, length, generator, is_sorted=False)
 
 
-def _sorted(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
-    return _with_answers(count, length, generator, is_sorted=True)
+def _sorting_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
+    return _answer_rows(count, length, generator, is_sorted=True)
 
 
-def _with_answers(
+def _answer_rows(
     count: int, length: int, generator: np.random.Generator, *, is_sorted: bool
 ) -> np.ndarray:
     """Generate 2 to `MAX_TASK_LETTERS` distinct letters, an arrow, and their copy or sorting."""
     most = min(MAX_TASK_LETTERS, max(2, length // 2 - 1))
-    total = count * _problems(length, 2 * 2 + 2)
+    total = count * _max_problems(length, 2 * 2 + 2)
     sizes = generator.integers(2, most + 1, size=total)
-    letters = _letters(total, most, generator) + 2  # after the end and the arrow
+    letters = _distinct_letters(total, most, generator) + 2  # after the end and the arrow
     problems = np.zeros((total, 2 * most + 2), np.int64)
     for size in range(2, most + 1):
         chosen = sizes == size
@@ -102,18 +102,18 @@ def _with_answers(
         problems[chosen, :size] = given
         problems[chosen, size] = 1
         problems[chosen, size + 1 : 2 * size + 1] = np.sort(given, axis=1) if is_sorted else given
-    return _packed(count, length, problems, 2 * sizes + 2)
+    return _pack_rows(count, length, problems, 2 * sizes + 2)
 
 
-def _added(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
-    numbers = generator.integers(BELOW, size=(count * _problems(length, len("0+0=0.")), 2))
-    known, sizes = _sums()
+def _addition_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
+    numbers = generator.integers(BELOW, size=(count * _max_problems(length, len("0+0=0.")), 2))
+    known, sizes = _all_sums()
     places = numbers[:, 0] * BELOW + numbers[:, 1]
-    return _packed(count, length, known[places], sizes[places])
+    return _pack_rows(count, length, known[places], sizes[places])
 
 
 @cache
-def _sums() -> tuple[np.ndarray, np.ndarray]:
+def _all_sums() -> tuple[np.ndarray, np.ndarray]:
     """Return all sums, [sum, character], and their lengths, [sum]."""
     texts = [f"{one}+{other}={one + other}." for one in range(BELOW) for other in range(BELOW)]
     sizes = np.array([len(text) for text in texts])
@@ -122,32 +122,32 @@ def _sums() -> tuple[np.ndarray, np.ndarray]:
     return known, sizes
 
 
-def _letters(count: int, most: int, generator: np.random.Generator) -> np.ndarray:
-    """Draw distinct letters for each row, [row, letter]."""
+def _distinct_letters(count: int, most: int, generator: np.random.Generator) -> np.ndarray:
+    """Sample distinct letters for each row, [row, letter]."""
     return generator.random((count, len(ascii_lowercase))).argsort(axis=1)[:, :most]
 
 
-def _problems(length: int, shortest: int) -> int:
-    """Return how many problems fill a row if each has the shortest length."""
+def _max_problems(length: int, shortest: int) -> int:
+    """Return the number of problems that fill a row if each has the minimum length."""
     return -(-length // shortest)
 
 
-def _packed(count: int, length: int, problems: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def _pack_rows(count: int, length: int, problems: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Fill rows with consecutive problems [problem, character], truncated at the row's end."""
     ends = sizes.reshape(count, -1).cumsum(axis=1)
     starts = (ends - sizes.reshape(count, -1)).ravel()
     row = np.repeat(np.arange(count), ends.shape[1])
-    made = np.empty((count, length), np.int64)
+    result = np.empty((count, length), np.int64)
     for place in range(problems.shape[1]):
         fits = (place < sizes) & (starts + place < length)
-        made[row[fits], starts[fits] + place] = problems[fits, place]
-    return made
+        result[row[fits], starts[fits] + place] = problems[fits, place]
+    return result
 
 
-_ROWS: dict[CorpusKind, Callable[[int, int, np.random.Generator], np.ndarray]] = {
-    CorpusKind.REPEAT: _repeated,
-    CorpusKind.COPY: _copied,
-    CorpusKind.BRACKETS: _bracketed,
-    CorpusKind.SORTING: _sorted,
-    CorpusKind.ADDITION: _added,
+_ROW_GENERATORS: dict[CorpusKind, Callable[[int, int, np.random.Generator], np.ndarray]] = {
+    CorpusKind.REPEAT: _repeat_rows,
+    CorpusKind.COPY: _copy_rows,
+    CorpusKind.BRACKETS: _bracket_rows,
+    CorpusKind.SORTING: _sorting_rows,
+    CorpusKind.ADDITION: _addition_rows,
 }

@@ -1,4 +1,4 @@
-"""Reading a text file to train on, with an explanation if it is rejected.
+"""Reads a text file to train on, and explains why it is rejected.
 
 A byte order mark (BOM) identifies UTF-16 or UTF-32; a file without one is UTF-8.
 """
@@ -13,21 +13,21 @@ from visualizer.errors import InputError, reason_of
 from visualizer.storage.regular_file import open_regular_file
 
 MAX_FILE_BYTES = 100 * 10**6
-"""Largest size of a text file, in bytes."""
+"""Maximum size of a text file, in bytes."""
 
-_MARKS = {  # UTF-32 first, as its mark begins with that of UTF-16
+_ENCODING_BY_MARK = {  # UTF-32 first, since its mark begins with that of UTF-16
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF32_LE: "utf-32-le",
     codecs.BOM_UTF32_BE: "utf-32-be",
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
-_CONTROL = bytes({*range(32)} - {*b"\t\n\v\f\r\x1b"})
-_BINARY = 0.01
-"""Share of control characters above which a file is not text in any encoding."""
-_WIDE = 0.3
-"""Share of zeros among every other byte above which UTF-16 is assumed; the others have few."""
-_WIDE_LOOKED_AT = 1 << 16
+_CONTROL_BYTES = bytes({*range(32)} - {*b"\t\n\v\f\r\x1b"})
+_BINARY_SHARE = 0.01
+"""Share of control characters above which a file is considered binary in any encoding."""
+_ZERO_SHARE = 0.3
+"""Share of zeros among every other byte above which UTF-16 is assumed; other files have few."""
+_EXAMINED_BYTES = 1 << 16
 
 
 def read_text(path: str) -> str:
@@ -36,76 +36,81 @@ def read_text(path: str) -> str:
     Raises
     ------
     InputError
-        Of ``"path"``, when the file is absent, not regular, unreadable, too large, empty, not text,
-        in another encoding, or changed while it is read.
+        With field ``"path"`` if the file is missing, not regular, unreadable, too large, empty,
+        not
+        text, in another encoding, or changed while it is read.
     """
     subject = f"“{Path(path).name or path}”"
     try:
-        return _decoded(_read(Path(path), subject), subject)
+        return _decode_text(_read_content(Path(path), subject), subject)
     except FileNotFoundError as error:
-        raise _refused(f"There is no file {path}.") from error
+        raise _rejection_error(f"There is no file {path}.") from error
     except MemoryError as error:
         sentence = f"There is not enough memory to read {subject}. Choose a shorter text."
-        raise _refused(sentence) from error
+        raise _rejection_error(sentence) from error
     except OSError as error:
-        raise _refused(f"{subject} could not be read: {reason_of(error)}.") from error
+        raise _rejection_error(f"{subject} could not be read: {reason_of(error)}.") from error
 
 
-def _read(path: Path, subject: str) -> bytes:
+def _read_content(path: Path, subject: str) -> bytes:
     if "\0" in str(path):
-        raise _refused("No file has a NUL in its name.")
+        raise _rejection_error("No file has a NUL in its name.")
     before = path.stat()
     if not stat.S_ISREG(before.st_mode):
         what = "a folder" if stat.S_ISDIR(before.st_mode) else "not a file"
-        raise _refused(f"{subject} is {what}. Choose a text file.")
+        raise _rejection_error(f"{subject} is {what}. Choose a text file.")
     with open_regular_file(path) as file:
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
         limit = f"a text to learn has at most {MAX_FILE_BYTES // 10**6:,} MB"
         size = f"{max(len(content), before.st_size):,} bytes"
-        raise _refused(f"{subject} has {size}, and {limit}. Choose a part of it.")
+        raise _rejection_error(f"{subject} has {size}, and {limit}. Choose a part of it.")
     after = path.stat()
     if (after.st_mtime_ns, after.st_size) != (before.st_mtime_ns, len(content)):
-        raise _refused(f"{subject} was changed while it was read. Try again.")
+        raise _rejection_error(f"{subject} was changed while it was read. Try again.")
     return content
 
 
-def _decoded(content: bytes, subject: str) -> str:
-    mark = next((mark for mark in _MARKS if content.startswith(mark)), b"")
+def _decode_text(content: bytes, subject: str) -> str:
+    mark = next((mark for mark in _ENCODING_BY_MARK if content.startswith(mark)), b"")
     if len(content) == len(mark):
-        raise _refused(f"{subject} is empty. Choose a file with a text in it.")
-    encoding = _MARKS.get(mark, "utf-8")
+        raise _rejection_error(f"{subject} is empty. Choose a file with a text in it.")
+    encoding = _ENCODING_BY_MARK.get(mark, "utf-8")
     rest = memoryview(content)[len(mark) :]
     try:
         text = str(rest, encoding)
     except UnicodeDecodeError as error:
         if _is_binary(content[len(mark) :]) and encoding == "utf-8":
-            raise _refused(_binary(subject, content)) from error
-        raise _refused(_undecodable(subject, content, len(mark) + error.start, encoding)) from error
+            raise _rejection_error(_binary_message(subject, content)) from error
+        raise _rejection_error(
+            _decoding_message(subject, content, len(mark) + error.start, encoding)
+        ) from error
     if "\0" in text:
-        raise _refused(_binary(subject, content))
+        raise _rejection_error(_binary_message(subject, content))
     return text
 
 
 def _is_binary(content: bytes) -> bool:
-    return len(content) - len(content.translate(None, _CONTROL)) > _BINARY * len(content)
+    return len(content) - len(content.translate(None, _CONTROL_BYTES)) > _BINARY_SHARE * len(
+        content
+    )
 
 
-def _binary(subject: str, content: bytes) -> str:
-    some = content[:_WIDE_LOOKED_AT]
+def _binary_message(subject: str, content: bytes) -> str:
+    some = content[:_EXAMINED_BYTES]
     fewer, more = sorted(half.count(0) / max(1, len(half)) for half in (some[0::2], some[1::2]))
-    if more > _WIDE and fewer < _BINARY:
+    if more > _ZERO_SHARE and fewer < _BINARY_SHARE:
         wide = "it seems to be UTF-16 without the mark that says so"
         return f"{subject} is not in UTF-8: {wide}. Save it as UTF-8 and choose it again."
     return f"{subject} is not a text: it has bytes in it that no text has. Choose a text file."
 
 
-def _undecodable(subject: str, content: bytes, place: int, encoding: str) -> str:
+def _decoding_message(subject: str, content: bytes, place: int, encoding: str) -> str:
     title = encoding.removesuffix("-le").removesuffix("-be").upper()
     line = content.count(b"\n", 0, place) + 1
     where = f"byte {place + 1:,}, in line {line:,}, is 0x{content[place]:02X}"
     return f"{subject} is not in {title}: {where}. Save it as UTF-8 and choose it again."
 
 
-def _refused(sentence: str) -> InputError:
+def _rejection_error(sentence: str) -> InputError:
     return InputError("path", sentence)

@@ -1,1 +1,1 @@
-"""A model that runs where a server of it is, read from here."""
+"""Client of a model server: a model that runs on another machine, used like a local one."""

@@ -1,6 +1,6 @@
-"""Requests to a server of a model; a lost connection is tried again, and gone on from. No torch.
+"""Requests to a model server, over connections that are re-established if lost. No torch.
 
-Requests of several threads go over connections of their own.
+Each thread that sends a request uses a connection of its own.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 CONNECT_S, ANSWER_S = 5.0, 30.0
 POLL_S = 0.5
-"""So long one question waits for the result of a job: a job is given up between two of them."""
+"""Maximum time that one request waits for a result; jobs are cancelled between requests."""
 TRIED_S = 6.0
-"""So long a lost connection is tried again."""
+"""Time for which a lost connection is retried."""
 PAUSES = 12
-"""So often it is looked whether to stop before a lost connection is tried again."""
+"""Cancellation checks between two reconnects."""
 MAX_RESPONSE_BYTES = 2**31
-"""Bytes of an answer that is taken."""
+"""Maximum size of a response."""
 MAX_MESSAGE_LENGTH = 2_000
 PROGRAM = "attention-visualizer"
 UNREACHED = "The model's server at {address} cannot be reached: {why}."
@@ -57,22 +57,22 @@ DAMAGED = "The model's server at {address} sent something else than an answer: {
 
 
 class _LostError(Exception):
-    """A connection cannot be made, or has ended."""
+    """A connection cannot be made, or was lost."""
 
 
-class _GivenUpError(InputError):
-    """The server has given up a job of which it was not asked for long."""
+class _AbandonedJobError(InputError):
+    """The server abandoned a job because its result was not requested for too long."""
 
 
-class _Line:
-    """One connection."""
+class _Channel:
+    """One HTTP connection."""
 
     def __init__(self, host: str, port: int, token: str) -> None:
         self._http = HTTPConnection(host, port, timeout=CONNECT_S)
         try:
-            status, greeting = self._exchanged("GET", "/", b"", {})
-            told = json.loads(greeting)
-            nonce = told["nonce"] if status == 200 and told["program"] == PROGRAM else None
+            status, greeting = self._exchange("GET", "/", b"", {})
+            facts = json.loads(greeting)
+            nonce = facts["nonce"] if status == 200 and facts["program"] == PROGRAM else None
         except (ValueError, LookupError, TypeError):
             nonce = None
         if not isinstance(nonce, str):
@@ -83,40 +83,40 @@ class _Line:
             self._http.sock.settimeout(ANSWER_S)
 
     def ask(self, path: str, body: bytes) -> tuple[int, bytes]:
-        return self._exchanged("POST", path, body, {HEADER: self._signer.header(path, body)})
+        return self._exchange("POST", path, body, {HEADER: self._signer.header(path, body)})
 
     def close(self) -> None:
         self._http.close()
 
-    def _exchanged(
+    def _exchange(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> tuple[int, bytes]:
         try:
             self._http.request(method, path, body, {**headers, "Accept-Encoding": DEFLATE})
             with self._http.getresponse() as answer:
-                found = answer.read(MAX_RESPONSE_BYTES)
-                if answer.length and len(found) < MAX_RESPONSE_BYTES:
-                    raise IncompleteRead(found, answer.length)
+                content = answer.read(MAX_RESPONSE_BYTES)
+                if answer.length and len(content) < MAX_RESPONSE_BYTES:
+                    raise IncompleteRead(content, answer.length)
                 is_packed = answer.getheader("content-encoding") == DEFLATE
         except (OSError, HTTPException, ValueError) as error:
             self.close()
-            raise _LostError(_why(error)) from error
+            raise _LostError(_failure_reason(error)) from error
         try:
-            return answer.status, inflated(found) if is_packed else found
+            return answer.status, inflated(content) if is_packed else content
         except BodyError:
             self.close()
             raise
 
 
-def _why(error: Exception) -> str:
-    """Say why a request has no answer."""
+def _failure_reason(error: Exception) -> str:
+    """Return why a request has no answer."""
     if isinstance(error, IncompleteRead):
         return "its answer ended early"
-    said = reason_of(error) if isinstance(error, OSError) else ""
-    return said or type(error).__name__
+    reason = reason_of(error) if isinstance(error, OSError) else ""
+    return reason or type(error).__name__
 
 
-def _close(lines: list[_Line]) -> None:
+def _close_channels(lines: list[_Channel]) -> None:
     while lines:
         lines.pop().close()
 
@@ -127,17 +127,17 @@ class ModelConnection:
     Parameters
     ----------
     token : str
-        What its requests are signed with.
+        Key that signs the requests.
     """
 
     def __init__(self, host: str, port: int, token: str) -> None:
         self.host, self.port, self._token = host, port, token
-        self._idle: list[_Line] = []
+        self._idle: list[_Channel] = []
         self._opening = 0
-        """Lines that are on their way to be idle."""
-        self._came = Condition()
+        """Number of connections that are being opened."""
+        self._channels_changed = Condition()
         self._was_reached = False
-        finalize(self, _close, self._idle)
+        finalize(self, _close_channels, self._idle)
 
     @property
     def address(self) -> str:
@@ -145,52 +145,53 @@ class ModelConnection:
         return f"{self.host}:{self.port}"
 
     def open_ahead(self, count: int) -> None:
-        """Open connections meanwhile, for what is soon asked at the same time."""
+        """Open connections in the background, for concurrent requests that follow soon."""
         for _ in range(count):
-            self._open_one()
+            self._start_opening()
 
-    def _open_one(self) -> Future[None]:
-        """Open a line meanwhile, for whoever wants one first."""
+    def _start_opening(self) -> Future[None]:
+        """Open a connection in the background; the first request that needs one uses it."""
         outcome: Future[None] = Future()
-        # A daemon: it may wait for a server as the program ends.
-        thread = Thread(target=self._open, args=(outcome,), daemon=True)
-        with self._came:
+        # A daemon thread, because it may still wait for a server when the program exits.
+        thread = Thread(target=self._open_channel, args=(outcome,), daemon=True)
+        with self._channels_changed:
             thread.start()
             self._opening += 1
         return outcome
 
-    def _open(self, outcome: Future[None]) -> None:
+    def _open_channel(self, outcome: Future[None]) -> None:
         opened = []
         try:
-            opened.append(_Line(self.host, self.port, self._token))
+            opened.append(_Channel(self.host, self.port, self._token))
             outcome.set_result(None)
-        except Exception as error:  # noqa: BLE001 - raised where something is asked
-            error.__cause__ = error.__context__ = None  # their frames hold what holds this
+        except Exception as error:  # noqa: BLE001 - raised by the request that waits for it
+            error.__cause__ = error.__context__ = None  # their frames refer to this object
             outcome.set_exception(error.with_traceback(None))
         finally:
-            with self._came:
+            with self._channels_changed:
                 self._opening -= 1
                 self._idle += opened
-                self._came.notify_all()
+                self._channels_changed.notify_all()
 
-    def _line(self) -> _Line:
-        """Return an idle line, or the first that is: one that is lost on its way takes seconds."""
-        with self._came:
+    def _idle_channel(self) -> _Channel:
+        """Return the first idle connection; one whose packets are lost takes seconds to open."""
+        with self._channels_changed:
             if self._idle:
                 return self._idle.pop()
-        outcome = self._open_one()
+        outcome = self._start_opening()
         try:
-            with self._came:
-                self._came.wait_for(partial(self._has_ended, outcome))
+            with self._channels_changed:
+                self._channels_changed.wait_for(partial(self._is_wait_over, outcome))
                 if self._idle:
                     return self._idle.pop()
             outcome.result()
-            return _Line(self.host, self.port, self._token)  # another request has its own
+            # Another request took the opened one.
+            return _Channel(self.host, self.port, self._token)
         finally:
-            del outcome  # with the error, whose traceback holds this frame
+            del outcome  # with the error, whose traceback refers to this frame
 
-    def _has_ended(self, outcome: Future[None]) -> bool:
-        """Whether there is an idle line, or the one that was asked for is none."""
+    def _is_wait_over(self, outcome: Future[None]) -> bool:
+        """Whether a connection is idle, or the requested one could not be opened."""
         has_failed = outcome.done() and outcome.exception() is not None
         return bool(self._idle) or has_failed or not self._opening
 
@@ -200,25 +201,29 @@ class ModelConnection:
         Raises
         ------
         InputError
-            Of ``text``, when the request is too large; of ``server``, when it cannot be reached or
-            refuses; else as the server says.
+            With field ``text`` if the request is too large; with ``server`` if the server cannot
+            be
+            reached or rejects the request; otherwise as reported by the server.
         CancelledError
-            When the work on this thread is to stop, or nobody wants the answer any more.
+            If the work on this thread was cancelled, or its result is no longer needed.
         """
         body, end = json.dumps(asked).encode(), time.monotonic() + TRIED_S
-        if len(body) > MAX_BODY_BYTES:  # the server would close the connection before it is sent
+        # The server would close the connection before the body is sent.
+        if len(body) > MAX_BODY_BYTES:
             raise InputError("text", too_large_message(len(body)))
         while True:
             try:
-                status, found = on_python_thread(partial(self._asked, path, body), may_be_left=True)
-                return self._read(status, found)
+                status, content = on_python_thread(
+                    partial(self._send_request, path, body), may_be_left=True
+                )
+                return self._parse_response(status, content)
             except _LostError as lost:
                 if not self._was_reached or time.monotonic() > end:
-                    said = LOST if self._was_reached else UNREACHED
-                    sentence = said.format(address=self.address, why=lost)
+                    message = LOST if self._was_reached else UNREACHED
+                    sentence = message.format(address=self.address, why=lost)
                     raise InputError("server", sentence) from lost
             except BodyError as damaged:
-                raise self._refused(damaged) from damaged
+                raise self._invalid_response_error(damaged) from damaged
             for _ in range(PAUSES):
                 time.sleep(LOOK_S)
                 check_stopped()
@@ -230,14 +235,14 @@ class ModelConnection:
         progress: Progress = no_progress,
         report: Callable[[Answer], object] = lambda part: None,
     ) -> Answer:
-        """Have a job done, and return the answer.
+        """Run a job on the server, and return the answer.
 
         Parameters
         ----------
         progress : callable
-            Told how far it is; may raise `CancelledError`, by which the job is given up.
+            Called with the progress; may raise `CancelledError`, which cancels the job.
         report : callable
-            Given parts of the answer.
+            Called with partial answers.
 
         Raises
         ------
@@ -245,11 +250,11 @@ class ModelConnection:
             As `ask`.
         """
         try:
-            return self._job(path, asked, progress, report)
-        except _GivenUpError:  # this machine has slept, say
-            return self._job(path, asked, progress, report)
+            return self._run_job(path, asked, progress, report)
+        except _AbandonedJobError:  # e.g. this machine was suspended
+            return self._run_job(path, asked, progress, report)
 
-    def _job(
+    def _run_job(
         self,
         path: str,
         asked: object,
@@ -278,36 +283,40 @@ class ModelConnection:
                 self.ask("/cancel", {"job": number})
             raise
 
-    def _asked(self, path: str, body: bytes) -> tuple[int, bytes]:
-        line = self._line()
-        with suppress(_LostError):  # it may have been closed since; a new one tells
-            return self._answered(line, path, body)
-        return self._answered(_Line(self.host, self.port, self._token), path, body)
+    def _send_request(self, path: str, body: bytes) -> tuple[int, bytes]:
+        line = self._idle_channel()
+        # The server may have closed it; a new connection reports the error.
+        with suppress(_LostError):
+            return self._send_over(line, path, body)
+        return self._send_over(_Channel(self.host, self.port, self._token), path, body)
 
-    def _answered(self, line: _Line, path: str, body: bytes) -> tuple[int, bytes]:
-        status, found = line.ask(path, body)
+    def _send_over(self, line: _Channel, path: str, body: bytes) -> tuple[int, bytes]:
+        status, content = line.ask(path, body)
         self._was_reached = self._was_reached or status == 200
         if status == 401:
             line.close()
         else:
-            with self._came:
+            with self._channels_changed:
                 self._idle.append(line)
-                self._came.notify()
-        return status, found
+                self._channels_changed.notify()
+        return status, content
 
-    def _read(self, status: int, found: bytes) -> Answer:
+    def _parse_response(self, status: int, found: bytes) -> Answer:
         try:
             if status == 200:
                 return read_body(found)
-            told = json.loads(found)
-            field, sentence = str(told["field"])[:60], str(told["sentence"])[:MAX_MESSAGE_LENGTH]
+            refusal = json.loads(found)
+            field, sentence = (
+                str(refusal["field"])[:60],
+                str(refusal["sentence"])[:MAX_MESSAGE_LENGTH],
+            )
         except (BodyError, ValueError, LookupError, TypeError) as error:
-            raise self._refused(error) from error
+            raise self._invalid_response_error(error) from error
         if field == "cancelled":
-            raise _GivenUpError("server", GIVEN_UP.format(address=self.address))
+            raise _AbandonedJobError("server", GIVEN_UP.format(address=self.address))
         raise InputError(field, sentence)
 
-    def _refused(self, error: Exception) -> InputError:
-        """Say that an answer is none."""
+    def _invalid_response_error(self, error: Exception) -> InputError:
+        """Return the error for a response that is not valid."""
         sentence = DAMAGED.format(address=self.address, why=error)
         return InputError("server", sentence[:MAX_MESSAGE_LENGTH])

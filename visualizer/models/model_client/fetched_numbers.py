@@ -1,4 +1,4 @@
-"""Numbers of a run that were fetched from a server, and those that are on their way."""
+"""Cache of a run's tensors that are fetched from a server."""
 
 from __future__ import annotations
 
@@ -24,122 +24,125 @@ if TYPE_CHECKING:
     Fetched = Mapping[str, np.ndarray]
 
 MAX_CACHED_BYTES = 2**28
-"""Bytes of fetched numbers that are kept; those that were used longest ago go first."""
+"""Maximum size of the cache; the least recently used entries are dropped first."""
 AGAIN_S = 3.0
-"""So long what could not be fetched is not asked for again by itself."""
+"""Time before a failed request is retried automatically."""
 AT_ONCE = 12
-"""So many requests are under way before others: a slow line that loses packets carries more in
-several connections than in one."""
+"""Maximum number of concurrent prefetch requests: a slow connection that loses packets transfers
+more over several connections than over one.
+"""
 WAIT_S = 0.1
-"""After so long it is looked whether the work that waits is to stop."""
+"""Time between two cancellation checks while waiting."""
 FETCHING = "numbers from a server"
-"""The name of the threads that fetch."""
+"""Name of the threads that fetch."""
 
 
 class FetchedNumbers:
-    """Fetches numbers once, at once or meanwhile, and keeps them."""
+    """Fetches arrays once, either immediately or in the background, and caches them."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, Fetched] = OrderedDict()
-        self._bytes = 0
+        self._cached: OrderedDict[Hashable, Fetched] = OrderedDict()
+        self._cached_bytes = 0
         self._under_way: set[Hashable] = set()
         self._awaited: set[Hashable] = set()
-        """Those whose arrival is to be told."""
+        """Keys whose arrival is announced."""
         self._failed: dict[Hashable, float] = {}
         self._refusal: InputError | None = None
         self._lock = threading.Lock()
-        self._came = threading.Condition(self._lock)
+        self._fetch_ended = threading.Condition(self._lock)
 
     def get(self, key: Hashable, fetch: Callable[[], Fetched]) -> Fetched:
-        """Return numbers by their key; `fetch` asks for them where they are not here.
+        """Return the arrays of a key, calling `fetch` if they are not cached.
 
         Raises
         ------
         InputError
-            As `fetch` does, where they are waited for.
+            As `fetch`, if the caller may wait.
         NumbersOnTheirWayError
-            Where they are not; they are fetched meanwhile, and their arrival is told.
+            If the caller may not wait. The arrays are fetched in the background, and their arrival
+            is
+            announced.
         """
         with self._lock:
             while True:
-                found = self._kept.get(key)
-                if found is not None:
-                    self._kept.move_to_end(key)
-                    return found
+                arrays = self._cached.get(key)
+                if arrays is not None:
+                    self._cached.move_to_end(key)
+                    return arrays
                 if not may_wait():
                     self._awaited.add(key)
-                    self._begin(key, fetch)
+                    self._start_fetch(key, fetch)
                     raise NumbersOnTheirWayError
                 if key not in self._under_way:
                     self._under_way.add(key)
                     break
-                self._came.wait(WAIT_S)
+                self._fetch_ended.wait(WAIT_S)
                 check_stopped()
-        return self._fetched(key, fetch)
+        return self._fetch_and_store(key, fetch)
 
     def refusal(self) -> InputError | None:
-        """Return why numbers cannot be had; None where those that were asked for last have come."""
+        """Return the error of the last request; None if it succeeded."""
         return self._refusal
 
     def fetch_ahead(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
-        """Begin to fetch numbers that are likely asked for next, unless much is under way."""
+        """Prefetch arrays that are likely needed next, unless many requests are in progress."""
         with self._lock:
-            if key not in self._kept and len(self._under_way) < AT_ONCE:
-                self._begin(key, fetch)
+            if key not in self._cached and len(self._under_way) < AT_ONCE:
+                self._start_fetch(key, fetch)
 
     def has(self, key: Hashable) -> bool:
-        """Whether numbers are here."""
-        return key in self._kept
+        """Whether the arrays of a key are cached."""
+        return key in self._cached
 
-    def _begin(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
+    def _start_fetch(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
         is_late = monotonic() - self._failed.get(key, 0.0) < AGAIN_S and key in self._failed
         if key not in self._under_way and not is_late:
             self._under_way.add(key)
             thread = threading.Thread(
-                target=self._fetch, args=(key, fetch), name=FETCHING, daemon=True
+                target=self._fetch_quietly, args=(key, fetch), name=FETCHING, daemon=True
             )
             thread.start()
 
-    def _fetch(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
-        with suppress(InputError):  # its arrival tells of it
-            self._fetched(key, fetch)
+    def _fetch_quietly(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
+        with suppress(InputError):  # the arrival reports it
+            self._fetch_and_store(key, fetch)
 
-    def _fetched(self, key: Hashable, fetch: Callable[[], Fetched]) -> Fetched:
+    def _fetch_and_store(self, key: Hashable, fetch: Callable[[], Fetched]) -> Fetched:
         try:
-            found = fetch()
-            self.keep(key, found)
+            arrays = fetch()
+            self.keep(key, arrays)
             self._refusal = None
-            return found
+            return arrays
         except CancelledError:
-            raise  # who asked wants something else; the next one asks again
+            raise  # the caller no longer needs it; the next one fetches again
         except Exception as error:
             self._failed[key] = monotonic()
             if isinstance(error, InputError):
                 self._refusal = InputError(error.field, error.sentence)  # without its frames
             raise
         finally:
-            self._end(key)
+            self._finish_fetch(key)
 
-    def _end(self, key: Hashable) -> None:
+    def _finish_fetch(self, key: Hashable) -> None:
         with self._lock:
             self._under_way.discard(key)
             is_awaited = key in self._awaited
             self._awaited.discard(key)
-            self._came.notify_all()
+            self._fetch_ended.notify_all()
         if is_awaited:
             numbers_arrived()
 
     def keep(self, key: Hashable, found: Fetched) -> None:
-        """Keep numbers that have come."""
+        """Cache arrays that have arrived."""
         with self._lock:
-            if key not in self._kept:
-                self._kept[key] = found
-                self._bytes += _bytes(found)
+            if key not in self._cached:
+                self._cached[key] = found
+                self._cached_bytes += _cached_bytes(found)
             self._failed.pop(key, None)
-            while self._bytes > MAX_CACHED_BYTES and len(self._kept) > 1:
-                _, gone = self._kept.popitem(last=False)
-                self._bytes -= _bytes(gone)
+            while self._cached_bytes > MAX_CACHED_BYTES and len(self._cached) > 1:
+                _, gone = self._cached.popitem(last=False)
+                self._cached_bytes -= _cached_bytes(gone)
 
 
-def _bytes(found: Fetched) -> int:
+def _cached_bytes(found: Fetched) -> int:
     return sum(array.nbytes for array in found.values())

@@ -1,7 +1,7 @@
-"""A text that a server begins to read while a window is still told about the model. No torch.
+"""Starts to read a text on a server while the model's metadata is still being fetched. No torch.
 
-Over a slow line each question and its answer take a while; so the first text is sent with the
-first questions, and the heads that are shown first are asked for before it is read.
+On a slow connection each round trip takes time. The first text is therefore sent together with the
+first requests, and the heads that are shown first are requested before the text has been read.
 """
 
 from __future__ import annotations
@@ -21,73 +21,77 @@ if TYPE_CHECKING:
     from visualizer.models.model_client.connection import Answer, ModelConnection
 
 MAX_RUN_ID = 2**53
-"""Of those that a text is called by: who was not told one does not find it."""
+"""Number of random run ids, large enough to be unguessable."""
 WEIGHTS = "weights"
 MATRIX = ("/stage", {"stages": [WEIGHTS]})
 PICTURE = ("/blocks", {"stage": WEIGHTS})
-"""The path and the kind of a request for a matrix, and for the first picture of one."""
+"""Path and fields of a request for a matrix, and for a reduced picture of one."""
 LOOK_S = 0.1
-"""So often who waits for the answer looks whether it is to stop."""
+"""Interval between two cancellation checks while waiting for the answer."""
 
 
 class ReadingAhead:
-    """The answer of a server that reads a text, which is on its way.
+    """Pending answer of a server that is reading a text.
 
-    It is given up when nothing refers to it any more.
+    The reading is cancelled when this object is no longer referenced.
 
     Parameters
     ----------
     asked : mapping
-        What the server is asked to read.
+        The request for the reading.
     """
 
     def __init__(self, connection: ModelConnection, asked: Mapping[str, Any]) -> None:
         self.asked = asked
         self.heads: tuple[Future[Answer], ...] = ()
-        """The answers with the first heads of the first layer, if asked for."""
-        self._connection, self._called = connection, 1 + secrets.randbelow(MAX_RUN_ID)
-        self._course = course = _Course()
+        """Answers with the first heads of the first layer, if they were requested."""
+        self._connection, self._run_id = connection, 1 + secrets.randbelow(MAX_RUN_ID)
+        self._reading_progress = course = _ReadingProgress()
         finalize(self, course.is_given_up.set)
-        called = {**asked, "called": self._called}
-        self._answer = _asked(partial(_read, connection, called, course))
+        called = {**asked, "called": self._run_id}
+        self._pending_answer = _request_in_thread(partial(_read_text, connection, called, course))
 
     def ask_for_heads(self, count: int, *, is_long: bool) -> None:
-        """Ask for the weights of the first heads of the first layer, before the text is read.
+        """Request the weights of the first heads of layer 0, before the text has been read.
 
         Parameters
         ----------
         is_long : bool
-            Whether they are too many, so that only a `FirstPicture` of each is asked for.
+            Whether the matrices are too large, so that only a `FirstPicture` of each is requested.
         """
         path, stage = PICTURE if is_long else MATRIX
-        asked = [{"run": self._called, **stage, "place": [0, at]} for at in range(count)]
-        self.heads = tuple(_asked(partial(self._connection.ask, path, one)) for one in asked)
+        requests = [{"run": self._run_id, **stage, "place": [0, at]} for at in range(count)]
+        self.heads = tuple(
+            _request_in_thread(partial(self._connection.ask, path, one)) for one in requests
+        )
 
     def answer(self) -> Answer:
-        """Wait for the answer, and return or raise what comes of it.
+        """Wait for the answer and return it, or raise its error.
 
         Raises
         ------
         InputError
             As `ModelConnection.ask`.
         CancelledError
-            When the work on this thread is to stop.
+            If the work on this thread was cancelled.
         """
-        while not wait([self._answer], LOOK_S).done:
+        while not wait([self._pending_answer], LOOK_S).done:
             check_stopped()
-            tell_progress(*self._course.progress)
-        return self._answer.result()
+            tell_progress(*self._reading_progress.progress)
+        return self._pending_answer.result()
 
 
-class _Course:
-    """How far the reading is."""
+class _ReadingProgress:
+    """Progress of the reading."""
 
     def __init__(self) -> None:
         self.is_given_up = Event()
         self.progress = (0, 0)
 
 
-def _read(connection: ModelConnection, asked: Mapping[str, Any], course: _Course) -> Answer:
+def _read_text(
+    connection: ModelConnection, asked: Mapping[str, Any], course: _ReadingProgress
+) -> Answer:
     def tell(done: int, of: int) -> None:
         course.progress = (done, of)
 
@@ -95,15 +99,15 @@ def _read(connection: ModelConnection, asked: Mapping[str, Any], course: _Course
         return connection.job("/read", asked, tell)
 
 
-def _asked(ask: Callable[[], Answer]) -> Future[Answer]:
-    """Ask on a thread of its own, a daemon: it may wait for a server as the program ends."""
+def _request_in_thread(ask: Callable[[], Answer]) -> Future[Answer]:
+    """Send a request on a daemon thread, which may still wait for the server at program exit."""
     answer: Future[Answer] = Future()
 
     def run() -> None:
         try:
             answer.set_result(ask())
-        except Exception as error:  # noqa: BLE001 - raised where it is waited for
-            answer.set_exception(error.with_traceback(None))  # its frames hold the text
+        except Exception as error:  # noqa: BLE001 - raised by the caller that waits for it
+            answer.set_exception(error.with_traceback(None))  # its frames refer to the text
 
     Thread(target=run, daemon=True).start()
     return answer

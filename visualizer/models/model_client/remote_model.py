@@ -1,4 +1,4 @@
-"""A model on a server, used as one on this machine: it reads texts and answers about them."""
+"""A model on a server, with the interface of a local model."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ FILES_CHANGED = "The files of {name} are others than when the document was saved
 SERVED = "{device}, at {server}"
 
 MAX_LAYER_DIGITS = 10
-"""Digits of the number of a layer."""
+"""Maximum number of digits of a layer number."""
 LETTERS = 4
-"""So many letters make a token, roughly."""
+"""Approximate number of letters per token."""
 
-_connecting = Lock()
-_connected: WeakValueDictionary[tuple[str, int], RemoteModel] = WeakValueDictionary()
-"""The models that are held, by their server and the number of their connection."""
-_numbers = count()
+_connections_lock = Lock()
+_connected_models: WeakValueDictionary[tuple[str, int], RemoteModel] = WeakValueDictionary()
+"""Live remote models, by server and connection number."""
+_connection_numbers = count()
 
 
 class RemoteModel:
@@ -94,18 +94,18 @@ class RemoteModel:
     Parameters
     ----------
     started : object
-        What keeps the server running, where it was started from here.
+        Keeps a server running that was started from here.
     text : str
-        The text that is read first, if there is one: the server reads it at once.
+        The text to read first, if any: the server starts to read it immediately.
     """
 
     def __init__(self, connection: ModelConnection, started: object = None, text: str = "") -> None:
         self._connection, self._started = connection, started
-        self._sizes: dict[int, tuple[int, int]] = {}
-        """The heads and the tokens of each text that was read."""
+        self._run_sizes: dict[int, tuple[int, int]] = {}
+        """Number of heads and of tokens of each text that was read."""
         connection.open_ahead(AT_ONCE)
-        asked = _asked_to_read(ModelSource("", "", ""), text)
-        self._ahead = ReadingAhead(connection, asked) if text.strip() else None
+        request = _read_request(ModelSource("", "", ""), text)
+        self._ahead = ReadingAhead(connection, request) if text.strip() else None
         facts = values_as(ModelFacts, connection.ask("/model", {})[0])
         if self._ahead:
             _ask_for_heads_shown_first(self._ahead, facts, text)
@@ -114,45 +114,45 @@ class RemoteModel:
 
     @property
     def server(self) -> str:
-        """The host and the port."""
+        """Host and port."""
         return self._connection.address
 
     @property
     def source(self) -> ModelSource:
-        """What a document finds it by."""
+        """Where a document finds the model."""
         return ModelSource(f"{SERVER_SCHEME}{self.server}", self.name, self.fingerprint)
 
     def other_text_of(self, text: str) -> str:
-        """Return what it can read in place of a text; empty where it can read that."""
+        """Return a text that the model can read instead; empty if it can read this text."""
         if not text.strip():
             return ""
         return values_as(TextTokens, self._connection.ask("/tokens", {"text": text})[0]).other_text
 
     def read(self, source: ModelSource, text: str, made_of: Hashable) -> Run:
-        """Have a text read, and return the run.
+        """Read a text on the server, and return the run.
 
         Raises
         ------
         InputError
-            As `read_text`; of ``server``, when that cannot be reached.
+            As `read_text`; with field ``server`` if the server cannot be reached.
         CancelledError
-            When the work on this thread is to stop; the server stops, too.
+            If the work on this thread was cancelled; the server stops as well.
         """
-        asked = _asked_to_read(source, text)
+        request = _read_request(source, text)
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead.asked == asked:
+        if ahead is not None and ahead.asked == request:
             values, arrays = ahead.answer()
             heads = ahead.heads
         else:
-            values, arrays = self._connection.job("/read", asked, tell_progress)
+            values, arrays = self._connection.job("/read", request, tell_progress)
             heads = ()
-        run = self._run(values_as(RunValues, values), arrays, made_of, heads)
+        run = self._build_run(values_as(RunValues, values), arrays, made_of, heads)
         if self.fingerprint != source.fingerprint:
-            said = FILES_CHANGED.format(name=source.name)
-            run = replace(run, notices=(*run.notices, said))
+            notice = FILES_CHANGED.format(name=source.name)
+            run = replace(run, notices=(*run.notices, notice))
         return run
 
-    def _run(
+    def _build_run(
         self,
         values: RunValues,
         arrays: dict[str, np.ndarray],
@@ -164,14 +164,14 @@ class RemoteModel:
         header = sent.captured
         sent = replace(sent, device=SERVED.format(device=sent.device, server=self.server))
         sizes = (header.layers, header.heads)
-        self._sizes[number] = (header.heads, header.queries)
+        self._run_sizes[number] = (header.heads, header.queries)
         changes = numbers_of(arrays, "changes", sizes) if "changes" in arrays else None
-        ask = partial(self._numbers, number)
+        ask = partial(self._fetch_arrays, number)
         dtype = getattr(torch, header.dtype.value)
         fetched = FetchedNumbers()
-        measured = partial(self._measured, number, sizes)
+        measured = partial(self._fetch_measures, number, sizes)
         if values.owners is None:
-            # Those of heads are read of a cell together; others one by one.
+            # Stages by head are read together for one cell; the others, one at a time.
             of_heads = tuple(row.name for row in sent.stages if row.dims[0] == "head")
 
             def elsewhere(name: str, *, is_attention: bool = False) -> StageFromServer:
@@ -209,10 +209,10 @@ class RemoteModel:
         reading = replace(reading, number=number, refusal=fetched.refusal)
         return replace(run, notices=sent.notices, reading=reading)
 
-    def _numbers(self, number: int, says: str, asked: dict[str, Any]) -> dict[str, np.ndarray]:
+    def _fetch_arrays(self, number: int, says: str, asked: dict[str, Any]) -> dict[str, np.ndarray]:
         return self._connection.ask(f"/{says}", {"run": number, **asked})[1]
 
-    def _measured(
+    def _fetch_measures(
         self,
         number: int,
         sizes: tuple[int, int],
@@ -220,7 +220,7 @@ class RemoteModel:
         stage: str,
         progress: Progress,
     ) -> HeadMeasures:
-        """Return the measures of a stage, those of weights as far as they are known."""
+        """Return the measures of a stage; those of the weights may already be known."""
         sent, arrays = {"run": number, "stage": stage}, known
         if stage != "weights" or not known:
             arrays = self._connection.job("/measures", sent, progress)[1]
@@ -235,7 +235,7 @@ class RemoteModel:
         progress: Progress,
         report: Callable[[ModelAnswer], object],
     ) -> ModelAnswer:
-        """Have a question answered about a text that was read; as `answer_model_question`."""
+        """Answer a question about a text that was read; like `answer_model_question`."""
         known = reading.answers.known.get(question)
         begun = None
         if isinstance(known, AblationAnswer):
@@ -245,19 +245,19 @@ class RemoteModel:
             ]
             begun = {"layers": known.layers, "changes": changes}
         sent = {"run": reading.number, "question": msgspec.to_builtins(question), "known": begun}
-        read = partial(_answer, question.kind, self._sizes[reading.number])
-        found = self._connection.job("/answer", sent, progress, lambda part: report(read(part)))
-        return read(found)
+        read = partial(_parse_answer, question.kind, self._run_sizes[reading.number])
+        result = self._connection.job("/answer", sent, progress, lambda part: report(read(part)))
+        return read(result)
 
     def reader(
         self, text: str, factors: Mapping[LayerAndHead, float], *, is_chat: bool
     ) -> RemoteTokenReader:
-        """Return what reads a text and what is generated after it."""
+        """Return a reader of a text and of the tokens generated after it."""
         return RemoteTokenReader(self._connection, text, factors, is_chat=is_chat)
 
 
 class RemoteTokenReader:
-    """Reads a text and tokens after it on a server, as `TokenReader` does here."""
+    """Reads a text and the tokens after it on a server, like `TokenReader` locally."""
 
     def __init__(
         self,
@@ -275,21 +275,21 @@ class RemoteTokenReader:
         }
         self._last: tuple[list[int], ReadToken, TextRead] | None = None
         self._names: dict[int, str] = {}
-        """The tokens that were met, by their numbers."""
+        """Known tokens, by token id."""
         self.read([])
 
     @property
     def vocabulary(self) -> Sequence[str]:
-        """All tokens; those that were not met yet are asked for."""
+        """All tokens; unknown ones are fetched when they are accessed."""
         assert self._last
-        return TokensByNumber(self._written, len(self._last[1].logits))
+        return TokensByNumber(self._look_up_names, len(self._last[1].logits))
 
-    def _written(self, numbers: Sequence[int]) -> list[str]:
+    def _look_up_names(self, numbers: Sequence[int]) -> list[str]:
         if unknown := [number for number in numbers if number not in self._names]:
-            found = values_as(TokenNames, self._connection.job("/names", {"numbers": unknown})[0])
-            if len(found.tokens) != len(unknown):
+            names = values_as(TokenNames, self._connection.job("/names", {"numbers": unknown})[0])
+            if len(names.tokens) != len(unknown):
                 raise unreadable("it has names of other tokens")
-            self._names |= zip(unknown, found.tokens, strict=True)
+            self._names |= zip(unknown, names.tokens, strict=True)
         return [self._names[number] for number in numbers]
 
     @property
@@ -300,15 +300,15 @@ class RemoteTokenReader:
 
     @property
     def ends(self) -> frozenset[int]:
-        """The numbers of the tokens that end a text."""
+        """Ids of the tokens that end a text."""
         assert self._last
         return frozenset(self._last[2].ends)
 
     def check_memory(self, tokens: int) -> None:
-        """Do nothing: the server refuses what does not fit there."""
+        """Do nothing: the server checks its own memory."""
 
     def read(self, numbers: Sequence[int]) -> ReadToken:
-        """Read tokens after the text, given by their numbers; see `TokenReader.read`."""
+        """Read tokens after the text, given by their ids; see `TokenReader.read`."""
         wanted = list(numbers)
         if self._last and self._last[0] == wanted:
             return self._last[1]
@@ -332,24 +332,24 @@ class RemoteTokenReader:
         return read
 
     def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
-        """Return the text with tokens after it, and whether it is split into these again."""
+        """Return the continued text, and whether it is split into the same tokens again."""
         self.read(numbers)
         assert self._last
         return self._last[2].text, self._last[2].is_split_alike
 
 
 def _ask_for_heads_shown_first(ahead: ReadingAhead, facts: ModelFacts, text: str) -> None:
-    """Ask for the heads of the first of several layers ahead, of a long text for pictures of them.
+    """Prefetch the heads of the first layer, or reduced pictures of them if the text is long.
 
-    Those of a short text come with the answer.
+    The heads of a short text are part of the answer.
     """
     size = 4 * facts.layers * facts.heads * (len(text) / LETTERS) ** 2
     if facts.layers > 1 and size > MAX_INLINE_BYTES:
         ahead.ask_for_heads(min(AT_ONCE, facts.heads), is_long=size > MAX_WHOLE_BYTES)
 
 
-def _asked_to_read(source: ModelSource, text: str) -> dict[str, Any]:
-    """Return what the server is asked, which has the model and knows its folder."""
+def _read_request(source: ModelSource, text: str) -> dict[str, Any]:
+    """Return the request for a reading, without the folder, since the server has its own."""
     sent = replace(source, folder="", name="", fingerprint="", layers=())
     return {"source": msgspec.to_builtins(sent), "text": text}
 
@@ -357,46 +357,48 @@ def _asked_to_read(source: ModelSource, text: str) -> dict[str, Any]:
 def connect_model(
     host: str, port: int, token: str, started: object = None, text: str = ""
 ) -> RemoteModel:
-    """Connect to a server; the model is found by its address as long as it is held.
+    """Connect to a server; the model can be found by its address while it is referenced.
 
     Parameters
     ----------
     started : object
-        What keeps the server running, where it was started from here.
+        Keeps a server running that was started from here.
     text : str
-        What is likely read first: the server begins with it at once.
+        The text that is likely read first: the server starts to read it immediately.
 
     Raises
     ------
     InputError
-        Of ``server``, when it cannot be reached, or is none; of ``token``, when that is another.
+        With field ``server`` if it cannot be reached or is not a model server; with ``token`` if
+        the
+        token is wrong.
     """
     model = RemoteModel(ModelConnection(host, port, token), started, text)
-    with _connecting:
-        _connected[model.server, next(_numbers)] = model
+    with _connections_lock:
+        _connected_models[model.server, next(_connection_numbers)] = model
     return model
 
 
 def connected_model(source: ModelSource) -> RemoteModel | None:
-    """Return the model of a source that is on a server, by its newest connection; None of none."""
+    """Return the model of a server source, by its newest connection; None if there is none."""
     server = server_of(source.folder)
-    with _connecting:
-        held = {number: model for (of, number), model in _connected.items() if of == server}
+    with _connections_lock:
+        held = {number: model for (of, number), model in _connected_models.items() if of == server}
     return held[max(held)] if held else None
 
 
 def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
-    """Have the model of a source that is on a server read a text.
+    """Read a text with the model of a source that is on a server.
 
     Raises
     ------
     InputError
-        As `RemoteModel.read`; of ``model``, when there is no connection.
+        As `RemoteModel.read`; with field ``model`` if there is no connection.
     """
     server, model = server_of(source.folder), connected_model(source)
     if model is None:
         host, _, port = server.rpartition(":")
-        with left_when(is_to_stop):  # a store that is locked answers nobody
+        with left_when(is_to_stop):  # a locked store does not answer
             token = stored_token(server)
         if not token:
             raise InputError("model", CONNECTION_REQUIRED.format(server=server))
@@ -404,13 +406,13 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
     return model.read(source, text, made_of)
 
 
-def _answer(kind: QuestionKind, sizes: tuple[int, int], found: Answer) -> ModelAnswer:
-    """Read an answer about a text of so many heads and tokens.
+def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], found: Answer) -> ModelAnswer:
+    """Parse an answer about a text with this number of heads and tokens.
 
     Raises
     ------
     InputError
-        Of ``server``, when it is none to such a question.
+        With field ``server`` if it is not an answer to this kind of question.
     """
     values: QuestionValues = values_as(QuestionValues, found[0])  # type: ignore[arg-type]
     arrays = found[1]
@@ -442,7 +444,7 @@ def _answer(kind: QuestionKind, sizes: tuple[int, int], found: Answer) -> ModelA
 
 
 def _are_words(words: tuple[tuple[tuple[str, ...], ...], ...], sizes: tuple[int, ...]) -> bool:
-    """Whether there is a word for each number [layer, query, rank]."""
+    """Whether there is one word for each value [layer, query, rank]."""
     layers, queries, ranks = sizes
     is_whole = len(words) == layers and all(len(layer) == queries for layer in words)
     return is_whole and all(len(rank) == ranks for layer in words for rank in layer)

@@ -1,7 +1,7 @@
-"""A server that is started on another machine through SSH, and reached through the same tunnel.
+"""A model server started on another machine through SSH, and reached through the same tunnel.
 
-The line is run as it is, without a shell here; what it writes says where the model is served. SSH
-asks for nothing: a key, or its agent, has to do. No torch here.
+The command line runs without a local shell; its output shows where the model is served. SSH never
+prompts, so a key or an agent is required. No torch.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
     from visualizer.progress_callback import Progress
 
 LISTENER, ENDER = "what SSH writes", "the end of SSH"
-"""The names of the threads that read it, and wait for it."""
+"""Names of the threads that read the output of SSH and wait for its end."""
 OPTIONS = (
     *("-o", "BatchMode=yes"),
     *("-o", "ExitOnForwardFailure=yes"),
-    # A connection that outlives this one would keep the port.
+    # A shared connection would outlive this one and keep the port.
     *("-o", "ControlMaster=no", "-o", "ControlPath=none"),
-    "-tt",  # on a terminal of its own, what is started there ends with the connection
+    "-tt",  # with a terminal of its own, the remote process ends with the connection
 )
-"""What is asked of SSH besides the line."""
+"""Options of SSH, in addition to those of the command line."""
 ENDED_S = 5.0
-"""So long it may take to end by itself."""
+"""Time that SSH has to exit before it is killed."""
 LOOKED_S = 0.1
 MAX_START_S = 600.0
-"""So long a model may take to be opened."""
+"""Maximum time for the model to load."""
 MAX_LINES, MAX_LINE_LENGTH = 5, 300
 PORT = 8763
-_SERVED = re.compile(r"is served at \S+:(\d{1,5})$")
-_TOKEN = re.compile(r"Token: (\S.*)$")
-_PORT = re.compile(r"--port[ =](\d{1,5})\b")
+_SERVED_PATTERN = re.compile(r"is served at \S+:(\d{1,5})$")
+_TOKEN_PATTERN = re.compile(r"Token: (\S.*)$")
+_PORT_PATTERN = re.compile(r"--port[ =](\d{1,5})\b")
 SSH_MISSING = (
     "There is no program “ssh” on this machine. Install OpenSSH, or connect by host and port."
 )
@@ -58,25 +58,26 @@ TOO_LONG = "The model was not served within ten minutes."
 
 
 class ServerBySsh:
-    """A server on another machine, for as long as this is held.
+    """A server on another machine, which runs as long as this object is referenced.
 
     Parameters
     ----------
     line : str
-        What would start it in a terminal: ``ssh user@machine attention-visualizer serve FOLDER``.
+        The command that starts it in a terminal: ``ssh user@machine attention-visualizer serve
+        FOLDER``.
 
     Raises
     ------
     InputError
-        Of ``ssh``, when the line is not one of SSH, or SSH ends.
+        With field ``ssh`` if the line is not an SSH command, or SSH exits.
     CancelledError
-        As `progress` raises it.
+        If `progress` raises it.
     """
 
     def __init__(self, line: str, progress: Progress = no_progress) -> None:
-        command = _command(line)
-        found = _PORT.search(line)
-        remote = int(found[1]) if found else PORT
+        command = _parse_command(line)
+        match = _PORT_PATTERN.search(line)
+        remote = int(match[1]) if match else PORT
         self.port = _free_port(remote)
         tunnel = f"{self.port}:127.0.0.1:{remote}"
         try:
@@ -87,38 +88,38 @@ class ServerBySsh:
         except OSError as error:
             sentence = f"SSH cannot be started: {reason_of(error)}."
             raise InputError("ssh", sentence) from error
-        self._lines: SimpleQueue[str | None] = SimpleQueue()
-        # Without this object, which would never be let go of else.
-        listening = (self._process, self._lines)
-        Thread(target=_listen, args=listening, daemon=True, name=LISTENER).start()
-        self.close = finalize(self, _end, self._process)
+        self._output_lines: SimpleQueue[str | None] = SimpleQueue()
+        # The thread must not refer to this object, or it would never be released.
+        listening = (self._process, self._output_lines)
+        Thread(target=_read_output, args=listening, daemon=True, name=LISTENER).start()
+        self.close = finalize(self, _stop_process, self._process)
         try:
-            self.token = self._wait(progress)
+            self.token = self._wait_for_token(progress)
         except BaseException:
             self.close()
             raise
 
-    def _wait(self, progress: Progress) -> str:
+    def _wait_for_token(self, progress: Progress) -> str:
         """Wait for the server, and return its token."""
-        said: deque[str] = deque(maxlen=MAX_LINES)
+        output: deque[str] = deque(maxlen=MAX_LINES)
         end, is_served = monotonic() + MAX_START_S, False
         while monotonic() < end:
             progress(0, 0)
             try:
-                line = self._lines.get(timeout=LOOKED_S)
+                line = self._output_lines.get(timeout=LOOKED_S)
             except Empty:
                 continue
             if line is None:
-                why = " ".join(said) or NOTHING_SAID
+                why = " ".join(output) or NOTHING_SAID
                 raise InputError("ssh", ENDED.format(why=why))
-            is_served = is_served or _SERVED.search(line) is not None
-            if is_served and (found := _TOKEN.search(line)):
-                return found[1]
-            said.append(line)
+            is_served = is_served or _SERVED_PATTERN.search(line) is not None
+            if is_served and (match := _TOKEN_PATTERN.search(line)):
+                return match[1]
+            output.append(line)
         raise InputError("ssh", TOO_LONG)
 
 
-def _listen(process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
+def _read_output(process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
     assert process.stdout
     with process.stdout:
         for line in process.stdout:
@@ -126,7 +127,7 @@ def _listen(process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> N
     lines.put(None)
 
 
-def _command(line: str) -> list[str]:
+def _parse_command(line: str) -> list[str]:
     try:
         command = shlex.split(line)
     except ValueError:
@@ -139,25 +140,25 @@ def _command(line: str) -> list[str]:
 
 
 def _free_port(wanted: int) -> int:
-    """Return a free port of this machine: if it is, the one wanted, which documents name."""
+    """Return a free local port: preferably the wanted one, which documents refer to."""
     for port in (wanted, 0):
-        with socket.socket() as found, suppress(OSError, OverflowError):
-            found.bind(("127.0.0.1", port))
-            free: int = found.getsockname()[1]
+        with socket.socket() as probe, suppress(OSError, OverflowError):
+            probe.bind(("127.0.0.1", port))
+            free: int = probe.getsockname()[1]
             return free
     raise InputError("ssh", PORT_ERROR)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    """End SSH, and with it what it has started; called on any thread, and waits for nothing."""
+def _stop_process(process: subprocess.Popen[str]) -> None:
+    """Stop SSH and with it the remote process; can be called on any thread and does not wait."""
     process.terminate()
     if process.stdin:
         process.stdin.close()
-    with suppress(RuntimeError):  # no thread is begun as the program ends
-        Thread(target=_wait_for, args=(process,), daemon=True, name=ENDER).start()
+    with suppress(RuntimeError):  # no thread can be started while the program exits
+        Thread(target=_wait_or_kill, args=(process,), daemon=True, name=ENDER).start()
 
 
-def _wait_for(process: subprocess.Popen[str]) -> None:
+def _wait_or_kill(process: subprocess.Popen[str]) -> None:
     try:
         process.wait(ENDED_S)
     except subprocess.TimeoutExpired:

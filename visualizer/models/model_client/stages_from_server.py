@@ -1,4 +1,4 @@
-"""Stages whose numbers are on a server: some are fetched when first read, of others blocks are."""
+"""Stages whose values are on a server; some are fetched whole on first read, others by blocks."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
 
     Tensor = torch.Tensor
     Ask = Callable[[str, dict[str, Any]], dict[str, np.ndarray]]
-    """Asks for numbers of a run, by the kind of the request and its fields."""
-    _What = tuple[tuple[int, ...], int, int, int]
-    """Rows, the first column and the one after the last, and how many columns make a block."""
+    """Requests arrays of a run, by the kind of the request and its fields."""
+    _BlockRequest = tuple[tuple[int, ...], int, int, int]
+    """Rows, first and end column, and the number of columns per block."""
 
 FETCHED_ROWS = 8
-"""So many rows are read of a cell or a token that is pointed at, and kept."""
+"""Number of rows that are fetched, and cached, around the cell or token under the pointer."""
 SMALL = 2**14
-"""Bytes of an answer that is asked for ahead of the next layers, too."""
+"""Largest answer, in bytes, that is also prefetched for the next layers."""
 
 
 class StageFromServer(CachedTensor):
-    """A stage of which matrices are fetched when they are read, or all of it where all is needed.
+    """A stage whose matrices are fetched when they are read; all of it, if all is needed.
 
     Parameters
     ----------
     sizes : tuple of int
-        Of all of it, with the layers first where there are several.
+        Shape of the whole stage, starting with the layers if there are several.
     alike : tuple of str
-        The stages with the same axes: what is told of a cell reads the same place of several, so
-        these come together.
+        Stages with the same axes. The details of a cell read the same place of several stages, so
+        these are fetched together.
     """
 
     def __init__(
@@ -66,40 +66,40 @@ class StageFromServer(CachedTensor):
         ask: Ask,
     ) -> None:
         self._kept = {}
-        self._name, self._sizes, self._dtype = name, sizes, dtype
-        self._alike, self._fetched, self._ask = alike, fetched, ask
+        self._name, self._shape, self._dtype = name, sizes, dtype
+        self._stages_together, self._fetched, self._ask = alike, fetched, ask
 
     @property
     def tensor(self) -> Tensor:  # type: ignore[override]
-        found = self._fetched.get((self._name, ()), self._all).get(self._name)
-        return _tensor(found, self._sizes)
+        values = self._fetched.get((self._name, ()), self._request_all).get(self._name)
+        return _checked_tensor(values, self._shape)
 
-    def _all(self) -> dict[str, np.ndarray]:
+    def _request_all(self) -> dict[str, np.ndarray]:
         return self._ask("stage", {"stages": [self._name], "place": []})
 
     def read(self, index: Index = ()) -> np.ndarray:
-        """Read numbers of one place without the others, where the index names one."""
-        count = len(self._sizes) - 2
+        """Read the values of one place without the others, if the index selects one."""
+        count = len(self._shape) - 2
         place = tuple(int(at) for at in index[:count] if not isinstance(at, slice))
         is_whole = len(place) < count or not count
         if is_whole or self._fetched.has((self._name, ())):
             return super().read(index)
-        if not all(0 <= at < size for at, size in zip(place, self._sizes, strict=False)):
+        if not all(0 <= at < size for at, size in zip(place, self._shape, strict=False)):
             raise IndexError(index)
-        return readable(_tensor(self._matrix(place), self._sizes[count:])[index[count:]])
+        return readable(_checked_tensor(self._matrix(place), self._shape[count:])[index[count:]])
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
-        """Read the largest finite absolute value of each row without other places' numbers."""
+        """Read the largest finite absolute value of each row, without other places."""
         if not index:
             return super().row_ends()
         return CachedTensor(torch.tensor(self.read(index))).row_ends()
 
     def _matrix(self, place: Place) -> np.ndarray | None:
-        found = self._fetched.get((self._alike, place), partial(self._asked, place))
-        return found.get(self._name)
+        arrays = self._fetched.get((self._stages_together, place), partial(self._request, place))
+        return arrays.get(self._name)
 
-    def _asked(self, place: Place) -> dict[str, np.ndarray]:
-        return self._ask("stage", {"stages": [*self._alike], "place": [*place]})
+    def _request(self, place: Place) -> dict[str, np.ndarray]:
+        return self._ask("stage", {"stages": [*self._stages_together], "place": [*place]})
 
     is_held = False
 
@@ -113,26 +113,26 @@ class StageFromServer(CachedTensor):
 
     @property
     def bytes(self) -> int:
-        return math.prod(self._sizes) * self._dtype.itemsize
+        return math.prod(self._shape) * self._dtype.itemsize
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self._sizes
+        return self._shape
 
 
 class AttentionFromServer(StageFromServer):
-    """The attention of a text, which comes in parts over several connections.
+    """The attention weights of a text, fetched in parts over several connections.
 
-    One head is read with the others of its layer, and all of it layer by layer.
+    One head is fetched together with the others of its layer; all of it, layer by layer.
 
     Parameters
     ----------
     limits : tuple of float
-        The least and the largest number, by which it is coloured before all of it is here.
+        Smallest and largest value, for the colour scale before all values have arrived.
     first : ndarray or None
-        That of the first layer, where it is here already.
+        Weights of the first layer, if already available.
     heads : sequence of Future
-        The answers with that of the first heads of the first layer, if it was asked for ahead.
+        Answers with the first heads of the first layer, if they were prefetched.
     """
 
     def __init__(
@@ -148,12 +148,12 @@ class AttentionFromServer(StageFromServer):
     ) -> None:
         super().__init__(name, sizes, dtype, (name,), fetched, ask)
         if first is not None:
-            for head, one in enumerate(_tensor(first, sizes[1:]).numpy()):
-                fetched.keep((self._alike, (0, head)), {name: one})
+            for head, one in enumerate(_checked_tensor(first, sizes[1:]).numpy()):
+                fetched.keep((self._stages_together, (0, head)), {name: one})
         for head, answer in enumerate(heads):
-            ask_for_it = partial(self._asked, (0, head))
-            ahead = partial(_asked_ahead, answer, name, ask_for_it)
-            fetched.fetch_ahead((self._alike, (0, head)), ahead)
+            ask_for_it = partial(self._request, (0, head))
+            ahead = partial(_prefetched_or_fetch, answer, name, ask_for_it)
+            fetched.fetch_ahead((self._stages_together, (0, head)), ahead)
         self._known_limits = limits
         self._whole: Tensor | None = None
 
@@ -164,66 +164,69 @@ class AttentionFromServer(StageFromServer):
         return self._whole
 
     def read(self, index: Index = ()) -> np.ndarray:
-        """Read numbers of one place with those of the other heads of its layer."""
+        """Read the values of one place together with those of the other heads of its layer."""
         return super().read(index) if self._whole is None else readable(self._whole[index])
 
     def limits(self) -> tuple[float, float]:
-        """Return the smallest and the largest finite number."""
+        """Return the smallest and the largest finite value."""
         return self._known_limits
 
-    def _all(self) -> dict[str, np.ndarray]:
-        parts, count = [], self._sizes[0]
+    def _request_all(self) -> dict[str, np.ndarray]:
+        parts, count = [], self._shape[0]
         for at in range(count):
             for one in range(at, min(at + AT_ONCE, count)):
-                self._fetched.fetch_ahead((self._alike, (one,)), partial(self._asked, (one,)))
-            part = self._fetched.get((self._alike, (at,)), partial(self._asked, (at,)))
-            parts.append(_tensor(part.get(self._name), self._sizes[1:]).numpy())
+                self._fetched.fetch_ahead(
+                    (self._stages_together, (one,)), partial(self._request, (one,))
+                )
+            part = self._fetched.get((self._stages_together, (at,)), partial(self._request, (at,)))
+            parts.append(_checked_tensor(part.get(self._name), self._shape[1:]).numpy())
         return {self._name: np.stack(parts)}
 
     def _matrix(self, place: Place) -> np.ndarray | None:
         *layer, _ = place
-        for head in range(self._sizes[-3]):
+        for head in range(self._shape[-3]):
             one = (*layer, head)
-            self._fetched.fetch_ahead((self._alike, one), partial(self._asked, one))
+            self._fetched.fetch_ahead((self._stages_together, one), partial(self._request, one))
         return super()._matrix(place)
 
 
 class WeightsFromServer(Mapping[str, "Tensor"]):
-    """Weights of a model, all of which are fetched when one is read.
+    """Parameters of a model, all fetched when one is read.
 
     Parameters
     ----------
     sizes : mapping
-        Those that the server sends, with their sizes.
+        Shapes of the parameters that the server sends.
     """
 
     def __init__(
         self, sizes: Mapping[str, tuple[int, ...]], fetched: FetchedNumbers, ask: Ask
     ) -> None:
-        self._sizes, self._fetched, self._ask = sizes, fetched, ask
+        self._shape, self._fetched, self._ask = sizes, fetched, ask
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._sizes)
+        return iter(self._shape)
 
     def __len__(self) -> int:
-        return len(self._sizes)
+        return len(self._shape)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._sizes
+        return name in self._shape
 
     def __getitem__(self, name: str) -> Tensor:
-        sizes = self._sizes[name]
-        found = self._fetched.get("weights", lambda: self._ask("weights", {})).get(name)
-        return torch.from_numpy(checked_numbers(found, sizes, "fi").copy())  # experts have numbers
+        sizes = self._shape[name]
+        values = self._fetched.get("weights", lambda: self._ask("weights", {})).get(name)
+        # The ids of experts are integers.
+        return torch.from_numpy(checked_numbers(values, sizes, "fi").copy())
 
 
 class MatricesOnServer(MatrixBlocks):
-    """What is known of the matrices of a long text without any number of them.
+    """The shapes and settings of the matrices of a long text, without their values.
 
     Parameters
     ----------
     header : CapturedAttention
-        The sizes and settings.
+        The shapes and settings.
     """
 
     def __init__(
@@ -253,13 +256,13 @@ class MatricesOnServer(MatrixBlocks):
         return self._specs[place[0]] if self._specs else self.spec
 
     def stage(self, row: Stage, ahead: Sequence[Future[Answer]] = ()) -> BlockwiseTensor:
-        """Return a stage of which blocks are asked for where they are read.
+        """Return a stage whose blocks are requested when they are read.
 
         Parameters
         ----------
         ahead : sequence of Future
-            The answers with the first pictures of the first heads of the first layer, if they were
-            asked for ahead.
+            Answers with the first pictures of the first heads of the first layer, if they were
+            prefetched.
         """
         vectors = self._header.vectors
         assert vectors is not None
@@ -273,7 +276,7 @@ class MatricesOnServer(MatrixBlocks):
 
 
 class BlocksFromServer(BlockSource):
-    """Asks for blocks of one stage; what is asked of one head after another, ahead of it."""
+    """Requests blocks of one stage; prefetches if heads are requested one after another."""
 
     has_first_picture = True
 
@@ -286,18 +289,18 @@ class BlocksFromServer(BlockSource):
         self.is_signed = self._local.is_signed if self._local else True
         self.outside = self._local.outside if self._local else 0.0
         self._last: tuple[int, object] | None = None
-        """Of the last block, the place of its head among all and what was asked of it."""
+        """The last block: the index of its head among all heads, and the request."""
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("Numbers on a server are read, and not copied.")
 
     def take_ahead(self, first: FirstPicture, answers: Sequence[Future[Answer]]) -> None:
-        """Take the first pictures of heads of the first layer, which are on their way."""
+        """Use the prefetched first pictures of heads of the first layer."""
         what = (tuple(first.rows.tolist()), 0, first.sizes[1], first.blocks[1])
         for head, answer in enumerate(answers):
             place = (0, head)[1 - len(self._matrices.leading) :]
-            ahead = partial(_asked_ahead, answer, "high", partial(self._fetch, place, what))
-            self._fetched.fetch_ahead(self._key(place, what), ahead)
+            ahead = partial(_prefetched_or_fetch, answer, "high", partial(self._fetch, place, what))
+            self._fetched.fetch_ahead(self._cache_key(place, what), ahead)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -307,29 +310,31 @@ class BlocksFromServer(BlockSource):
         return self._local.readable(place, rows, columns) if self._local else columns
 
     def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
-        found = self._asked(place, rows, columns.start, columns.stop, 0).get("cells")
-        return _tensor(found, (len(rows), columns.stop - columns.start))
+        values = self._request(place, rows, columns.start, columns.stop, 0).get("cells")
+        return _checked_tensor(values, (len(rows), columns.stop - columns.start))
 
     def column_ends(self, place: Place, rows: Tensor, columns: range, block: int) -> Ends:
-        found = self._asked(place, rows, columns.start, columns.stop, block)
+        arrays = self._request(place, rows, columns.start, columns.stop, block)
         sizes = (len(rows), math.ceil(len(columns) / block))
-        high = _tensor(found.get("high"), sizes)
-        return high, _tensor(found["low"], sizes) if "low" in found else None
+        high = _checked_tensor(arrays.get("high"), sizes)
+        return high, _checked_tensor(arrays["low"], sizes) if "low" in arrays else None
 
-    def _asked(
+    def _request(
         self, place: Place, rows: Tensor, start: int, stop: int, block: int
     ) -> dict[str, np.ndarray]:
         what = (tuple(rows.tolist()), start, stop, block)
-        if not block and len(rows) > FETCHED_ROWS:  # a tile, which is kept as such
+        if not block and len(rows) > FETCHED_ROWS:  # a tile, which is cached as a tile
             return self._fetch(place, what)
         if block:
             self._ask_ahead(place, what, 4 * len(rows) * math.ceil((stop - start) / block))
-        return {**self._fetched.get(self._key(place, what), partial(self._fetch, place, what))}
+        return {
+            **self._fetched.get(self._cache_key(place, what), partial(self._fetch, place, what))
+        }
 
-    def _key(self, place: Place, what: _What) -> tuple[object, ...]:
+    def _cache_key(self, place: Place, what: _BlockRequest) -> tuple[object, ...]:
         return (self._row.name, tuple(place), *what)
 
-    def _fetch(self, place: Place, what: _What) -> dict[str, np.ndarray]:
+    def _fetch(self, place: Place, what: _BlockRequest) -> dict[str, np.ndarray]:
         rows, start, stop, block = what
         return self._ask(
             "blocks",
@@ -337,8 +342,8 @@ class BlocksFromServer(BlockSource):
              "columns": [start, stop], "block": block},
         )  # fmt: skip
 
-    def _ask_ahead(self, place: Place, what: _What, size: int) -> None:
-        """Ask for the same of the next heads, where they are asked one after another."""
+    def _ask_ahead(self, place: Place, what: _BlockRequest, size: int) -> None:
+        """Prefetch the same block of the next heads if heads are requested in order."""
         layers, heads = (*self._matrices.leading, 1)[0], self._matrices.spec.heads
         *layer, head = place
         at = (layer[0] if layer else 0) * heads + head
@@ -347,24 +352,24 @@ class BlocksFromServer(BlockSource):
         end = layers * heads if size <= SMALL else at - head + heads
         for after in range(at + 1, min(at + 1 + AT_ONCE, end)) if is_in_turn else ():
             then = divmod(after, heads)[1 - len(layer) :]
-            self._fetched.fetch_ahead(self._key(then, what), partial(self._fetch, then, what))
+            self._fetched.fetch_ahead(self._cache_key(then, what), partial(self._fetch, then, what))
 
 
-def _asked_ahead(answer: Future[Answer], name: str, ask: Callable[[], Fetched]) -> Fetched:
-    """Return what was asked for ahead, or ask for it where that has failed."""
+def _prefetched_or_fetch(answer: Future[Answer], name: str, ask: Callable[[], Fetched]) -> Fetched:
+    """Return a prefetched answer; fetch again if prefetching failed."""
     try:
-        found = answer.result()[1]
+        arrays = answer.result()[1]
     except InputError:
-        found = {}
-    return found if name in found else ask()
+        arrays = {}
+    return arrays if name in arrays else ask()
 
 
-def _tensor(found: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:
-    """Return numbers of the sizes that were asked for.
+def _checked_tensor(found: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:
+    """Return an array as a tensor, after checking its shape.
 
     Raises
     ------
     InputError
-        Of ``server``, when they are others.
+        With field ``server`` if the shape differs from the requested one.
     """
     return torch.from_numpy(checked_numbers(found, sizes).copy())

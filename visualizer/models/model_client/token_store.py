@@ -1,6 +1,6 @@
-"""Tokens of servers in the system's own store of secrets, where there is one; no torch here.
+"""Access tokens of servers in the system's keyring, if there is one. No torch.
 
-A store that is locked waits until someone unlocks it: who asks may leave that wait.
+A locked keyring blocks until the user unlocks it; the caller can stop waiting.
 """
 
 from __future__ import annotations
@@ -17,63 +17,64 @@ from visualizer.python_thread_for_qt_thread import on_python_thread
 
 LIBRARY = "keyring"
 SERVICE = "attention-visualizer"
-_lock = Lock()
-_looking: dict[str, Future[str]] = {}
-"""What is being looked up, by its server."""
+_lookups_lock = Lock()
+_pending_lookups: dict[str, Future[str]] = {}
+"""Lookups in progress, by server."""
 
 
 def has_store() -> bool:
-    """Whether the library is installed that finds the system's store."""
+    """Whether the library that accesses the system's keyring is installed."""
     return is_installed(LIBRARY)
 
 
 def stored_token(server: str) -> str:
-    """Return the token that is kept for a server, by its host and port; empty where none is.
+    """Return the stored token of a server, by its host and port; empty if there is none.
 
     Raises
     ------
     CancelledError
-        When it was left.
+        If the caller stopped waiting.
     """
     if not has_store():
         return ""
-    return on_python_thread(partial(_looked_up, server), may_be_left=True)
+    return on_python_thread(partial(_look_up_once, server), may_be_left=True)
 
 
-def _looked_up(server: str) -> str:
-    """Look a token up, or wait for who does so already: a locked store asks its user each time."""
-    with _lock:
-        is_first = server not in _looking
-        found = _looking.setdefault(server, Future())
+def _look_up_once(server: str) -> str:
+    """Look up a token, or join a lookup in progress: a locked keyring prompts on each access."""
+    with _lookups_lock:
+        is_first = server not in _pending_lookups
+        token = _pending_lookups.setdefault(server, Future())
     if is_first:
-        found.set_result(_stored(server))
-        with _lock:
-            del _looking[server]
-    return found.result()
+        token.set_result(_read_token(server))
+        with _lookups_lock:
+            del _pending_lookups[server]
+    return token.result()
 
 
-def _stored(server: str) -> str:
-    with suppress(Exception):  # a store fails in its own way, and without it the token is asked for
-        return str(_keyring().get_password(SERVICE, server) or "")
+def _read_token(server: str) -> str:
+    # Backends raise various errors; without a token, the user is asked for it.
+    with suppress(Exception):
+        return str(_import_keyring().get_password(SERVICE, server) or "")
     return ""
 
 
 def store_token(server: str, token: str) -> bool:
-    """Keep a token for a server; return whether the system did."""
+    """Store a token for a server; return whether the system stored it."""
     if not has_store():
         return False
     with suppress(Exception):
-        _keyring().set_password(SERVICE, server, token)
+        _import_keyring().set_password(SERVICE, server, token)
         return True
     return False
 
 
 def forget_token(server: str) -> None:
-    """Keep no token for a server."""
+    """Delete the token of a server."""
     if has_store():
         with suppress(Exception):
-            _keyring().delete_password(SERVICE, server)
+            _import_keyring().delete_password(SERVICE, server)
 
 
-def _keyring() -> Any:
+def _import_keyring() -> Any:
     return importlib.import_module(LIBRARY)
