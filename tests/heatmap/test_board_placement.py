@@ -651,7 +651,7 @@ class EvictedPlaces(OrderedDict[Any, Any]):
 
 
 def test_another_thread_may_drop_kept_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(board_placement, "_PLACES", EvictedPlaces())
+    monkeypatch.setattr(board_placement, "_PLACED_BY_KEY", EvictedPlaces())
     board = a_board(stages=1, heads=1, tokens=2)
     first, second = (lay_out(board, 400, 300) for _ in range(2))
     assert [slot.whole for slot in first.slots] == [slot.whole for slot in second.slots]

@@ -1,8 +1,8 @@
-"""Chooses how a board's panels are arranged: bands of stages, groups and pages of heads, and size.
+"""Choose the arrangement of a board's panels: bands, groups and pages of heads, and size.
 
-Of all arrangements that fit in both directions, the one with the largest panels is chosen; an
-arrangement that is shown already stays unless another gains half as much again. Pure geometry of
-the numbers of tokens, whatever is pooled. Lengths are pixels of the window.
+Of all arrangements that fit in both directions, the one with the largest panels is chosen. The
+present arrangement is kept unless another one is at least 1.5 times as good. Computes geometry from
+token counts only, whether or not cells are pooled. Lengths are in logical pixels of the window.
 """
 
 from __future__ import annotations
@@ -41,54 +41,58 @@ if TYPE_CHECKING:
     FoundLanes = tuple[float, int, list[tuple[tuple[int, ...], int]]]
 
 MAX_CELL_PX = 144
-"""The largest cell."""
+"""Maximum side of a cell, in pixels."""
 SMALLEST_SIDE = 48
-"""The smallest panel: what has no room for one as large is scrolled to."""
+"""Minimum side of a panel, in pixels; if there is no room for it, the board scrolls."""
 READABLE_CELL = 32
-"""A cell with room for its number; so large are those of few tokens, if any number of heads can."""
+"""Side of a cell with room for its number; the target for short texts with any head count."""
 MAX_SHORT_TEXT_TOKENS = 12
 COMFORTABLE_SIDE, COMFORTABLE_CELL = 128, 22
-"""Panels are as large as one of these if any number of heads can be, and else smaller."""
+"""Panels whose side or cells reach one of these are large enough for any head count.
+
+If no arrangement reaches either, panels are smaller.
+"""
 COMFORTABLE_GRID_SIDE = 96
-"""The same for panels of one stage."""
+"""Comfortable side if only one stage is shown."""
 GAP, GROUP_GAP, EDGE = 16, 28, 12
 ABOVE_LABELS = 8
-"""Over the labels of keys: lit labels are bold, and longer."""
+"""Space above the labels of keys; highlighted labels are bold, and therefore longer."""
 HEAD_LINE = 20
-"""Over a row of panels without labels, for the line that says whose they are."""
+"""Height of the line with the head's label, above a row of panels without column labels."""
 BELOW = 4
 LABELS = ((MAX_LABEL_PX, 1.0), (56, 0.93), (36, 0.88))
-"""The longest labels, and what an arrangement with them is worth."""
+"""Maximum label lengths in pixels, and the weight of an arrangement that uses them."""
 FURTHER = 0.8
-"""What an arrangement with one more band or group is worth."""
+"""Weight of an arrangement per additional band or group."""
 PRESENT = 1.5
-"""What the present arrangement is worth more than others."""
+"""Weight of the present arrangement relative to others."""
 WORTH_PAGES = 1.3
-"""By how much larger panels must be for fewer heads a page, where none are comfortable."""
+"""Gain in panel size that justifies fewer heads per page if no arrangement is comfortable."""
 MAX_BANDS = 4
 FEATURE, WIDEST_FEATURE, WIDEST_ONLY_FEATURE = 12, 64, 96
-"""Widths of a column that is no token: at least, at most, and at most of a panel's only one."""
+"""Widths of a feature column: minimum, maximum, and maximum if the panel has only one."""
 NARROW_SHARE = 0.6
-"""The width of a feature and of a panel with many, as a share of the others' cells and sides."""
+"""Relative width of a feature cell to a token cell, and of a feature panel to a token panel."""
 
 
 class PanelArrangement(Struct, frozen=True):
-    """How the panels of a board stand.
+    """Arrangement of a board's panels.
 
     Parameters
     ----------
     bands : tuple of tuple of int
-        The columns of the board in each band; bands stand one below the other.
+        Indices of the board's columns in each band. Bands are stacked vertically.
     groups : int
-        How many groups of heads stand side by side; of a single stage, how many heads.
+        Number of groups of heads placed side by side; for a single stage, the number of heads per
+        row.
     heads : int
-        How many heads are on a page.
+        Number of heads per page.
     longest : float
-        The width to which labels are shortened.
+        Width to which labels are shortened.
     side : float
-        The side of a panel of all tokens, as far as whole pixels can fill it.
+        Side of a panel that shows all tokens, as far as whole pixels can fill it.
     is_paged : bool
-        Whether pages of heads are turned; else all heads stand below each other.
+        Whether heads are split into pages; otherwise all heads are stacked vertically.
     """
 
     bands: tuple[tuple[int, ...], ...]
@@ -100,11 +104,11 @@ class PanelArrangement(Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        """Rows of heads on a page."""
+        """Number of rows of heads on a page."""
         return -(-self.heads // self.groups)
 
     def is_like(self, other: PanelArrangement | None) -> bool:
-        """Whether heads and stages stand as in another arrangement, in whatever size."""
+        """Whether heads and stages are arranged as in another arrangement, at any size."""
         return other is not None and (self.groups, self.heads, len(self.bands)) == (
             other.groups,
             other.heads,
@@ -113,14 +117,14 @@ class PanelArrangement(Struct, frozen=True):
 
 
 class ColumnMeasures:
-    """What of a board's column decides its place.
+    """Measures of a board's column that affect its placement.
 
     Parameters
     ----------
     column : tuple of Heatmap
         The panels of a stage.
     has_other_rows : bool
-        Whether its rows are other tokens than those of the column before.
+        Whether its row tokens differ from those of the preceding column.
     """
 
     def __init__(self, column: tuple[Heatmap, ...], has_other_rows: bool) -> None:
@@ -131,7 +135,7 @@ class ColumnMeasures:
         self.rows, self.columns = len(first.rows.labels), len(first.columns.labels)
         self.drawn = first.side
         self.narrowest = max(map(narrowest, column))
-        if not self.is_headed:  # it may stand below another one, with its title in one line
+        if not self.is_headed:  # may be below another, with a one-line title
             self.narrowest = max(self.narrowest, line_title_width(first))
         self.sums = max(map(sums_width, column))
         self.has_shared_notes = len({one.notes for one in column}) == 1
@@ -147,22 +151,22 @@ class ColumnMeasures:
 
 
 class BoardArranger:
-    """Chooses an arrangement.
+    """Chooses an arrangement for a canvas.
 
     Parameters
     ----------
     width, height : float
-        The size of the canvas.
+        Size of the canvas.
     pixel_ratio : float
-        Device pixels a pixel.
+        Device pixels per logical pixel.
     largest_cell : float
-        Cells are no larger than this.
+        Maximum side of a cell.
     present : PanelArrangement, optional
         The arrangement that is shown.
     is_paged : bool
-        Whether heads may be turned like pages.
+        Whether heads may be split into pages.
     is_height_free : bool
-        Whether the board may be higher where panels would else be too small.
+        Whether the board may exceed the height if panels would otherwise be too small.
     """
 
     def __init__(
@@ -192,10 +196,10 @@ class BoardArranger:
             len({one.rows.labels for one in board.columns[0]}) == 1
         )
         self.tokens = max(max(one.rows, one.columns if one.is_token else 0) for one in self.columns)
-        self._found_heights: dict[Hashable, tuple[float, float, float, float]] = {}
-        self._found_lanes: dict[Hashable, FoundLanes] = {}
-        self._found_widths: dict[float, list[float]] = {}
-        self._gutters: dict[float, float] = {}
+        self._heights_by_band: dict[Hashable, tuple[float, float, float, float]] = {}
+        self._lane_widths: dict[Hashable, FoundLanes] = {}
+        self._column_widths: dict[float, list[float]] = {}
+        self._gutter_widths: dict[float, float] = {}
         self.has_other_keys = any(one.has_other_keys for one in self.columns)
         self.notes_lines = max(len(shared_notes(column)) for column in board.columns)
 
@@ -203,16 +207,16 @@ class BoardArranger:
 
     @cached_property
     def best(self) -> PanelArrangement:
-        """The best arrangement of all."""
+        """The best arrangement."""
         if self.is_height_free:
-            return self._best_of_any_height()
+            return self._best_with_free_height()
         if not self.is_paged:
-            return self._best_of(self.heads, self.height) or self._scrolled()
+            return self._best_with_heads(self.heads, self.height) or self._scrolled_arrangement()
         by_heads: dict[int, PanelArrangement | None] = {}
-        for least in (self._readable(), self._comfortable()):
-            for heads in self._pages():
+        for least in (self._readable_side(), self._comfortable_side()):
+            for heads in self._heads_per_page_options():
                 if heads not in by_heads:
-                    by_heads[heads] = self._best_of(heads, self.height)
+                    by_heads[heads] = self._best_with_heads(heads, self.height)
                 one = by_heads[heads]
                 if one and one.side >= least:
                     return one
@@ -220,34 +224,34 @@ class BoardArranger:
         for one in by_heads.values():
             if one and (chosen is None or one.side >= WORTH_PAGES * chosen.side):
                 chosen = one
-        return chosen or self._scrolled()
+        return chosen or self._scrolled_arrangement()
 
-    def _best_of_any_height(self) -> PanelArrangement:
-        """Give the best arrangement that may be higher: in as few bands as are comfortable."""
+    def _best_with_free_height(self) -> PanelArrangement:
+        """Return the best arrangement of any height, in as few bands as are comfortable."""
         for height in (self.height, math.inf):
             for bands in range(1, MAX_BANDS + 1):
-                found = self._best_of(self.heads, height, bands)
-                if found and found.side >= self._comfortable():
+                found = self._best_with_heads(self.heads, height, bands)
+                if found and found.side >= self._comfortable_side():
                     return found
-        return self._best_of(self.heads, math.inf) or self._scrolled()
+        return self._best_with_heads(self.heads, math.inf) or self._scrolled_arrangement()
 
-    def _readable(self) -> float:
-        """Give the side of a panel in whose cells all numbers can be read; ∞ for many tokens."""
+    def _readable_side(self) -> float:
+        """Return the panel side at which all numbers are readable; ∞ for many tokens."""
         is_wanted = self.tokens <= MAX_SHORT_TEXT_TOKENS and not self.is_grid
         return READABLE_CELL * self.scale * self.tokens if is_wanted else math.inf
 
-    def _pages(self) -> list[int]:
-        """Give the numbers of heads that a page may hold, all pages alike: the most first."""
+    def _heads_per_page_options(self) -> list[int]:
+        """Return the possible numbers of heads per page, for equal pages, in descending order."""
         return list(dict.fromkeys(-(-self.heads // pages) for pages in range(1, self.heads + 1)))
 
-    def _comfortable(self) -> float:
+    def _comfortable_side(self) -> float:
         side = COMFORTABLE_GRID_SIDE if self.is_grid else COMFORTABLE_SIDE
         return min(side, COMFORTABLE_CELL * self.tokens) * self.scale
 
-    def _best_of(
+    def _best_with_heads(
         self, heads: int, height: float, most_bands: int = MAX_BANDS
     ) -> PanelArrangement | None:
-        """Give the best arrangement with so many heads a page; None where none fits."""
+        """Return the best arrangement with `heads` heads per page, or None if none fits."""
         best, most = None, 0.0
         for one, worth in self.candidates(heads):
             if len(one.bands) > most_bands:
@@ -256,22 +260,22 @@ class BoardArranger:
                 worth *= PRESENT
             at = self._largest_size(one, height, most / worth)
             if at is not None and worth * self._sizes[at] > most:
-                best, most = self._sized(one, self._sizes[at]), worth * self._sizes[at]
+                best, most = self._with_side(one, self._sizes[at]), worth * self._sizes[at]
         return best
 
     def candidates(self, heads: int) -> Iterator[tuple[PanelArrangement, float]]:
-        """Give the arrangements with so many heads a page, and what a pixel of a side is worth."""
+        """Yield arrangements with `heads` heads per page, with their weight per pixel of side."""
         groups = dict.fromkeys(-(-heads // rows) for rows in range(heads, 0, -1))
-        for (longest, named), bands, count in itertools.product(LABELS, self._cuts(), groups):
+        for (longest, named), bands, count in itertools.product(LABELS, self._band_cuts(), groups):
             further = 0 if self.is_grid else len(bands) - 1 + count - 1
             one = PanelArrangement(bands, count, heads, longest * self.scale)
             yield one, named * FURTHER**further
 
-    def _cuts(self) -> list[tuple[tuple[int, ...], ...]]:
-        """Give the ways to cut the stages into bands.
+    def _band_cuts(self) -> list[tuple[tuple[int, ...], ...]]:
+        """Return the ways to cut the stages into bands.
 
-        Into two before the first stage of queries and keys, or before the first after them; and
-        into bands of about the same width.
+        Cuts are before the first stage of queries and keys, before the first stage after them, and
+        into bands of approximately equal width.
         """
         count = len(self.columns)
         squares = [at for at, one in enumerate(self.columns) if one.is_token]
@@ -293,9 +297,9 @@ class BoardArranger:
         return self.sizes(SMALLEST_SIDE)
 
     def sizes(self, smallest: float) -> list[float]:
-        """Give the sides of a panel that whole pixels fill, the smallest first: pooled, and not.
+        """Return the panel sides that fill whole pixels, in ascending order: pooled, then unpooled.
 
-        Where cells must be smaller than even the smallest side makes them, it is that side alone.
+        If cells must be smaller than the smallest side allows, only that side is returned.
         """
         ratio, tokens = self.pixel_ratio, self.tokens
         least = smallest * self.scale * ratio
@@ -307,7 +311,7 @@ class BoardArranger:
         return [side / ratio for side in sides if side <= most] or [sides[0] / ratio]
 
     def _largest_size(self, one: PanelArrangement, height: float, least: float) -> int | None:
-        """Give the place of the largest side that fits and is larger than this; None if none."""
+        """Return the index of the largest side that fits and exceeds `least`, or None."""
         sizes = self._sizes
         low = bisect.bisect_right(sizes, least)
         if low == len(sizes) or not self.fits(one, sizes[low], height):
@@ -318,29 +322,29 @@ class BoardArranger:
         )
 
     def fits(self, one: PanelArrangement, side: float, height: float) -> bool:
-        """Whether panels of a size fit, arranged like this."""
+        """Whether panels with this side fit in this arrangement."""
         return self.height_of(one, side) <= height and all(
             self.width_of(one, band, side) <= self.width for band in one.bands
         )
 
     def height_of(self, one: PanelArrangement, side: float) -> float:
-        """Give the height of it all, as `tops` does; it is asked for thousands of times."""
+        """Return the total height, as `tops` does; called thousands of times per search."""
         whole = GAP * self.scale * (len(one.bands) - 1) + BELOW * self.scale
         for band in one.bands:
-            first, next_, below, head = self._heights(band, one.longest, side)
+            first, next_, below, head = self._band_heights(band, one.longest, side)
             rows = self.rows_of(one, band)
             whole += head + first + (rows - 1) * next_ + rows * (below + BELOW * self.scale)
         return whole
 
-    def _heights(
+    def _band_heights(
         self, band: tuple[int, ...], longest: float, side: float
     ) -> tuple[float, float, float, float]:
-        """Give the heights over a band's first row and its others, of cells, and of its head."""
+        """Return heights of a band: above the first row, above other rows, of cells and head."""
         key = (band, longest, side)
-        found = self._found_heights.get(key)
+        found = self._heights_by_band.get(key)
         if found is None:
             one = PanelArrangement((band,), 1, 1, longest)
-            found = self._found_heights[key] = (
+            found = self._heights_by_band[key] = (
                 self.above(one, band, 0, side),
                 self.above(one, band, 1, side),
                 self.below(band, side),
@@ -349,20 +353,20 @@ class BoardArranger:
         return found
 
     def width_of(self, one: PanelArrangement, band: tuple[int, ...], side: float) -> float:
-        """Give the width of a band, as `lefts` does; it is asked for thousands of times."""
+        """Return the width of a band, as `lefts` does; called thousands of times per search."""
         key = (band, one.rows, one.groups)
-        if key not in self._found_lanes:
-            lanes = self._lanes_of_groups(band, one.rows, one.groups)
+        if key not in self._lane_widths:
+            lanes = self._group_lanes(band, one.rows, one.groups)
             counted = Counter(lane for lane, _, _, _ in lanes)
             fixed = 2 * EDGE * self.scale + sum(gap for _, _, gap, _ in lanes)
             named = sum(has_gutter for *_, has_gutter in lanes)
-            self._found_lanes[key] = fixed, named, [*counted.items()]
-        gaps, gutters, times = self._found_lanes[key]
-        if side not in self._found_widths:
-            self._found_widths[side] = [
+            self._lane_widths[key] = fixed, named, [*counted.items()]
+        gaps, gutters, times = self._lane_widths[key]
+        if side not in self._column_widths:
+            self._column_widths[side] = [
                 self.outer(at, self.least_width(at, side)) for at in range(len(self.columns))
             ]
-        widths = self._found_widths[side]
+        widths = self._column_widths[side]
         return (
             gaps
             + gutters * self.gutter(one.longest)
@@ -372,12 +376,12 @@ class BoardArranger:
             )
         )
 
-    def _sized(self, one: PanelArrangement, side: float) -> PanelArrangement:
+    def _with_side(self, one: PanelArrangement, side: float) -> PanelArrangement:
         is_paged = self.is_paged and one.heads < self.heads
         return PanelArrangement(one.bands, one.groups, one.heads, one.longest, side, is_paged)
 
-    def _scrolled(self) -> PanelArrangement:
-        """Give the arrangement for a canvas that has no room for one: what is wider is scrolled."""
+    def _scrolled_arrangement(self) -> PanelArrangement:
+        """Return the arrangement that scrolls least, for a canvas that is too small."""
         side = self._sizes[0]
 
         def beyond(one: PanelArrangement) -> tuple[float, float]:
@@ -385,36 +389,36 @@ class BoardArranger:
             return max(0.0, across - self.width), self.tops(one, side)[1]
 
         ways = [one for one, _ in self.candidates(self.heads) if one.groups == 1]
-        return self._sized(min(ways, key=beyond), side)
+        return self._with_side(min(ways, key=beyond), side)
 
     # ------------------------------------------------------------------ measures of an arrangement
 
     def gutter(self, longest: float) -> float:
-        """Give the width of the labels of rows, with their air."""
-        if longest not in self._gutters:
-            self._gutters[longest] = self._gutter(longest)
-        return self._gutters[longest]
+        """Return the width of the row labels, including their margin."""
+        if longest not in self._gutter_widths:
+            self._gutter_widths[longest] = self._measure_gutter(longest)
+        return self._gutter_widths[longest]
 
-    def _gutter(self, longest: float) -> float:
+    def _measure_gutter(self, longest: float) -> float:
         widest = min(max(one.widest_row for one in self.columns), longest)
         heads = 0.0 if self.is_grid else max(one.short_head_width for one in self.columns)
-        beside = label_overhang(0.0)  # of the first key's label, if it stands
+        beside = label_overhang(0.0)  # of the first key's label, if vertical
         return max(24 * self.scale, widest + 10 * self.scale, heads + beside)
 
     def head(self, side: float) -> float:
-        """Give the height of the heads of columns, with the notes in them.
+        """Return the height of column heads, including their notes.
 
-        Where panels are pooled there is a line for the note on it, which goes where one looks
-        close enough: what is under the pointer must not move.
+        If panels are pooled, a line is reserved for the note about pooling, which disappears after
+        zooming in: content under the pointer must not move.
         """
         room = self.room(side)
         is_pooled = any(max(one.rows, one.columns) > room for one in self.columns)
         return (HEAD + NOTE * max(self.notes_lines, is_pooled)) * self.scale
 
     def lanes(self, band: tuple[int, ...], rows: int) -> list[tuple[int, ...]]:
-        """Give the columns of a band that stand side by side; some hold several stages.
+        """Return the lanes of a band: columns placed side by side, each with one or more stages.
 
-        Neighbouring stages without heads stand one below the other, where there are rows for them.
+        Neighbouring stages without heads are stacked vertically if there are enough rows.
         """
         is_headed = any(self.columns[at].is_headed for at in band)
         lanes: list[tuple[int, ...]] = []
@@ -430,11 +434,11 @@ class BoardArranger:
         return lanes
 
     def longest(self) -> float:
-        """Give the width to which labels are shortened where there is room enough."""
+        """Return the width to which labels are shortened if there is enough room."""
         return MAX_LABEL_PX * self.scale
 
     def least_width(self, at: int, side: float) -> float:
-        """Give the least width of the cells of a column's panels."""
+        """Return the minimum width of the cells of a column's panels."""
         one = self.columns[at]
         if one.is_token:
             return side * one.columns / self.tokens
@@ -444,7 +448,7 @@ class BoardArranger:
         return max(NARROWEST * self.scale, few, drawn)
 
     def outer(self, at: int, width: float) -> float:
-        """Give the width of a column whose cells are so wide, with what stands beside and over."""
+        """Return the width of a column with cells of this width, including its labels and title."""
         one = self.columns[at]
         return max(width, one.narrowest) + one.sums
 
@@ -455,36 +459,36 @@ class BoardArranger:
         side: float,
         widths: dict[int, float] | None = None,
     ) -> tuple[dict[tuple[int, int], float], float]:
-        """Find where the cells of a band's columns begin.
+        """Return the left edges of the cells of a band's columns.
 
         Parameters
         ----------
         widths : dict, optional
-            The widths of columns' cells, by column; by default the least ones.
+            Widths of the columns' cells, by column; the minimum widths by default.
 
         Returns
         -------
         lefts : dict
-            The left edge by group and column.
+            Left edge by group and column.
         width : float
-            The width of it all.
+            Total width.
         """
         gutter, given = self.gutter(one.longest), widths or {}
         found: dict[tuple[int, int], float] = {}
         x = EDGE * self.scale
-        for lane, group, gap, has_gutter in self._lanes_of_groups(band, one.rows, one.groups):
+        for lane, group, gap, has_gutter in self._group_lanes(band, one.rows, one.groups):
             x += gap + (gutter if has_gutter else 0)
             for at in lane:
                 found[group, at] = x
             x += max(self.outer(at, given.get(at, self.least_width(at, side))) for at in lane)
         return found, x + EDGE * self.scale
 
-    def _lanes_of_groups(
+    def _group_lanes(
         self, band: tuple[int, ...], rows: int, groups: int
     ) -> list[tuple[tuple[int, ...], int, float, bool]]:
-        """Give the lanes of a band from left to right, each with its group and what is before it.
+        """Return the lanes of a band from left to right, each with its group, gap and gutter.
 
-        Before it are a gap, and labels of rows where they are named there.
+        The gap precedes the lane; the flag is True if row labels precede the lane.
         """
         lanes = self.lanes(band, rows)
         headed = [at for at, lane in enumerate(lanes) if self.columns[lane[0]].is_headed]
@@ -508,12 +512,12 @@ class BoardArranger:
     def tops(
         self, one: PanelArrangement, side: float, spare: float = 0.0
     ) -> tuple[list[float], float]:
-        """Find where the cells of each row begin, band by band, and the height of it all.
+        """Return the top edges of the cells of each row, band by band, and the total height.
 
         Parameters
         ----------
         spare : float
-            What is added between rows.
+            Height added between rows.
         """
         y, tops = 0.0, []
         for number, band in enumerate(one.bands):
@@ -526,19 +530,19 @@ class BoardArranger:
         return tops, y + BELOW * self.scale
 
     def below(self, band: tuple[int, ...], side: float) -> float:
-        """Give the height of the cells of a band's rows, with what stands under them."""
+        """Return the height of the cells of a band's rows, including what is drawn below them."""
         return max(
             side * self.columns[at].rows / self.tokens + self.columns[at].foot for at in band
         )
 
     def rows_of(self, one: PanelArrangement, band: tuple[int, ...]) -> int:
-        """Give the number of rows in a band."""
+        """Return the number of rows in a band."""
         if any(self.columns[at].is_headed for at in band):
             return one.rows
         return max(len(lane) for lane in self.lanes(band, one.rows))
 
     def above(self, one: PanelArrangement, band: tuple[int, ...], row: int, side: float) -> float:
-        """Give the height over the cells of a row, for the labels of keys and whose it is."""
+        """Return the height above the cells of a row, for the labels of keys and heads."""
         line = HEAD_LINE * self.scale + label_overhang(side / self.tokens, self.line)
         if not self.names_keys(row):
             return line
@@ -546,7 +550,7 @@ class BoardArranger:
         return keys + HEAD_LINE * self.scale if self.has_heads_above(band) else max(keys, line)
 
     def keys_height(self, one: PanelArrangement, band: tuple[int, ...], side: float) -> float:
-        """Give the height of the labels of a band's keys."""
+        """Return the height of the labels of a band's keys."""
         cell = side / self.tokens
         return max(
             label_height(column.widest_key, column.is_token, cell, one.longest, self.line)
@@ -554,27 +558,27 @@ class BoardArranger:
         )
 
     def names_keys(self, row: int) -> bool:
-        """Whether the keys are named over a row: the first, and where they are others."""
+        """Whether keys are labelled above a row: the first, or every row if keys differ."""
         return row == 0 or self.has_other_keys
 
     def has_heads_above(self, band: tuple[int, ...]) -> bool:
-        """Whether the lines that say whose a panel is stand over the labels of keys.
+        """Whether head labels are above the labels of keys.
 
-        Else they stand beside them, at the end of the gutter.
+        Otherwise they are to the left of them, at the end of the gutter.
         """
         headed = [at for at in band if self.columns[at].is_headed]
         return bool(headed) and (self.is_grid or headed[0] != band[0])
 
     def has_short_heads(self, one: PanelArrangement) -> bool:
-        """Whether beside the keys there is room for the numbers of heads alone."""
+        """Whether there is room next to the keys for head numbers only."""
         if all(self.has_heads_above(band) for band in one.bands):
             return False
         widest = max(column.head_width for column in self.columns)
-        beside = label_overhang(one.side / self.tokens)  # of the first key's label, if it stands
+        beside = label_overhang(one.side / self.tokens)  # of the first key's label, if vertical
         return widest + beside > self.gutter(one.longest)
 
     def room(self, side: float) -> int:
-        """Say how many drawn cells a panel's side has room for, in device pixels."""
+        """Return how many drawn cells fit along a panel's side, in device pixels."""
         pixels = round(side * self.pixel_ratio)
         if pixels < self.tokens:
             return pixels
@@ -582,7 +586,7 @@ class BoardArranger:
         return max(features, self.tokens)
 
     def spread(self, one: PanelArrangement, side: float) -> dict[int, float]:
-        """Share the spare width of each band among its panels of features."""
+        """Distribute the spare width of each band among its panels of features."""
         widths = {at: self.least_width(at, side) for band in one.bands for at in band}
         for band in one.bands:
             spare = self.width - self.lefts(one, band, side, widths)[1]
@@ -596,13 +600,13 @@ class BoardArranger:
         return widths
 
     def widest_features(self, at: int) -> float:
-        """Give the most that the cells of a panel of features may be wide."""
+        """Return the maximum width of the cells of a panel of features."""
         columns = self.columns[at].columns
         return (WIDEST_ONLY_FEATURE if columns == 1 else WIDEST_FEATURE * columns) * self.scale
 
 
 def shared_notes(column: tuple[Heatmap, ...]) -> tuple[str, ...]:
-    """Give the notes that all panels of a column have; none where they differ, or of layers."""
+    """Return the notes shared by all panels of a column; none for panels of layers."""
     first = column[0]
     is_alike = all(one.notes == first.notes for one in column)
     return first.notes if is_alike and first.layer is None else ()

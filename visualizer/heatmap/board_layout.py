@@ -1,4 +1,4 @@
-"""Where every panel of a board is: pure geometry, the same for the window and for pictures."""
+"""Positions of a board's panels: pure geometry, shared by the window and exported pictures."""
 
 from __future__ import annotations
 
@@ -34,34 +34,34 @@ if TYPE_CHECKING:
 
 
 SHEET_AIR = 12
-"""Around a panel that is laid over others."""
+"""Margin around a panel that overlays others."""
 
 
 class TitlePlace(StrEnum):
-    """Where a panel's title stands."""
+    """Placement of a panel's title."""
 
-    PINNED = "pinned"  # over its column, at the top of the canvas
-    OWN = "own"  # over it, with all of its scale
-    SHEET = "sheet"  # the same, of a panel that is laid over others
-    LINE = "line"  # over it, in one line with the end of its scale
+    PINNED = "pinned"  # above its column, at the top of the canvas
+    OWN = "own"  # above the panel, with its full colour scale
+    SHEET = "sheet"  # the same, for a panel that overlays others
+    LINE = "line"  # above the panel, in one line with the end of its scale
     NONE = "none"
 
 
 class PlacedPanels(Struct, frozen=True):
-    """The places of panels, each with the number of its panel, and the size of the whole.
+    """Positions of panels, each with the index of its panel, and the total size.
 
     Parameters
     ----------
     head : float
-        The height of the heads of columns that are pinned at the top.
+        Height of the column heads pinned at the top.
     room : int
-        How many drawn cells a panel's side has room for, in device pixels.
+        Number of drawn cells that fit along a panel's side, in device pixels.
     arrangement : PanelArrangement or None
-        How stages and heads stand; None beside a large panel.
+        Arrangement of stages and heads; None next to a large panel.
     small_room : int
-        The same for panels beside a large one; 0 where there is none.
+        The same as `room`, for panels next to a large one; 0 if there is none.
     page : float or None
-        The height of a page of heads, where there are several.
+        Height of a page of heads, if there are several pages.
     """
 
     places: tuple[tuple[int, PanelPlace], ...]
@@ -75,12 +75,12 @@ class PlacedPanels(Struct, frozen=True):
 
 
 class PanelPlace(Struct, frozen=True):
-    """Where a panel stands, whichever part of it is seen.
+    """Position of a panel, independent of the visible part of its matrix.
 
     Parameters
     ----------
     left, upper : float
-        The corner of its cells.
+        Top-left corner of its cells.
     width, height : float
         Size of a cell without zoom.
     """
@@ -100,10 +100,10 @@ class PanelPlace(Struct, frozen=True):
     title: TitlePlace
 
     def slot(self, heatmap: Heatmap) -> PanelSlot:
-        """Put a panel here."""
+        """Return the slot of a panel placed here."""
         (rows, columns), width = heatmap.side, self.width
         cells = QRectF(self.left, self.upper, columns * width, rows * self.height)
-        drawn = heatmap.values.shape  # of a part, fewer and larger ones in the same place
+        drawn = heatmap.values.shape  # a zoomed panel has fewer, larger cells in the same area
         size = (width * (columns / drawn[1]), self.height * (rows / drawn[0]))
         return PanelSlot(
             heatmap, cells, *size, self.top, self.gutter, self.has_row_labels,
@@ -114,30 +114,30 @@ class PanelPlace(Struct, frozen=True):
 
 
 class PanelSlot(Struct, frozen=True, dict=True):
-    """One panel's place.
+    """A panel and its position.
 
     Parameters
     ----------
     cells : QRectF
-        Where its cells are.
+        Area of its cells.
     cell_width, cell_height : float
         Size of one cell.
     has_row_labels : bool
-        Whether it stands first in its row, or first of a head's; the others share its labels.
+        Whether it is the first in its row or of its head; the others share its labels.
     has_column_labels : bool
-        Whether the keys are named over it, and not over a panel above it.
+        Whether the keys are labelled above it, rather than above a panel higher up.
     numbers : CellNumberFormat or None
-        How its numbers are written; None where there is no room for them.
+        Format of its numbers; None if there is no room for them.
     own_notes : tuple of str
-        The notes under it, which the others of its column do not share.
+        Notes below it that the other panels of its column do not share.
     longest : float
-        The width to which its labels are shortened.
+        Width to which its labels are shortened.
     head_at : tuple of float or None
-        Where it is written whose panel it is, from the corner of its cells; None where it is not.
+        Position of its head label, relative to the corner of its cells; None if it has none.
     is_head_short : bool
-        Whether there is room for the number of its head alone.
+        Whether there is room for the head number only.
     title : TitlePlace
-        Where its title stands.
+        Placement of its title.
     """
 
     heatmap: Heatmap
@@ -157,7 +157,7 @@ class PanelSlot(Struct, frozen=True, dict=True):
 
     @cached_property
     def whole(self) -> QRectF:
-        """The panel with its labels and its bar; read anew for every frame, so it is kept."""
+        """The panel with its labels and colour bar; cached because it is read for every frame."""
         is_named = self.has_row_labels or (self.head_at is not None and self.head_at[0] < 0)
         left = self.cells.left() - (self.gutter if is_named else 4)
         width = max(self.cells.width() + 8, self._title_width()) + sums_width(self.heatmap)
@@ -167,14 +167,14 @@ class PanelSlot(Struct, frozen=True, dict=True):
 
     @property
     def labels_height(self) -> float:
-        """The height over its cells in which the labels of its columns are."""
+        """Height of the area for column labels, above the cells."""
         columns = self.heatmap.columns
         widest = widest_label(columns.labels)
         height = label_height(widest, columns.is_token, self.cell_width, self.longest)
         return height + ABOVE_LABELS * text_scale()
 
     def cell(self, row: int, column: int) -> QRectF:
-        """Where a cell of the stage is drawn, or the pooled cell that holds it."""
+        """Return the area of a cell of the stage, or of the pooled cell that contains it."""
         row, column = self.heatmap.rows.cell(row), self.heatmap.columns.cell(column)
         return QRectF(
             self.cells.left() + column * self.cell_width,
@@ -184,14 +184,14 @@ class PanelSlot(Struct, frozen=True, dict=True):
         )
 
     def between(self, point: QPointF) -> tuple[float, float]:
-        """Give the row and column of the stage at a point, with their fractions."""
+        """Return the fractional row and column of the stage at a point."""
         rows, columns = self.heatmap.rows, self.heatmap.columns
         down = (point.y() - self.cells.top()) / self.cell_height
         right = (point.x() - self.cells.left()) / self.cell_width
         return rows.seen.start + down * rows.block, columns.seen.start + right * columns.block
 
     def at(self, point: QPointF) -> tuple[int, int] | None:
-        """Give the cell of the stage under a point: of a block, the first."""
+        """Return the cell of the stage under a point; for a block, its first cell."""
         if not self.cells.contains(point):
             return None
         rows, columns = self.heatmap.values.shape
@@ -202,12 +202,12 @@ class PanelSlot(Struct, frozen=True, dict=True):
 
     @property
     def sheet_area(self) -> QRectF:
-        """The panel with the air around it, where it is laid over others."""
+        """The panel with its margin, if it overlays others."""
         air = SHEET_AIR * text_scale()
         return self.whole.adjusted(-air, -air / 2, air, air / 3)
 
     def _title_width(self) -> float:
-        """Give the width that its head needs."""
+        """Return the width that its head needs."""
         if self.title is TitlePlace.LINE:
             return line_title_width(self.heatmap)
         least = narrowest(self.heatmap)
@@ -216,23 +216,23 @@ class PanelSlot(Struct, frozen=True, dict=True):
 
     @property
     def column_head(self) -> ColumnHead:
-        """The head of its column, with the room that it has."""
+        """The head of its column, with the available width."""
         width = max(self.cells.width(), self._title_width())
         notes = () if self.own_notes else shared_notes((self.heatmap,))
         return ColumnHead(self.heatmap, self.cells.left(), width, notes)
 
 
 class ColumnHead(Struct, frozen=True):
-    """What stands over a column of panels.
+    """Title, scale and notes above a column of panels.
 
     Parameters
     ----------
     heatmap : Heatmap
-        Its first panel, for its title, axes and scale.
+        First panel of the column, for the title, axes and scale.
     left, width : float
-        The left edge of its cells, and the room to the right.
+        Left edge of its cells, and the available width.
     notes : tuple of str
-        The notes that its panels share.
+        Notes shared by the panels of the column.
     """
 
     heatmap: Heatmap
@@ -242,18 +242,18 @@ class ColumnHead(Struct, frozen=True):
 
 
 class BoardLayout(Struct, frozen=True, dict=True):
-    """All places, and the size of the whole.
+    """Positions of all panels, and the total size.
 
     Parameters
     ----------
     room : int
-        How many drawn cells a panel's side has room for, in device pixels; 0 without panels.
+        Number of drawn cells that fit along a panel's side, in device pixels; 0 without panels.
     small_room : int
-        The same for panels beside a large one.
+        The same for panels next to a large one.
     placed : PlacedPanels, optional
-        The places that it was made of.
+        The positions that it was created from.
     sheet : PanelSlot, optional
-        The panel that is laid over the others.
+        The panel that overlays the others.
     """
 
     slots: tuple[PanelSlot, ...]
@@ -266,13 +266,13 @@ class BoardLayout(Struct, frozen=True, dict=True):
     sheet: PanelSlot | None = None
 
     def is_placed_as(self, other: BoardLayout) -> bool:
-        """Whether panels stand where those of another layout do; False where it is not known."""
+        """Whether panels have the same positions as in another layout; False if unknown."""
         is_same = self.placed is not None and self.placed is other.placed
         return is_same and (self.width, self.height) == (other.width, other.height)
 
     @cached_property
     def column_heads(self) -> tuple[ColumnHead, ...]:
-        """The heads of columns that are pinned at the top."""
+        """The column heads pinned at the top."""
         heads: dict[float, ColumnHead] = {}
         for slot in self.slots:
             if slot.title is TitlePlace.PINNED:
@@ -281,18 +281,18 @@ class BoardLayout(Struct, frozen=True, dict=True):
 
     @property
     def all_slots(self) -> tuple[PanelSlot, ...]:
-        """All panels, with the sheet that is laid over them."""
+        """All panels, including the one that overlays them."""
         return (*self.slots, self.sheet) if self.sheet else self.slots
 
     def slot_at(self, point: QPointF) -> PanelSlot | None:
-        """Give the panel whose cells are under a point."""
+        """Return the panel whose cells are under a point."""
         if self.sheet and self.sheet.sheet_area.contains(point):
             return self.sheet if self.sheet.cells.contains(point) else None
         return next((slot for slot in self.slots if slot.cells.contains(point)), None)
 
 
 def with_cell_numbers(slots: Sequence[PanelSlot]) -> tuple[PanelSlot, ...]:
-    """Choose how numbers are written in panels, alike in all of a stage."""
+    """Choose the number format of panels; all panels of a stage share it."""
     stages: dict[Hashable, list[PanelSlot]] = {}
     for slot in slots:
         stages.setdefault(slot.heatmap.column, []).append(slot)

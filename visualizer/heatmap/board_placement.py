@@ -1,6 +1,6 @@
-"""Places the panels of a board: columns are stages and rows are heads, as they are arranged.
+"""Place the panels of a board in an arrangement: columns are stages and rows are heads.
 
-Cells of tokens are square and stay whole pixels of the screen.
+Token cells are square and measure a whole number of screen pixels.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from visualizer.heatmap.panel_and_board_types import Board, Heatmap
 
 MAX_CACHED_LAYOUTS = 8
-"""So many layouts are kept: those that were used last."""
+"""Maximum number of cached layouts; the least recently used one is dropped."""
 MAX_ROW_SPACING_PX = 14
-"""The most that is added between rows of heads, where there is spare height."""
-_PLACES: OrderedDict[Hashable, PlacedPanels] = OrderedDict()
-"""Places, by what they are for."""
+"""Maximum height added between rows of heads if there is spare height, in pixels."""
+_PLACED_BY_KEY: OrderedDict[Hashable, PlacedPanels] = OrderedDict()
+"""Cached positions, by everything they depend on."""
 _LOCK = threading.Lock()
-"""Figures and films are laid out on threads of their own, beside the window."""
+"""Guards the cache, since figures and films are laid out on their own threads."""
 
 
 def lay_out(
@@ -59,28 +59,29 @@ def lay_out(
     is_paged: bool = False,
     is_height_free: bool = False,
 ) -> BoardLayout:
-    """Place a board's panels in a window of this size, of so many device pixels a pixel.
+    """Place a board's panels in a window of this size.
 
-    Panels that differ from some that were placed before in numbers, in colours and in the part
-    that is seen alone have their places.
+    Positions are reused if panels differ only in values, colours and the visible part.
 
     Parameters
     ----------
+    pixel_ratio : float
+        Device pixels per logical pixel.
     largest_cell : float
-        Cells are no larger than this.
+        Maximum side of a cell.
     present : PanelArrangement, optional
-        The arrangement that is shown, which stays where no other is much better.
+        The arrangement that is shown; it is kept unless another one is much better.
     is_paged : bool
-        Whether heads that do not fit are turned like pages.
+        Whether heads that do not fit are split into pages.
     is_height_free : bool
-        Whether the board may be higher where panels would else be too small.
+        Whether the board may exceed the height if panels would otherwise be too small.
     """
     if not board.columns:
         return BoardLayout((), 0, 0, 0)
-    key = (_shape(board), board.large, width, height, pixel_ratio, largest_cell, present,
+    key = (_board_shape(board), board.large, width, height, pixel_ratio, largest_cell, present,
            is_paged, is_height_free, text_scale(), system_font())  # fmt: skip
     with _LOCK:
-        placed = _PLACES.get(key)
+        placed = _PLACED_BY_KEY.get(key)
     if placed is None:
         arranger = BoardArranger(
             board, width, height, pixel_ratio, largest_cell, present, is_paged, is_height_free
@@ -88,10 +89,10 @@ def lay_out(
         beside = placed_beside_large(board, arranger) if board.large else None
         placed = beside or BoardPlacement(board, arranger).placed()
     with _LOCK:
-        _PLACES[key] = placed
-        _PLACES.move_to_end(key)
-        if len(_PLACES) > MAX_CACHED_LAYOUTS:
-            _PLACES.popitem(last=False)
+        _PLACED_BY_KEY[key] = placed
+        _PLACED_BY_KEY.move_to_end(key)
+        if len(_PLACED_BY_KEY) > MAX_CACHED_LAYOUTS:
+            _PLACED_BY_KEY.popitem(last=False)
     panels = board.heatmaps
     slots = with_cell_numbers([place.slot(panels[at]) for at, place in placed.places])
     sheet = sheet_slot(board, slots, width, pixel_ratio) if is_paged else None
@@ -101,17 +102,17 @@ def lay_out(
     )  # fmt: skip
 
 
-def _shape(board: Board) -> Hashable:
-    """Name all of a board's panels that decides their places: no number, colour or zoom.
+def _board_shape(board: Board) -> Hashable:
+    """Return a key of everything that determines positions: neither values nor colours nor zoom.
 
-    Labels that panels share are named once: to hash thousands for every panel takes long.
+    Labels shared by panels appear once: hashing thousands of them per panel is slow.
     """
     labels = [axis.labels for one in board.heatmaps for axis in (one.rows, one.columns)]
     distinct = {id(one): one for one in labels}
     numbers = {key: number for number, key in enumerate(distinct)}
     panels = tuple(
         (
-            tuple(_shape_of(heatmap, numbers) for heatmap in column),
+            tuple(_panel_shape(heatmap, numbers) for heatmap in column),
             len(shared_notes(column)),
         )
         for column in board.columns
@@ -119,7 +120,7 @@ def _shape(board: Board) -> Hashable:
     return tuple(distinct.values()), panels
 
 
-def _shape_of(heatmap: Heatmap, numbers: dict[int, int]) -> Hashable:
+def _panel_shape(heatmap: Heatmap, numbers: dict[int, int]) -> Hashable:
     return (
         numbers[id(heatmap.rows.labels)],
         numbers[id(heatmap.columns.labels)],
@@ -134,7 +135,7 @@ def _shape_of(heatmap: Heatmap, numbers: dict[int, int]) -> Hashable:
 
 
 class BoardPlacement:
-    """Places panels as they are arranged."""
+    """Places panels according to an arrangement."""
 
     def __init__(self, board: Board, arranger: BoardArranger) -> None:
         self.columns, self.arranger = board.columns, arranger
@@ -146,7 +147,7 @@ class BoardPlacement:
             for column in arranger.columns
         )
         self.cell = max(1, int(one.side * self.pixel_ratio / drawn + 1e-6)) / self.pixel_ratio
-        # More, where panels are not yet pooled as there is room for.
+        # Larger if panels are not yet pooled as far as there is room for.
         self.side = max(one.side, self.cell * drawn)
         self.widths = arranger.spread(one, self.side)
         self.gutter = arranger.gutter(one.longest)
@@ -170,14 +171,14 @@ class BoardPlacement:
                 width = max(width, wide)
                 for row in range(arranger.rows_of(one, band)):
                     top = next(rows) + page * page_height
-                    places += self._row(band, page, row, top, lefts)
+                    places += self._place_row(band, page, row, top, lefts)
         whole = pages * page_height if pages > 1 else height
         return PlacedPanels(
             tuple(places), width, whole, arranger.head(self.side), one,
             arranger.room(one.side), page=arranger.height if pages > 1 else None,
         )  # fmt: skip
 
-    def _row(
+    def _place_row(
         self,
         band: tuple[int, ...],
         page: int,
@@ -185,17 +186,17 @@ class BoardPlacement:
         top: float,
         lefts: dict[tuple[int, int], float],
     ) -> list[tuple[int, PanelPlace]]:
-        """Place the panels of one row of a band, of all groups."""
+        """Place the panels of one row of a band, for all groups."""
         arranger, one = self.arranger, self.arrangement
         lanes = arranger.lanes(band, one.rows)
         places: list[tuple[int, PanelPlace]] = []
         is_first, before = True, 0
-        is_named = False  # whether it is said whose the present group's panels are
+        is_named = False  # whether the panels of the present group have a head label already
         for (group, at), left in sorted(lefts.items(), key=lambda one: (one[1], one[0])):
             measures = arranger.columns[at]
             lane = next(lane for lane in lanes if at in lane)
             if measures.is_headed:
-                number = self._head(page, row, group)
+                number = self._head_index(page, row, group)
                 if number >= min(len(self.columns[at]), (page + 1) * one.heads):
                     continue
                 if group != before:
@@ -212,13 +213,16 @@ class BoardPlacement:
             heatmap = self.columns[at][number]
             places.append((
                 self.numbers[heatmap],
-                self._place(heatmap, at, (left, top), (band, row), has_rows, says_whose),
+                self._place_panel(heatmap, at, (left, top), (band, row), has_rows, says_whose),
             ))  # fmt: skip
             is_first = False
         return places
 
-    def _head(self, page: int, row: int, group: int) -> int:
-        """Number the panel of a column that stands here: down, then right; in a grid, right."""
+    def _head_index(self, page: int, row: int, group: int) -> int:
+        """Return the index of a column's panel at this row and group.
+
+        Heads run down and then right; in a grid, they run right.
+        """
         one = self.arrangement
         if self.arranger.is_grid:
             within = row * one.groups + group
@@ -226,7 +230,7 @@ class BoardPlacement:
             within = group * one.rows + row if row < one.rows else one.heads
         return page * one.heads + within if within < one.heads else len(self.numbers)
 
-    def _place(
+    def _place_panel(
         self,
         heatmap: Heatmap,
         at: int,
@@ -240,13 +244,13 @@ class BoardPlacement:
         Parameters
         ----------
         at : int
-            Which of the board's columns it is in.
+            Index of its column on the board.
         corner : tuple of float
-            The left and upper edge of its cells.
+            Left and upper edge of its cells.
         row : tuple
-            The band that it is in, and the row there.
+            Its band, and its row in the band.
         has_rows, says_whose : bool
-            Whether it names the tokens of its rows, and whose panel it is.
+            Whether it shows row labels, and whether it shows its head label.
         """
         arranger, one, (band, number) = self.arranger, self.arrangement, row
         measures = arranger.columns[at]
@@ -263,13 +267,13 @@ class BoardPlacement:
         if number == 0:
             title = TitlePlace.PINNED if band is one.bands[0] else TitlePlace.OWN
             if arranger.is_grid and heatmap is not self.columns[at][0]:
-                title = TitlePlace.NONE  # one over all of them
+                title = TitlePlace.NONE  # one title for the whole grid
         elif not measures.is_headed:
             title = TitlePlace.LINE
         if title is TitlePlace.OWN:
             above += arranger.head(self.side)
         return PanelPlace(
-            self._whole(corner[0]), self._whole(corner[1]),
+            self._round_to_pixel(corner[0]), self._round_to_pixel(corner[1]),
             self._cell_width(at), self.cell, above, self.gutter, one.longest, has_rows,
             names_keys,
             not measures.has_shared_notes, head_at,
@@ -277,12 +281,12 @@ class BoardPlacement:
         )  # fmt: skip
 
     def _cell_width(self, at: int) -> float:
-        """Give the width of a column's cells: of tokens square, else in whole pixels."""
+        """Return the width of a column's cells: square for tokens, otherwise in whole pixels."""
         measures = self.arranger.columns[at]
         if measures.is_token:
             return self.cell
         whole = int(self.widths[at] * self.pixel_ratio / measures.drawn[1] + 1e-6)
         return max(1, whole) / self.pixel_ratio
 
-    def _whole(self, length: float) -> float:
+    def _round_to_pixel(self, length: float) -> float:
         return round(length * self.pixel_ratio) / self.pixel_ratio

@@ -1,4 +1,4 @@
-"""The board as one value: the panels of the stages shown, the cursor and the highlights."""
+"""Present the board as one value: panels of the shown stages, cursor and highlights."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 
 FIRST_CELLS = 2**23
-"""About how many numbers are computed before any picture of a long text is shown."""
+"""Approximate number of cells computed before the first picture of a long text is shown."""
 CELLS_AT_ONCE = 2**22
-"""About how many of them between two questions whether something else is wanted by now."""
+"""Approximate number of cells computed between two checks for a newer request."""
 SHARES = 1000
-"""In how many parts the drawing of a panel is told."""
+"""Number of steps in which the drawing of a panel reports progress."""
 
 
 class BoardContents(Struct, frozen=True, eq=False):
@@ -50,13 +50,13 @@ class BoardContents(Struct, frozen=True, eq=False):
     Parameters
     ----------
     highlights : Highlights
-        Those of the present step or prediction, else of the hovered or pinned cell.
+        Highlights of the present step or prediction, otherwise of the hovered or pinned cell.
     message : str
-        Text shown while there are no panels.
+        Text shown if there are no panels.
     board_key, step_key : hashable
         Cache keys of the board and of the step's highlights.
-    step_highlights : Highlights
-        Those of the step or prediction alone.
+    step_lights : Highlights
+        Highlights of the step or prediction only.
     """
 
     board: Board = field(default_factory=Board)
@@ -76,14 +76,14 @@ def present_board_contents(
 ) -> BoardContents:
     """Present the panels; unchanged ones are the same objects.
 
-    If no input of the panels has changed, as while the pointer moves, the board is reused.
+    The board is reused if no input of the panels has changed, for example while the pointer moves.
     """
     previous = previous or BoardContents()
     board_key, step_key = _board_key(resolved), resolved.step_key
     board, step_highlights = previous.board, previous.step_lights
     if board_key != previous.board_key:
         present = present_compared if resolved.comparison else present_board
-        board = _same(present(resolved, board), board)
+        board = _reuse_if_equal(present(resolved, board), board)
     if step_key != previous.step_key:
         step_highlights = present_highlights(resolved)
     highlights = with_pointed(resolved, step_highlights)
@@ -100,12 +100,12 @@ def present_board_contents(
 
 def needs(resolved: Resolved) -> Hashable:
     """Return the tensors that the picture reads."""
-    return _needs_of_panels(resolved), id(resolved.comparison) if resolved.comparison else None
+    return _panels_key(resolved), id(resolved.comparison) if resolved.comparison else None
 
 
 def warm(resolved: Resolved, previous: BoardContents | None) -> BoardContents:
-    """Make the picture on the worker, and read what hovering may need."""
-    sources = [*_sources(resolved)]
+    """Build the picture on the worker, and read the values that hovering may need."""
+    sources = [*_drawn_sources(resolved)]
     for source in sources:
         source.sketch(FIRST_CELLS // len(sources))
     made = present_board_contents(resolved, previous)
@@ -114,19 +114,19 @@ def warm(resolved: Resolved, previous: BoardContents | None) -> BoardContents:
 
 
 def is_begun(resolved: Resolved) -> bool:
-    """Whether there is a whole first picture of all that is seen, exact where that takes little."""
+    """Whether a first picture of the whole visible part exists, exact if that is cheap."""
     return all(
         source.exact_share == 1 or (source.begun_share == 1 and source.most_cells > CELLS_AT_ONCE)
-        for source in _sources(resolved)
+        for source in _drawn_sources(resolved)
     )
 
 
 def begin(resolved: Resolved, is_over: Callable[[], bool]) -> None:
-    """Have a first picture made of all that is seen of a long text, until it is over.
+    """Draw a first picture of the visible part of a long text, until `is_over` returns True.
 
-    Where that takes little, it is exact.
+    The picture is exact if that is cheap.
     """
-    for source in _sources(resolved):
+    for source in _drawn_sources(resolved):
         while source.sketch(CELLS_AT_ONCE):
             if is_over():
                 return
@@ -135,14 +135,14 @@ def begin(resolved: Resolved, is_over: Callable[[], bool]) -> None:
 
 
 def draw_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
-    """Have what is seen of a long text drawn exactly, until it is over."""
-    for source in _sources(resolved):
+    """Draw the visible part of a long text exactly, until `is_over` returns True."""
+    for source in _drawn_sources(resolved):
         if not source.draw(is_over):
             return
 
 
 def draw_panels(resolved: Resolved, progress: Progress) -> None:
-    """Have all panels of a long text drawn exactly, but not the small map of the whole.
+    """Draw all panels of a long text exactly, except the minimap.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def draw_panels(resolved: Resolved, progress: Progress) -> None:
 
 
 def draw_panel(source: PanelSource, progress: Progress) -> None:
-    """Have a panel of a long text drawn exactly; see `draw_panels`."""
+    """Draw a panel of a long text exactly; see `draw_panels`."""
 
     def is_over() -> bool:
         progress(round(source.exact_share * SHARES), SHARES)
@@ -174,7 +174,7 @@ def part_of_sources(progress: Progress, number: int, count: int) -> Progress:
 
 
 def sketch_panels(resolved: Resolved, room: int, progress: Progress) -> None:
-    """Have a first picture of all panels of a long text, of this many cells a side."""
+    """Draw a first picture of all panels of a long text, with `room` cells per side."""
     coarse = resolve(
         resolved.document, replace(resolved.view, room=room), resolved.run, resolved.computed
     )
@@ -185,16 +185,16 @@ def sketch_panels(resolved: Resolved, room: int, progress: Progress) -> None:
 
 
 def is_drawn(resolved: Resolved) -> bool:
-    """Whether all that is seen is drawn exactly."""
-    return all(source.exact_share == 1 for source in _sources(resolved))
+    """Whether the visible part is drawn exactly."""
+    return all(source.exact_share == 1 for source in _drawn_sources(resolved))
 
 
 def how_exact(resolved: Resolved) -> str:
-    """Say how much of the pictures of a long text is exact; empty where all is.
+    """Describe how much of the pictures of a long text is exact; empty if all of it is.
 
-    It is no note of a panel, as what is beside and below must not move while it changes.
+    This is not a note of a panel, because the layout around notes must not move while it changes.
     """
-    sources = [*_sources(resolved)]
+    sources = [*_drawn_sources(resolved)]
     share = sum(source.exact_share for source in sources) / max(1, len(sources))
     if not sources or share == 1:
         return ""
@@ -203,20 +203,20 @@ def how_exact(resolved: Resolved) -> str:
     return f"pictures {math.floor(100 * share)} % exact{rest}"
 
 
-def _sources(resolved: Resolved) -> Iterator[PanelSource]:
-    """Give the panels that show a text too long to be held; what is seen of them is drawn late."""
+def _drawn_sources(resolved: Resolved) -> Iterator[PanelSource]:
+    """Yield the panels of a text too long for memory; visible parts are drawn on demand."""
     yield from _panel_sources(resolved)
     if resolved.overview and resolved.run.trace.is_blockwise:
         yield overview_source(resolved, resolved.overview, resolved.overview_head)
 
 
 def _panel_sources(resolved: Resolved) -> Iterator[PanelSource]:
-    """Give them without the small map of the whole."""
+    """Yield the panel sources, without the minimap."""
     if not resolved.run.trace.is_blockwise:
         return
     for stage in resolved.shown_stages:
         if stage.name != resolved.sheet:
-            yield from _panels(resolved, stage)
+            yield from _stage_panel_sources(resolved, stage)
     pinned = resolved.pinned
     if resolved.sheet and pinned:
         stage = resolved.run.trace.stage(resolved.sheet)
@@ -224,7 +224,7 @@ def _panel_sources(resolved: Resolved) -> Iterator[PanelSource]:
 
 
 def _board_key(resolved: Resolved) -> Hashable:
-    """Return the cache key of the panels: all inputs but the pointer."""
+    """Return the cache key of the panels: all inputs except the pointer."""
     view, overview, pinned = resolved.view, resolved.overview, resolved.pinned
     return (
         resolved.run,
@@ -236,26 +236,26 @@ def _board_key(resolved: Resolved) -> Hashable:
         resolved.comparison,
         (view.room, view.small_room, resolved.large, view.lens, view.colouring),
         (overview, resolved.overview_head) if overview else None,
-        (pinned.head, pinned.fold, _origin(resolved)) if resolved.sheet and pinned else None,
+        (pinned.head, pinned.fold, _link_origin(resolved)) if resolved.sheet and pinned else None,
         (resolved.is_spread, pinned.head if resolved.is_spread and pinned else None),
-        tuple(source.held.version for source in _sources(resolved)),
+        tuple(source.held.version for source in _drawn_sources(resolved)),
     )
 
 
-def _same(board: Board, previous: Board) -> Board:
-    return previous if _parts(board) == _parts(previous) else board
+def _reuse_if_equal(board: Board, previous: Board) -> Board:
+    return previous if _board_parts(board) == _board_parts(previous) else board
 
 
-def _parts(board: Board) -> tuple[object, ...]:
+def _board_parts(board: Board) -> tuple[object, ...]:
     return (board.columns, board.overview, board.zoom, board.current, board.large, board.sheet,
             board.origin)  # fmt: skip
 
 
 def present_board(resolved: Resolved, previous: Board) -> Board:
-    """Show the stages that are looked at; panels that did not change are the very same objects."""
+    """Present the shown stages; panels that did not change are the same objects."""
     known = previous.known
     columns = tuple(
-        tuple(panel.heatmap(known) for panel in _panels(resolved, stage))
+        tuple(panel.heatmap(known) for panel in _stage_panel_sources(resolved, stage))
         for stage in resolved.shown_stages
         if stage.name != resolved.sheet
     )
@@ -266,13 +266,13 @@ def present_board(resolved: Resolved, previous: Board) -> Board:
         resolved.zoom,
         current,
         large=resolved.large,
-        sheet=_sheet(resolved, known),
-        origin=_origin(resolved),
+        sheet=_present_sheet(resolved, known),
+        origin=_link_origin(resolved),
     )
 
 
-def _sheet(resolved: Resolved, known: dict[Hashable, Heatmap]) -> Heatmap | None:
-    """Show the panel of the pinned cell, where its stage was not chosen."""
+def _present_sheet(resolved: Resolved, known: dict[Hashable, Heatmap]) -> Heatmap | None:
+    """Return the panel of the pinned cell if its stage is not shown."""
     pinned = resolved.pinned
     if resolved.sheet is None or pinned is None:
         return None
@@ -280,16 +280,16 @@ def _sheet(resolved: Resolved, known: dict[Hashable, Heatmap]) -> Heatmap | None
     return PanelSource(resolved, stage, pinned.head, pinned.fold).heatmap(known)
 
 
-def _origin(resolved: Resolved) -> tuple[str, int | None]:
-    """Name the panel from which one came to the pinned cell."""
+def _link_origin(resolved: Resolved) -> tuple[str, int | None]:
+    """Return the stage and head of the panel from which a link led to the pinned cell."""
     past = resolved.view.past
     if resolved.sheet is None or not past:
         return "", None
     return past[-1].stage, past[-1].head
 
 
-def _panels(resolved: Resolved, stage: Stage) -> Iterator[PanelSource]:
-    """Give a stage's panels: of every text or layer, or of the heads of one."""
+def _stage_panel_sources(resolved: Resolved, stage: Stage) -> Iterator[PanelSource]:
+    """Yield a stage's panels: one per text or layer, or one per head."""
     if not resolved.is_spread:
         for whose in resolved.rows_of(stage):
             yield PanelSource(resolved, stage, *whose)
@@ -299,12 +299,12 @@ def _panels(resolved: Resolved, stage: Stage) -> Iterator[PanelSource]:
         yield SpreadPanelSource(resolved, stage, head, None, leading=leading)
 
 
-def _needs_of_panels(resolved: Resolved) -> Hashable:
-    """Name what has to be read for the panels of a view."""
-    is_late = resolved.run.trace.is_blockwise  # shown at once, from what is drawn already
+def _panels_key(resolved: Resolved) -> Hashable:
+    """Return a key of the values to read for the panels of a view."""
+    is_late = resolved.run.trace.is_blockwise  # shown at once, from the part already drawn
     shown = () if is_late else resolved.shown_stages
     extents = frozenset(resolved.extent(stage).blocks for stage in shown)
-    # Of heads that were not drawn yet, a first picture is made before they are shown.
+    # For heads that have not been drawn, a first picture is made before they are shown.
     late = (resolved.leading, resolved.heads) if is_late else ()
     chosen, pinned = resolved.view.colouring, resolved.pinned
     folds = () if resolved.is_spread else resolved.folds
@@ -313,7 +313,7 @@ def _needs_of_panels(resolved: Resolved) -> Hashable:
         extents,
         resolved.view.lens,
         resolved.is_spread,
-        bool(resolved.heads),  # else folds alone
+        bool(resolved.heads),  # otherwise aggregates only
         frozenset({*folds, *([pinned.fold] if pinned and pinned.fold else [])}),
         (chosen.limits, chosen.curve is ColourCurve.LINEAR),
         resolved.overview is not None and not is_late,
@@ -322,9 +322,9 @@ def _needs_of_panels(resolved: Resolved) -> Hashable:
 
 
 def _read_ahead(resolved: Resolved) -> None:
-    """Read what may be pointed at: the map of whichever has the pinned cell, and a folded cell.
+    """Read values that hovering may need: possible minimaps and an aggregated pinned cell.
 
-    Of a comparison, the numbers that are told of a cell are those of its usual panel, too.
+    In a comparison, the numbers shown for a cell include those of its ordinary panel.
     """
     pinned = resolved.pinned
     if resolved.comparison:

@@ -1,4 +1,4 @@
-"""Moves from cell to cell by the arrow keys, across panels."""
+"""Move from cell to cell with the arrow keys, across panels."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def moved_cursor(
     right: int,
     asked: frozenset[str] = frozenset(),
 ) -> Cell | None:
-    """Move by drawn cells down or right, across edges into the next head or stage.
+    """Move by drawn cells down or right, across panel edges into the next head or stage.
 
-    Without a cell, or from a panel that is not shown, go to the first visible cell: of the stages
-    to predict, else of the first panel.
+    Without a cell, or from a panel that is not shown, go to the first visible cell of a stage to
+    predict, otherwise of the first panel.
     """
     together = (column for column in board.columns if not column[0].is_alone)
     board = Board(tuple(tuple(filter(board.is_current, column)) for column in together))
     heatmap = panel_of(board, cell) if cell else None
     if cell is None or heatmap is None:
         of_asked = [panel for panel in board.heatmaps if panel.stage in asked]
-        return next(map(_first, (*of_asked, *board.heatmaps)), None)
-    # From the first of its block: the last block may hold fewer, and would be stepped over.
+        return next(map(_first_visible_cell, (*of_asked, *board.heatmaps)), None)
+    # Start from the first cell of the block: the last block may be smaller, and would be skipped.
     row = (cell.place[-2] // heatmap.rows.block + down) * heatmap.rows.block
     column = (cell.place[-1] // heatmap.columns.block + right) * heatmap.columns.block
     across = next(at for at, panels in enumerate(board.columns) if heatmap in panels)
@@ -44,15 +44,15 @@ def moved_cursor(
         column = 0 if right > 0 else -1
     if not (0 <= across < len(board.columns) and 0 <= along < len(board.columns[across])):
         return cell
-    return _at(board.columns[across][along], row, column)
+    return _cell_at(board.columns[across][along], row, column)
 
 
-def _first(heatmap: Heatmap) -> Cell:
+def _first_visible_cell(heatmap: Heatmap) -> Cell:
     """Return the first visible cell of a panel."""
-    return _at(heatmap, heatmap.rows.seen[0], heatmap.columns.seen[0])
+    return _cell_at(heatmap, heatmap.rows.seen[0], heatmap.columns.seen[0])
 
 
-def _at(heatmap: Heatmap, row: int, column: int) -> Cell:
+def _cell_at(heatmap: Heatmap, row: int, column: int) -> Cell:
     """Return a cell of a panel, the first of its block; −1 is the last row or column."""
     rows, columns = heatmap.rows, heatmap.columns
     row %= len(rows.labels)

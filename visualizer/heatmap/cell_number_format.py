@@ -1,4 +1,4 @@
-"""How numbers are written in cells: with as many decimals as fit, alike in all heads of a stage."""
+"""Number format of cells: as many decimals as fit, the same for all heads of a stage."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ if TYPE_CHECKING:
     from visualizer.heatmap.panel_and_board_types import Heatmap
 
 MAX_DECIMALS = 4
-"""As many as the book prints; only with so many are exponents written."""
+"""The precision that the book prints; exponents are used only at this precision."""
 SMALLEST_PX, MAX_FONT_PX = 9, 18
-"""Sizes of the font at the usual size of text."""
+"""Font sizes at the default text size."""
 AIR_PX = 2
-"""Between a number and each side of its cell, so that neighbours never touch."""
+"""Space between a number and each side of its cell, so that neighbours never touch."""
 SHARE_OF_CELL = 0.82
-"""How much of its cell's width the widest number takes, where that is not too large."""
+"""Share of the cell's width that the widest number takes, unless that is too large."""
 MEASURED_PX = 12
 MIN_TWO_DECIMAL_VALUE = 0.005
 SMALLEST = 9e-30
-"""As long as any number with one figure; what is smaller is hardly met."""
+"""As wide as any number with one digit; smaller numbers are rare."""
 MAX_PLAIN_VALUE = 99_999.0
-"""The largest number without an exponent."""
+"""Largest number written without an exponent."""
 
 
 class CellNumberFormat(Struct, frozen=True):
-    """How the numbers of a stage are written.
+    """Number format of a stage.
 
     Parameters
     ----------
     decimals : int
-        From 4, with exponents for what has no figure among them, down to 0.
+        From 4 (with exponents for numbers without a digit among them) down to 0.
     drops_zero : bool
-        Whether numbers between 0 and 1 are written without the zero: .16.
+        Whether numbers between 0 and 1 are written without the leading zero: .16.
     has_one_figure : bool
-        Whether one figure and an exponent are written: 7e-6.
+        Whether numbers are written as one digit and an exponent: 7e-6.
     pixel_size : int
-        The size of the font.
+        Font size in pixels.
     """
 
     decimals: int
@@ -55,7 +55,7 @@ class CellNumberFormat(Struct, frozen=True):
     pixel_size: int = SMALLEST_PX
 
     def write(self, value: float) -> str:
-        """Write a number; what rounds to 0 has no minus."""
+        """Format a number; a number that rounds to 0 has no minus sign."""
         if self.decimals == MAX_DECIMALS or not math.isfinite(value):
             return format_number(value)
         if self.has_one_figure:
@@ -69,16 +69,16 @@ class CellNumberFormat(Struct, frozen=True):
 
 
 class NumberRange(Struct, frozen=True):
-    """What is written in the cells of a stage's panels.
+    """Range of the numbers in the cells of a stage's panels.
 
     Parameters
     ----------
     low, high : float
-        The smallest and largest number.
+        Smallest and largest number.
     has_exponents : bool
-        Whether one of them would need an exponent, as it has no figure among four decimals.
+        Whether a number needs an exponent, since it has no digit among four decimals.
     is_share : bool
-        Whether all are shares of a row, from 0 to 1.
+        Whether all numbers are shares of a row, from 0 to 1.
     """
 
     low: float
@@ -88,35 +88,38 @@ class NumberRange(Struct, frozen=True):
 
     @property
     def farthest(self) -> float:
-        """The size of the number that is farthest from 0."""
+        """The largest absolute value."""
         return max(abs(self.low), abs(self.high))
 
 
 def cell_number_format(
     panels: Sequence[Heatmap], width: float, height: float
 ) -> CellNumberFormat | None:
-    """Choose how to write the numbers of a stage's panels; None where none would be readable.
+    """Choose the number format of a stage's panels; None if no format is readable.
 
     Parameters
     ----------
     panels : sequence of Heatmap
-        All panels of the stage, so that its heads can be compared.
+        All panels of the stage, so that heads can be compared.
     width, height : float
-        The size of their smallest cell.
+        Size of the smallest cell.
     """
-    narrowest = _width(CellNumberFormat(0), 100) * SMALLEST_PX + 2 * AIR_PX
+    narrowest = _measure_width(CellNumberFormat(0), 100) * SMALLEST_PX + 2 * AIR_PX
     is_pooled = any(one.is_pooled for one in panels)
     found = None if is_pooled or width < narrowest else number_range(panels)
     if found is None:
         return None
-    rungs = [(one, _widest(one, found)) for one in _rungs(found)]
-    # Where no number is as large as other text, the shortest are better than none.
-    ways = [*((*one, _smallest()) for one in rungs), *((*one, SMALLEST_PX) for one in rungs[::-1])]
-    return next((sized for way in ways if (sized := _sized(*way, width, height))), None)
+    rungs = [(one, _measure_widest(one, found)) for one in _candidate_formats(found)]
+    # If no format fits at the preferred sizes, the shortest one is better than none.
+    ways = [
+        *((*one, _min_font_px()) for one in rungs),
+        *((*one, SMALLEST_PX) for one in rungs[::-1]),
+    ]
+    return next((sized for way in ways if (sized := _fit_to_cell(*way, width, height))), None)
 
 
 def number_range(panels: Sequence[Heatmap]) -> NumberRange | None:
-    """Give what is written in panels; None where there is no number."""
+    """Return the range of the numbers in panels; None if there are none."""
     numbers = [one.values[counted(one.values, one.marks)] for one in panels]
     written = np.concatenate(numbers)
     if not written.size:
@@ -127,8 +130,8 @@ def number_range(panels: Sequence[Heatmap]) -> NumberRange | None:
     return NumberRange(low, high, bool(is_tiny.any()), is_share)
 
 
-def _rungs(found: NumberRange) -> Iterator[CellNumberFormat]:
-    """Give the ways to write, the best first; never one in which all numbers would be 0."""
+def _candidate_formats(found: NumberRange) -> Iterator[CellNumberFormat]:
+    """Yield the formats in descending preference, except those in which all numbers would be 0."""
     fewest = 2 if found.farthest < 10 else 1 if found.farthest < 100 else 0
     for decimals in range(MAX_DECIMALS, fewest - 1, -1):
         if decimals == MAX_DECIMALS or found.farthest >= 5 * 10**-decimals or not found.farthest:
@@ -139,43 +142,43 @@ def _rungs(found: NumberRange) -> Iterator[CellNumberFormat]:
         yield CellNumberFormat(2, drops_zero=True)
 
 
-def _widest(one: CellNumberFormat, found: NumberRange) -> float:
-    """Measure the widest of the numbers, with the minus where there is one."""
+def _measure_widest(one: CellNumberFormat, found: NumberRange) -> float:
+    """Measure the widest number, including its minus sign if it has one."""
     written = [found.low, found.high]
     if one.has_one_figure:
-        return _width(one, math.copysign(SMALLEST, found.low))
+        return _measure_width(one, math.copysign(SMALLEST, found.low))
     if one.decimals == MAX_DECIMALS:
-        # What is larger has an exponent, and may be shorter than others that have none.
+        # Larger numbers have an exponent, and may be shorter than some without.
         written = [max(-MAX_PLAIN_VALUE, min(end, MAX_PLAIN_VALUE)) for end in written]
         if found.has_exponents:
             written.append(math.copysign(1e-7, found.low))
-    return max(_width(one, value) for value in written)
+    return max(_measure_width(one, value) for value in written)
 
 
-def _width(one: CellNumberFormat, value: float) -> float:
+def _measure_width(one: CellNumberFormat, value: float) -> float:
     """Measure a number in a font of one pixel."""
-    return metrics(MEASURED_PX).horizontalAdvance(one.write(value)) / _scaled_px()
+    return metrics(MEASURED_PX).horizontalAdvance(one.write(value)) / _measured_px()
 
 
-def _smallest() -> int:
+def _min_font_px() -> int:
     return round(SMALLEST_PX * text_scale())
 
 
-def _scaled_px() -> float:
+def _measured_px() -> float:
     return round(MEASURED_PX * text_scale())
 
 
-def _sized(
+def _fit_to_cell(
     one: CellNumberFormat, widest: float, smallest: int, width: float, height: float
 ) -> CellNumberFormat | None:
-    """Give the format in the size that its cells have room for; None where they have none.
+    """Return the format with the font size that fits the cells; None if no size fits.
 
     Parameters
     ----------
     widest : float
-        The width of the widest number in a font of one pixel.
+        Width of the widest number in a font of one pixel.
     smallest : int
-        The smallest size of the font, in pixels.
+        Minimum font size, in pixels.
     """
     if widest * smallest + 2 * AIR_PX > width or height < smallest + AIR_PX:
         return None

@@ -1,4 +1,4 @@
-"""The scroll area that heatmaps and line view share: cells to point at, click and walk."""
+"""The scroll area shared by heatmaps and line view, with cells to hover, click and walk."""
 
 from __future__ import annotations
 
@@ -25,9 +25,12 @@ STEPS = {
 }
 
 LEAVE_MS = 50
-"""After how long the cell that the pointer left is let go: a dialog that opens is painted first."""
+"""Delay before the cell that the pointer left is released.
 
-# Only focus by keys is shown; a click needs no focus frame.
+It lets a dialog that opens paint first.
+"""
+
+# Only keyboard focus is shown; a click needs no focus frame.
 BY_KEYS = {
     Qt.FocusReason.TabFocusReason,
     Qt.FocusReason.BacktabFocusReason,
@@ -36,7 +39,7 @@ BY_KEYS = {
 
 
 class _Viewport(QWidget):
-    """What the cells are painted on; it tells when the pointer is gone."""
+    """The viewport that cells are painted on; it emits `left` when the pointer leaves."""
 
     left = Signal()
 
@@ -47,7 +50,8 @@ class _Viewport(QWidget):
 class CellScrollArea(QAbstractScrollArea):
     """Emits hovering, clicks and key moves; subclasses map points to cells.
 
-    `cellHovered` and `cellClicked` carry a `Cell` or None, `walked` rows down and columns right.
+    `cellHovered` and `cellClicked` carry a `Cell` or None; `walked` carries rows down and columns
+    right.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Chart
@@ -55,7 +59,7 @@ class CellScrollArea(QAbstractScrollArea):
     cellClicked = Signal(object)
     walked = Signal(int, int)
     painted = Signal()
-    """A frame has been painted."""
+    """Emitted after a frame is painted."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -110,7 +114,6 @@ class CellScrollArea(QAbstractScrollArea):
         self.viewport().update()
 
     def _paint_mark(self, painter: QPainter) -> None:
-        """Draw the focus frame."""
         if self._is_marked:
             painter.resetTransform()
             painter.setPen(QPen(QColor(self._theme.accent), 2))

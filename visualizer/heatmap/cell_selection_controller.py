@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 
 
 class CellSelectionController(QObject):
-    """Selects cells of a workspace; one method an intent."""
+    """Selects cells of a workspace; one method per intent."""
 
     def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._workspace = workspace
         self._hovered: Cell | None = None
-        """Hovered here last."""
+        """The cell that this controller hovered last."""
 
     def hover(self, cell: Cell | None) -> None:
-        """Hover a cell; None lets go of it, unless another pane has hovered one since."""
+        """Hover a cell; None ends hovering unless another pane has hovered a cell since."""
         if cell is None and self._workspace.wanted.hovered != self._hovered:
             return
-        self._hovered = self._drawn(cell)
+        self._hovered = self._to_drawn_cell(cell)
         self._workspace.look(hovered=self._hovered)
 
     def pin(self, cell: Cell | None) -> None:
         """Pin a cell, or unpin it if it is pinned; in a covered stage, mark it.
 
-        To unpin one that a link led to, whose panel is laid over the others, goes back to the
-        origin of the link.
+        Unpinning the target of a link whose panel overlays the others returns to the origin of the
+        link.
         """
         wanted, resolved = self._workspace.wanted, self._workspace.wanted_resolved
         if cell is None and resolved and resolved.sheet and -1 in resolved.directions:
@@ -49,7 +49,7 @@ class CellSelectionController(QObject):
         elif cell and self._is_covered(cell):
             self.mark(cell)
         else:
-            cell = self._drawn(cell)
+            cell = self._to_drawn_cell(cell)
             self._workspace.want(pin_cell(wanted, None if cell == wanted.pinned else cell))
 
     def let_go(self) -> None:
@@ -59,14 +59,16 @@ class CellSelectionController(QObject):
     def follow(self, cell: Cell) -> None:
         """Pin the target of a link, and add the present cell to the history."""
         self._workspace.want(
-            self._seeing(replace(pin_cell(self._workspace.wanted, cell), hovered=None))
+            self._zoom_to_pinned(replace(pin_cell(self._workspace.wanted, cell), hovered=None))
         )
 
     def go(self, steps: int) -> None:
         """Go back or forward in the history of followed cells."""
         run, wanted = self._workspace.run, self._workspace.wanted
         if run:
-            self._workspace.want(self._seeing((go_back if steps < 0 else go_forward)(run, wanted)))
+            self._workspace.want(
+                self._zoom_to_pinned((go_back if steps < 0 else go_forward)(run, wanted))
+            )
 
     def mark(self, cell: Cell | None = None) -> None:
         """Mark a cell, or the pinned one, as a prediction; unmark it if it is marked."""
@@ -80,10 +82,12 @@ class CellSelectionController(QObject):
         screen, wanted = self._workspace.screen, self._workspace.wanted
         picture = screen.panel(BOARD_CONTENTS)
         asked = screen.resolved.covered if screen.resolved else frozenset()
-        cell = self._drawn(moved_cursor(picture.board, picture.cursor.pinned, down, right, asked))
-        self._workspace.want(self._seeing(replace(wanted, hovered=None, pinned=cell)))
+        cell = self._to_drawn_cell(
+            moved_cursor(picture.board, picture.cursor.pinned, down, right, asked)
+        )
+        self._workspace.want(self._zoom_to_pinned(replace(wanted, hovered=None, pinned=cell)))
 
-    def _seeing(self, view: View) -> View:
+    def _zoom_to_pinned(self, view: View) -> View:
         """Move the zoom so that the pinned cell is visible."""
         run, cell = self._workspace.run, view.pinned
         if run is None or cell is None or existing(run, cell) is None:
@@ -96,7 +100,7 @@ class CellSelectionController(QObject):
         resolved = self._workspace.screen.resolved
         return resolved is not None and cell.stage in resolved.covered
 
-    def _drawn(self, cell: Cell | None) -> Cell | None:
+    def _to_drawn_cell(self, cell: Cell | None) -> Cell | None:
         screen = self._workspace.screen
         if cell is None or screen.resolved is None or self._is_covered(cell):
             return cell

@@ -1,6 +1,6 @@
-"""The board of a comparison: both sides beside each other, then their difference.
+"""Board of a comparison: both sides next to each other, followed by their difference.
 
-Also the mean of dropout samples, and heads beside heads.
+Also presents the mean of dropout samples, and two heads next to each other.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ Whose = tuple["int | None", "HeadAggregate | None"]
 
 
 class SidePanelSource(PanelSource):
-    """Makes the panels of side A or B, on a colour scale that both share.
+    """Builds the panels of side A or B, on a colour scale that both share.
 
     Parameters
     ----------
     resolved : Resolved
         The resolved view of the panel's run.
     other : Run or None
-        The run that it is compared with; None if the two do not match and it stands alone.
+        The run that it is compared with; None if the two do not match.
     live : Run
-        The run whose lengths and rates set the ends of the colour scale.
+        The run whose token counts and dropout rate set the ends of the colour scale.
     """
 
     def __init__(
@@ -73,28 +73,28 @@ class SidePanelSource(PanelSource):
         if other:
             self.beside = (other.trace.seen(stage.name, self.wanted_lens, self.by),)
 
-    def _colour(self) -> ColourScale:
-        return self._colour_beside(self.live.trace)
+    def _choose_colours(self) -> ColourScale:
+        return self._shared_colours(self.live.trace)
 
 
 class HeadPanelSource(PanelSource):
-    """Makes the panels of a head beside another one, on a shared colour scale."""
+    """Builds the panels of a head next to another one, on a shared colour scale."""
 
     def __init__(self, resolved: Resolved, stage: Stage, head: int, other: int) -> None:
         super().__init__(resolved, stage, head, None)
         self.title = f"{stage.title}, head {head + 1}"
-        self.kin = _kin(stage, head, (other,))
+        self.kin = _linked_panels(stage, head, (other,))
         self.other = (*resolved.leading, other)
 
-    def _label(self) -> str:
+    def _panel_label(self) -> str:
         return ""
 
-    def _ends(self) -> np.ndarray:
-        return np.asarray(np.maximum(super()._ends(), self.held.row_ends(self.other)))
+    def _row_maxima(self) -> np.ndarray:
+        return np.asarray(np.maximum(super()._row_maxima(), self.held.row_ends(self.other)))
 
 
 class SamplePanelSource(PanelSource):
-    """Makes the panels of weights before dropout, or of one dropout sample."""
+    """Builds the panels of weights before dropout, or of one dropout sample."""
 
     def __init__(
         self, resolved: Resolved, stage: Stage, head: int, comparison: Comparison, title: str
@@ -104,14 +104,14 @@ class SamplePanelSource(PanelSource):
         names = ("weights", "dropped")
         self.title = title
         self.beside = (*(run.trace.holding(name) for name in names), mean)
-        self.kin = _kin(stage, head, tuple(map(run.trace.stage, names)))
+        self.kin = _linked_panels(stage, head, tuple(map(run.trace.stage, names)))
 
-    def _sums(self) -> np.ndarray | None:
-        return None  # no room with four panels side by side
+    def _row_sums(self) -> np.ndarray | None:
+        return None  # no room with four panels per row
 
 
 class MeanPanelSource(SamplePanelSource):
-    """Makes the panels of the mean of dropout samples."""
+    """Builds the panels of the mean of dropout samples."""
 
     part = ComparedSide.MEAN
 
@@ -121,12 +121,12 @@ class MeanPanelSource(SamplePanelSource):
         super().__init__(resolved, stage, head, comparison, title)
         self.held = mean_tensor(self.run, comparison)
 
-    def _before(self) -> CachedTensor | None:
+    def _before_dropout(self) -> CachedTensor | None:
         return None
 
 
 class ChangePanelSource(PanelSource):
-    """Makes the panels of a difference, on a scale centred at 0."""
+    """Builds the panels of a difference, on a scale centred at 0."""
 
     part = ComparedSide.CHANGE
 
@@ -148,30 +148,30 @@ class ChangePanelSource(PanelSource):
         if comparison.against is ComparisonKind.HEAD:
             self.index = before
             self.whole = (*before, *self.extent.cells)
-            self.kin = _kin(stage, self.head, comparison.heads)
+            self.kin = _linked_panels(stage, self.head, comparison.heads)
         elif is_sampled:
-            self.kin = _kin(stage, self.head, (self.trace.stage("weights"),))
+            self.kin = _linked_panels(stage, self.head, (self.trace.stage("weights"),))
 
-    def _before(self) -> CachedTensor | None:
+    def _before_dropout(self) -> CachedTensor | None:
         return None
 
-    def _sums(self) -> np.ndarray | None:
+    def _row_sums(self) -> np.ndarray | None:
         return None
 
-    def _label(self) -> str:
-        return "" if self.comparison.against is ComparisonKind.HEAD else super()._label()
+    def _panel_label(self) -> str:
+        return "" if self.comparison.against is ComparisonKind.HEAD else super()._panel_label()
 
-    def _colour(self) -> ColourScale:
+    def _choose_colours(self) -> ColourScale:
         chosen, is_long = self.chosen, self.trace.tokens > SHORT
         if chosen.limits is ColourLimits.AUTO and self.stage.is_weights and is_long:
-            chosen = replace(chosen, limits=ColourLimits.ROW)  # as for the weights beside it
-        return change_colour(self.held, chosen, self.size, self._largest())
+            chosen = replace(chosen, limits=ColourLimits.ROW)  # same as for the weights next to it
+        return change_colour(self.held, chosen, self.size, self._largest_value())
 
-    def _ends(self) -> np.ndarray:
-        return np.asarray(np.maximum(super()._ends(), ROUNDING * self.size))
+    def _row_maxima(self) -> np.ndarray:
+        return np.asarray(np.maximum(super()._row_maxima(), ROUNDING * self.size))
 
-    def _masks(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the cells that A forbids and those that B does; None where neither does."""
+    def _side_masks(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the cells forbidden in A and those forbidden in B; None if there are none."""
         kept, where = self.comparison.kept, (self.stage.name, self.leading, self._cut_head)
         traces = [run.trace for run in (kept, self.run) if run]
         if kept is None or not any(trace.is_hatched(*where) for trace in traces):
@@ -184,48 +184,48 @@ class ChangePanelSource(PanelSource):
 
     @property
     def _cut_head(self) -> int | None:
-        """The head whose cut cells count; None for heads together, which have none."""
+        """The head whose cut cells count; None for aggregated heads, which have none."""
         return None if self.by else self.head
 
-    def _with_cuts(self, forbidden: np.ndarray | None) -> np.ndarray | None:
-        return forbidden  # they are among those of both sides
+    def _add_cut_cells(self, forbidden: np.ndarray | None) -> np.ndarray | None:
+        return forbidden  # included in the masks of both sides
 
-    def _hatch(self) -> Masking | None:
-        """Return the mask of both sides; differing cells are found one by one."""
-        own = Masking.of(self.spec, self.stage.name) if self._masks() else None
-        return super()._hatch() or own
+    def _hatching_mask(self) -> Masking | None:
+        """Return the mask of both sides; differing cells are compared one by one."""
+        own = Masking.of(self.spec, self.stage.name) if self._side_masks() else None
+        return super()._hatching_mask() or own
 
-    def _forbidden(self, hatch: Masking) -> np.ndarray:
-        masks = self._masks()
-        return super()._forbidden(hatch) if masks is None else masks[0] & masks[1]
+    def _forbidden_cells(self, hatch: Masking) -> np.ndarray:
+        masks = self._side_masks()
+        return super()._forbidden_cells(hatch) if masks is None else masks[0] & masks[1]
 
-    def _uneven(self) -> np.ndarray | None:
-        masks = self._masks()
+    def _uneven_cells(self) -> np.ndarray | None:
+        masks = self._side_masks()
         uneven = None if masks is None else masks[0] ^ masks[1]
         return uneven if uneven is not None and uneven.any() else None
 
-    def _hidden(self) -> np.ndarray | None:
-        """Mark cells without a difference: −∞ has none."""
-        hidden, uneven = super()._hidden(), self._uneven()
+    def _hidden_cells(self) -> np.ndarray | None:
+        """Return cells without a difference, since −∞ has none."""
+        hidden, uneven = super()._hidden_cells(), self._uneven_cells()
         return uneven if uneven is not None and not self.stage.is_weights else hidden
 
-    def _notes(
+    def _panel_notes(
         self, colour: ColourScale, values: np.ndarray, marks: tuple[np.ndarray | None, ...]
     ) -> tuple[str, ...]:
         change = largest_change(self.held, self.index, self.size)
         notes = [f"largest: {signed(change.value)}" if change else "no difference"]
-        masks = self._masks()
+        masks = self._side_masks()
         if masks:
             mine, yours = masks
             notes += ["light hatch: A forbids it"] * bool((mine & ~yours).any())
             notes += ["light hatch: B forbids it"] * bool((yours & ~mine).any())
-        return (*notes, *super()._notes(colour, values, marks))
+        return (*notes, *super()._panel_notes(colour, values, marks))
 
-    def _unit(self) -> str:
+    def _value_unit(self) -> str:
         return "change"
 
 
-def _kin(
+def _linked_panels(
     stage: Stage, head: int | None, others: tuple[Stage | int, ...]
 ) -> frozenset[tuple[str, int | None, HeadAggregate | None]]:
     """Return the panels highlighted together: the same head of other stages, or other heads."""
@@ -248,7 +248,9 @@ def present_compared(resolved: Resolved, previous: Board) -> Board:
     return Board(made, overview_of(resolved, known), resolved.zoom)
 
 
-def _kept(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[PanelSource]]:
+def _kept_run_columns(
+    resolved: Resolved, comparison: Comparison
+) -> Iterator[Sequence[PanelSource]]:
     kept, run, a = comparison.kept, resolved.run, resolved.kept
     assert kept
     for stage in resolved.shown_stages:
@@ -279,7 +281,7 @@ def _kept(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[Panel
         ]
 
 
-def _heads(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[PanelSource]]:
+def _head_columns(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[PanelSource]]:
     one, other = comparison.heads
     title = f"Head {other + 1} − head {one + 1}"
     trace = resolved.run.trace
@@ -290,7 +292,7 @@ def _heads(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[Pane
         yield [ChangePanelSource(resolved, stage, (other, None), comparison, title)]
 
 
-def _samples(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[PanelSource]]:
+def _sample_columns(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[PanelSource]]:
     weights, dropped = (resolved.run.trace.stage(name) for name in ("weights", "dropped"))
     heads = resolved.drawn_heads
     count = format_count(drawn_samples(resolved.run, comparison.count), "sample")
@@ -302,7 +304,7 @@ def _samples(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[Pa
 
 
 _COLUMNS = {
-    ComparisonKind.KEPT: _kept,
-    ComparisonKind.HEAD: _heads,
-    ComparisonKind.SAMPLES: _samples,
+    ComparisonKind.KEPT: _kept_run_columns,
+    ComparisonKind.HEAD: _head_columns,
+    ComparisonKind.SAMPLES: _sample_columns,
 }

@@ -1,4 +1,4 @@
-"""Which drawn cells of a panel hold forbidden pairs only."""
+"""Find the drawn cells of a panel that contain only forbidden pairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def any_of_blocks(cells: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """Say of each block of so many rows and columns whether it holds any of the cells."""
+    """Return, for each block of `rows` × `columns` cells, whether any of its cells is True."""
     if (rows, columns) != (1, 1):
         cells = np.maximum.reduceat(cells, np.arange(0, cells.shape[0], rows), axis=0)
         cells = np.maximum.reduceat(cells, np.arange(0, cells.shape[1], columns), axis=1)
@@ -25,7 +25,7 @@ def any_of_blocks(cells: np.ndarray, rows: int, columns: int) -> np.ndarray:
 def forbidden_in(
     masking: Masking, sides: tuple[int, int], text: int, extent: PoolingExtent
 ) -> np.ndarray:
-    """Say which drawn cells hold only forbidden ones: one array for all panels, drawn once.
+    """Return the drawn cells with only forbidden pairs; all panels share one cached array.
 
     Parameters
     ----------

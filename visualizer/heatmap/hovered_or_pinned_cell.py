@@ -1,4 +1,4 @@
-"""The cell cursor: the hovered or pinned cell, and what lights up with it."""
+"""The cell cursor: the hovered or pinned cell, and everything highlighted with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CellCursor(Struct, frozen=True):
-    """The hovered or pinned cell, and all that is highlighted with it.
+    """The hovered or pinned cell, and everything highlighted with it.
 
     Parameters
     ----------
@@ -38,26 +38,28 @@ class CellCursor(Struct, frozen=True):
 
 
 def present_cursor(resolved: Resolved) -> CellCursor:
-    """Return the cursor of the hovered cell, else of the pinned one."""
+    """Return the cursor of the hovered cell, otherwise of the pinned one."""
     return cursor_on(resolved, resolved.reached_hovered, resolved.reached_pinned)
 
 
 def cursor_on(resolved: Resolved, hovered: Cell | None, pinned: Cell | None) -> CellCursor:
-    """Return the cursor of the hovered cell, else of the pinned one; each in this run or None."""
+    """Return the cursor of the hovered or else the pinned cell; each in this run or None."""
     cell, tokens_chosen = hovered or pinned, resolved.view.tokens
     count = resolved.run.trace.sides[tokens_chosen.role is TokenRole.KEY]
     chosen = tokens_chosen.within(count)
     if cell is None:
-        return _with_chosen(CellCursor(), tokens_chosen.role, chosen)
+        return _with_selected_tokens(CellCursor(), tokens_chosen.role, chosen)
     stage = resolved.run.trace.stage(cell.stage)
     place = dict(zip(stage.dims[-len(cell.place) :], cell.place, strict=True))
     tokens = {row_role(stage.name): place["token"]} if "token" in place else place
     column = None if stage.dims[-1] == "key" else (stage.name, cell.place[-1])
     cursor = CellCursor(hovered, pinned, tokens.get("query"), tokens.get("key"), column)
-    return _with_chosen(cursor, tokens_chosen.role, chosen)
+    return _with_selected_tokens(cursor, tokens_chosen.role, chosen)
 
 
-def _with_chosen(cursor: CellCursor, role: TokenRole, chosen: frozenset[int]) -> CellCursor:
+def _with_selected_tokens(
+    cursor: CellCursor, role: TokenRole, chosen: frozenset[int]
+) -> CellCursor:
     if role is TokenRole.QUERY:
         return replace(cursor, queries=chosen)
     return replace(cursor, keys=chosen)

@@ -30,9 +30,9 @@ def paint_cursor(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: 
     heatmap, cells = slot.heatmap, slot.cells
     if heatmap.is_alone:
         return
-    _paint_chosen(painter, slot, cursor, theme)
+    _paint_selected_tokens(painter, slot, cursor, theme)
     row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
-    column = _lit_column(heatmap, cursor)
+    column = _highlighted_column(heatmap, cursor)
     if row is not None and row in heatmap.rows.seen:
         band = slot.cell(row, 0)
         frame(painter, QRectF(cells.left(), band.top(), cells.width(), band.height()), 1, theme)
@@ -48,7 +48,9 @@ def paint_cursor(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: 
             frame(painter, place, width, theme)
 
 
-def _paint_chosen(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: Theme) -> None:
+def _paint_selected_tokens(
+    painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: Theme
+) -> None:
     """Highlight the rows and columns of selected tokens; adjacent ones as one band."""
     if not cursor.queries and not cursor.keys:
         return
@@ -56,45 +58,50 @@ def _paint_chosen(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme:
     rows = cursor.keys if row_role(heatmap.stage) == "key" else cursor.queries
     columns = cursor.keys if heatmap.columns.name == "key" else frozenset[int]()
     bands = []
-    for top, bottom in _bands(rows, heatmap.rows, slot.cell_height):
+    for top, bottom in _token_bands(rows, heatmap.rows, slot.cell_height):
         bands.append(QRectF(cells.left(), cells.top() + top, cells.width(), bottom - top))
-    for left, right in _bands(columns, heatmap.columns, slot.cell_width):
+    for left, right in _token_bands(columns, heatmap.columns, slot.cell_width):
         bands.append(QRectF(cells.left() + left, cells.top(), right - left, cells.height()))
     painter.setBrush(Qt.BrushStyle.NoBrush)
     for ink, thickness in ((theme.paper, 3.5), (theme.accent, 1.5)):
         painter.setPen(QPen(QColor(ink), thickness))
         painter.drawRects(bands)
     lit_row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
-    rows, columns = _few(rows, heatmap.rows.seen), _few(columns, heatmap.columns.seen)
+    rows, columns = (
+        _labelled_tokens(rows, heatmap.rows.seen),
+        _labelled_tokens(columns, heatmap.columns.seen),
+    )
     if slot.has_row_labels:
-        for row in _apart(rows, lit_row, slot.cell_height / heatmap.rows.block):
+        for row in _drop_touching_labels(rows, lit_row, slot.cell_height / heatmap.rows.block):
             light_row_label(painter, slot, row, theme)
-    for column in _apart(columns, cursor.key, slot.cell_width / heatmap.columns.block):
+    for column in _drop_touching_labels(
+        columns, cursor.key, slot.cell_width / heatmap.columns.block
+    ):
         light_column_label(painter, slot, column, theme)
 
 
-def _bands(tokens: frozenset[int], axis: Axis, pitch: float) -> list[tuple[float, float]]:
-    """Return the edges of the cells that hold tokens, merged into bands where they touch."""
+def _token_bands(tokens: frozenset[int], axis: Axis, pitch: float) -> list[tuple[float, float]]:
+    """Return the edges of the cells that contain tokens, merged into bands if they touch."""
     drawn = _drawn_cells(tokens, axis.seen, axis.block)
     return [(cells.start * pitch, cells.stop * pitch) for cells in drawn]
 
 
 @lru_cache(maxsize=16)
 def _drawn_cells(tokens: frozenset[int], seen: range, block: int) -> tuple[range, ...]:
-    """Return the drawn cells that hold tokens; of many tokens they are found once."""
+    """Return the drawn cells that contain tokens, cached since there may be many tokens."""
     start = seen.start
     return runs({(token - start) // block for token in tokens if token in seen})
 
 
 @lru_cache(maxsize=16)
-def _few(tokens: frozenset[int], seen: range) -> frozenset[int]:
-    """Return the tokens that are seen; none of so many that none would be labelled."""
+def _labelled_tokens(tokens: frozenset[int], seen: range) -> frozenset[int]:
+    """Return the visible tokens, or none if there are too many to label any."""
     found = [*islice((token for token in tokens if token in seen), MAX_LABELS + 1)]
     return frozenset(found if len(found) <= MAX_LABELS else ())
 
 
-def _apart(tokens: frozenset[int], lit: int | None, pitch: float) -> list[int]:
-    """Drop tokens whose labels would touch another's or the cursor's; if many, all."""
+def _drop_touching_labels(tokens: frozenset[int], lit: int | None, pitch: float) -> list[int]:
+    """Drop tokens whose labels would touch another's or the cursor's; drop all if many."""
     found: list[int] = []
     line = metrics(12).height()
     for token in sorted(tokens) if len(tokens) <= MAX_LABELS else ():
@@ -110,7 +117,7 @@ def is_seen(heatmap: Heatmap, cell: Cell) -> bool:
     return is_of(heatmap, cell) and row in heatmap.rows.seen and column in heatmap.columns.seen
 
 
-def _lit_column(heatmap: Heatmap, cursor: CellCursor) -> int | None:
+def _highlighted_column(heatmap: Heatmap, cursor: CellCursor) -> int | None:
     if heatmap.columns.name == "key":
         return cursor.key
     return cursor.column[1] if cursor.column and cursor.column[0] == heatmap.stage else None
@@ -126,12 +133,12 @@ def frame(painter: QPainter, area: QRectF, width: float, theme: Theme, colour: s
 
 
 def light_row_label(painter: QPainter, slot: PanelSlot, row: int, theme: Theme) -> None:
-    """Draw a row's label in the accent, over labels that it would touch."""
+    """Draw a row's label in the accent colour, over labels that it would touch."""
     lit = panel_margins_paint.row_label_box(slot, row)
     size = panel_margins_paint.label_size(slot.heatmap.rows, slot.cell_height)
     line = panel_margins_paint.line_room(slot.heatmap.rows, slot.cell_height)
     shown = panel_margins_paint.shown_labels(slot.heatmap.rows, slot.cell_height)
-    for at in _beside(slot.heatmap.rows, shown, row, slot.cell_height, line):
+    for at in _neighbouring_labels(slot.heatmap.rows, shown, row, slot.cell_height, line):
         # Otherwise it would stick out under the highlighted label.
         box = panel_margins_paint.row_label_box(slot, at)
         painter.fillRect(box.adjusted(0, 0, 4, 0), QColor(theme.paper))
@@ -139,7 +146,7 @@ def light_row_label(painter: QPainter, slot: PanelSlot, row: int, theme: Theme) 
     text = panel_margins_paint.shortened(slot.heatmap.rows.labels[row], slot.longest, size)
     bold = font(size, QFont.Weight.DemiBold)
     wider = QFontMetricsF(bold).horizontalAdvance(text) + 1 - lit.width()
-    lit.adjust(min(0.0, -wider), 0, 0, 0)  # a bold label may stick out of the room for plain ones
+    lit.adjust(min(0.0, -wider), 0, 0, 0)  # a bold label may be wider than the room for plain ones
     painter.fillRect(lit.adjusted(0, spare, 4, -spare), QColor(theme.paper))
     painter.setFont(bold)
     painter.setPen(QColor(theme.accent))
@@ -147,7 +154,7 @@ def light_row_label(painter: QPainter, slot: PanelSlot, row: int, theme: Theme) 
 
 
 def light_column_label(painter: QPainter, slot: PanelSlot, column: int, theme: Theme) -> None:
-    """Draw a column's label in the accent, over labels that it would touch."""
+    """Draw a column's label in the accent colour, over labels that it would touch."""
     if not slot.has_column_labels:
         return
     axis = slot.heatmap.columns
@@ -158,7 +165,7 @@ def light_column_label(painter: QPainter, slot: PanelSlot, column: int, theme: T
         around = panel_margins_paint.widest_column(axis, slot.cell_width)
     lit = _column_label_box(slot, column, around)
     shown = panel_margins_paint.shown_columns(slot) if axis.is_token else []
-    for at in _beside(axis, shown, column, slot.cell_width, around):
+    for at in _neighbouring_labels(axis, shown, column, slot.cell_width, around):
         painter.fillRect(_column_label_box(slot, at, around), QColor(theme.paper))
     painter.fillRect(lit, QColor(theme.paper))
     painter.setFont(font(size, QFont.Weight.DemiBold))
@@ -166,7 +173,7 @@ def light_column_label(painter: QPainter, slot: PanelSlot, column: int, theme: T
     panel_margins_paint.paint_column_label(painter, slot, column, axis.labels[column], upright)
 
 
-def _beside(
+def _neighbouring_labels(
     axis: Axis, shown: list[tuple[int, str]], lit: int, pitch: float, room: float
 ) -> list[int]:
     """Return the other shown labels within `room` pixels of a highlighted one."""

@@ -1,4 +1,4 @@
-"""A table of coloured numbers with titles of its rows and columns, as values."""
+"""A table of coloured numbers with row and column titles, as plain values."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ Place = tuple[int, int]
 """A row and a column."""
 
 
-def _no_words(row: int, column: int) -> str:
+def _no_description(row: int, column: int) -> str:
     return ""
 
 
 class LabelledCells(Struct, frozen=True, eq=False):
-    """The table.
+    """A table of coloured numbers.
 
     Parameters
     ----------
     values : ndarray
-        [row, column]; NaN where a number is not known.
+        [row, column]; NaN if a number is unknown.
     rows, columns : tuple of str
         Their titles.
     low, high : float
-        The numbers of the first and the last colour.
+        The values of the first and the last colour.
     map_name : str
         The colour map.
     unit : str
-        What the numbers are, for the colour bar.
+        What the values are, for the colour bar.
     words : tuple
-        What stands in the cells, [row][column]; empty where nothing does.
+        Text of the cells, [row][column]; empty if cells have no text.
     marked : frozenset of Place
         Cells with a frame.
     marked_row : int or None
         The row whose title is marked.
     apart : int
-        The column before which there is a gap; 0 for none.
+        The column preceded by a gap; 0 for none.
     apart_high : float
-        The number of the last colour from there on, where the first is its negative; 0 for the
-        same scale.
+        The value of the last colour from that column on, with a scale centred at 0; 0 for the same
+        scale.
     describe : callable
-        Says what a cell is, by its row and column.
+        Returns a description of a cell, given its row and column.
     """
 
     values: np.ndarray
@@ -60,10 +60,10 @@ class LabelledCells(Struct, frozen=True, eq=False):
     marked_row: int | None = None
     apart: int = 0
     apart_high: float = 0.0
-    describe: Callable[[int, int], str] = _no_words
+    describe: Callable[[int, int], str] = _no_description
 
     def positions(self) -> np.ndarray:
-        """Return each number's position on the colour scale, from 0 to 1; NaN stays so."""
+        """Return each value's position on the colour scale, from 0 to 1; NaN stays NaN."""
         span = self.high - self.low
         found = (self.values - self.low) / (span if span > 0 else 1.0)
         if self.apart_high:
@@ -84,6 +84,6 @@ class LabelledCells(Struct, frozen=True, eq=False):
 
 
 def largest_size(values: np.ndarray) -> float:
-    """Return the largest absolute number, at which a scale around 0 ends; 1 where all are 0."""
+    """Return the largest absolute value, the end of a scale centred at 0; 1 if all are 0."""
     known = np.abs(values[np.isfinite(values)])
     return float(known.max()) if known.size and known.max() > 0 else 1.0

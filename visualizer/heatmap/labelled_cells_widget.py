@@ -1,4 +1,4 @@
-"""A scrollable table of coloured cells, for the mouse and the keyboard, and its colour bar."""
+"""A scrollable table of coloured cells with mouse and keyboard input, and its colour bar."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from visualizer.heatmap.labelled_cells import LabelledCells, Place
 
 WORDY, PLAIN = (46, 96), (7, 26)
-"""The least and the largest width of a cell, with and without words in it."""
+"""Minimum and maximum width of a cell, with and without text in it."""
 HEIGHTS = (7, 22)
-"""The least and the largest height of a cell without words."""
+"""Minimum and maximum height of a cell without text."""
 GAP = 6
 MAX_TITLE_PX = 90
 STEPS = {
@@ -54,12 +54,12 @@ LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
 
 def _cells_between(start: float, end: float, size: float, count: int) -> range:
-    """Return the cells of a side that are between two places on it, to a whole pixel."""
+    """Return the cells of an axis between two positions on it, to a whole pixel."""
     return range(max(0, int((start - 1) // size)), min(count, int((end + 1) // size) + 1))
 
 
 class LabelledCellsView(QAbstractScrollArea):
-    """The table; it emits what is pointed at, in words, and what is chosen."""
+    """The table; it emits a description of the hovered cell, and the clicked cell."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Table
     pointed = Signal(str)
@@ -75,11 +75,11 @@ class LabelledCellsView(QAbstractScrollArea):
         self.viewport().setAutoFillBackground(False)
         self.cells: LabelledCells | None = None
         self._theme = LIGHT
-        self._at: Place = (0, 0)
-        """The cell that keys go from."""
+        self._focused: Place = (0, 0)
+        """The cell with keyboard focus."""
         self._hovered: Place | None = None
         self._side = self._top = self._width = self._height = self._gap = 0.0
-        """Measured once for each table and size: every cell is placed by them."""
+        """Measured once for each table and size, since every cell is placed by them."""
 
     def show_cells(self, cells: LabelledCells | None, theme: Theme) -> None:
         """Show a table, or nothing."""
@@ -89,38 +89,38 @@ class LabelledCellsView(QAbstractScrollArea):
         self.cells, self._theme = cells, theme
         if cells is not None:
             rows, columns = cells.values.shape
-            self._at = (min(self._at[0], rows - 1), min(self._at[1], columns - 1))
+            self._focused = (min(self._focused[0], rows - 1), min(self._focused[1], columns - 1))
             if self._hovered and not (self._hovered[0] < rows and self._hovered[1] < columns):
                 self._hovered = None
         else:
             self._hovered = None
-        self._arrange()
+        self._update_scroll_ranges()
         if cells is not None and cells.words and cells.columns != before:
-            bar = self.horizontalScrollBar()  # how a text goes on is asked first
+            bar = self.horizontalScrollBar()  # the end of the text is of most interest
             bar.setValue(bar.maximum())
-        self._tell()
+        self._report_cell()
         self.viewport().update()
 
     # ------------------------------------------------------------------ places
 
-    def _measure_side(self) -> float:
-        """The width of the titles of the rows."""
+    def _measure_title_width(self) -> float:
+        """Return the width of the row titles."""
         titles = self.cells.rows if self.cells else ()
         widest = max(map(metrics(10).horizontalAdvance, titles), default=0.0)
         return min(widest, MAX_TITLE_PX * text_scale()) + 6
 
-    def _measure_top(self) -> float:
+    def _measure_title_height(self) -> float:
         return float(metrics(10).height() + 3)
 
-    def _measure_width(self) -> float:
-        """The width of a cell, in logical pixels."""
+    def _measure_cell_width(self) -> float:
+        """Return the width of a cell, in logical pixels."""
         cells = self.cells
         assert cells is not None
         least, most = (each * text_scale() for each in (WORDY if cells.words else PLAIN))
         room = self.viewport().width() - self._side - self._gap
         return float(np.clip(room // max(1, len(cells.columns)), least, most))
 
-    def _measure_height(self) -> float:
+    def _measure_cell_height(self) -> float:
         cells = self.cells
         assert cells is not None
         least, most = (each * text_scale() for each in HEIGHTS)
@@ -133,12 +133,12 @@ class LabelledCellsView(QAbstractScrollArea):
         return GAP * text_scale() if self.cells and self.cells.apart else 0.0
 
     def rect_of(self, row: int, column: int) -> QRect:
-        """Return where a cell is in the viewport."""
-        left = self._left_of(column) - self.horizontalScrollBar().value()
+        """Return the rectangle of a cell in the viewport."""
+        left = self._column_left(column) - self.horizontalScrollBar().value()
         top = self._top + row * self._height - self.verticalScrollBar().value()
         return QRect(round(left), round(top), round(self._width), round(self._height))
 
-    def _left_of(self, column: int) -> float:
+    def _column_left(self, column: int) -> float:
         cells = self.cells
         assert cells is not None
         is_apart = cells.apart and column >= cells.apart
@@ -156,17 +156,17 @@ class LabelledCellsView(QAbstractScrollArea):
             column = max(cells.apart, int((right - self._gap) // self._width))
         return (row, column) if 0 <= row < rows and 0 <= column < columns else None
 
-    def _arrange(self) -> None:
-        """Give the scroll bars their ranges."""
+    def _update_scroll_ranges(self) -> None:
+        """Update the ranges of the scroll bars."""
         view, cells = self.viewport().size(), self.cells
         self._side, self._top, self._gap = (
-            self._measure_side(),
-            self._measure_top(),
+            self._measure_title_width(),
+            self._measure_title_height(),
             self._measure_gap(),
         )
         if cells is not None:
-            self._width, self._height = self._measure_width(), self._measure_height()
-        right = self._left_of(len(cells.columns)) if cells else 0
+            self._width, self._height = self._measure_cell_width(), self._measure_cell_height()
+        right = self._column_left(len(cells.columns)) if cells else 0
         bottom = self._top + len(cells.rows) * self._height if cells else 0
         for bar, needed, room in (
             (self.horizontalScrollBar(), right, view.width()),
@@ -195,14 +195,14 @@ class LabelledCellsView(QAbstractScrollArea):
         painter.setClipRect(
             QRectF(self._side, self._top, view.width() - self._side, view.height() - self._top)
         )
-        rows, columns = self._within(event.rect(), cells)
+        rows, columns = self._cells_in(event.rect(), cells)
         self._paint_cells(painter, cells, rows, columns)
         painter.restore()
         self._paint_titles(painter, cells, columns)
         painter.end()
 
-    def _within(self, part: QRect, cells: LabelledCells) -> tuple[range, range]:
-        """Return the rows and columns that may have a cell within a part of the viewport."""
+    def _cells_in(self, part: QRect, cells: LabelledCells) -> tuple[range, range]:
+        """Return the rows and columns with cells in a part of the viewport."""
         top = part.top() - self._top + self.verticalScrollBar().value()
         left = part.left() - self._side + self.horizontalScrollBar().value()
         return (
@@ -237,13 +237,13 @@ class LabelledCellsView(QAbstractScrollArea):
                     short = lines.elidedText(word, Qt.TextElideMode.ElideRight, inner.width() - 4)
                     painter.drawText(inner.adjusted(2, 0, -2, 0), LEFT, short)
         for place in cells.marked:
-            self._frame(painter, place, QColor(self._theme.ink), 2)
+            self._draw_frame(painter, place, QColor(self._theme.ink), 2)
         if self.hasFocus():
-            self._frame(painter, self._at, QColor(self._theme.accent), 2)
+            self._draw_frame(painter, self._focused, QColor(self._theme.accent), 2)
         if self._hovered is not None:
-            self._frame(painter, self._hovered, QColor(self._theme.ink), 1)
+            self._draw_frame(painter, self._hovered, QColor(self._theme.ink), 1)
 
-    def _frame(self, painter: QPainter, place: Place, colour: QColor, width: float) -> None:
+    def _draw_frame(self, painter: QPainter, place: Place, colour: QColor, width: float) -> None:
         painter.setPen(QPen(colour, width * self._theme.stroke))
         painter.drawRect(QRectF(self.rect_of(*place)).adjusted(0, 0, -1, -1))
 
@@ -263,7 +263,7 @@ class LabelledCellsView(QAbstractScrollArea):
         longest = max(map(len, cells.columns), default=1)
         needed = lines.horizontalAdvance("0" * min(longest, 3))
         every = 1 if cells.words else max(1, -(-round(needed) // round(self._width)))
-        # Over cells without words a title is whole, and may stand out over the columns beside it.
+        # Above cells without text, titles are not elided and may overlap neighbouring columns.
         for column in columns if cells.words else range(len(cells.columns)):
             box, title = QRectF(self.rect_of(0, column)), cells.columns[column]
             box.setTop(0)
@@ -274,19 +274,21 @@ class LabelledCellsView(QAbstractScrollArea):
             elif cells.apart and column >= cells.apart:
                 box.setLeft(box.right() - lines.horizontalAdvance(title) - 1)
                 painter.drawText(box, RIGHT | Qt.TextFlag.TextDontClip, title)
-            elif column % every == 0 and not self._is_beneath_last_title(column):
+            elif column % every == 0 and not self._is_under_last_title(column):
                 painter.drawText(box, CENTRE | Qt.TextFlag.TextDontClip, title)
 
-    def _is_beneath_last_title(self, column: int) -> bool:
-        """Whether the title of the column that is apart needs the room over another one."""
+    def _is_under_last_title(self, column: int) -> bool:
+        """Whether the title of the separate column needs the room above another column."""
         cells = self.cells
         if cells is None or not cells.apart:
             return False
-        last = self._left_of(len(cells.columns)) - metrics(10).horizontalAdvance(cells.columns[-1])
-        return self._left_of(column) + self._width > last
+        last = self._column_left(len(cells.columns)) - metrics(10).horizontalAdvance(
+            cells.columns[-1]
+        )
+        return self._column_left(column) + self._width > last
 
     def _titled_rows(self, cells: LabelledCells) -> list[int]:
-        """Return the rows whose titles fit: the marked one, the last, others apart from them."""
+        """Return the rows whose titles fit: the marked row, the last, and others at a distance."""
         every = max(1, math.ceil(0.8 * metrics(10).height() / self._height))
         fixed = [len(cells.rows) - 1]
         if cells.marked_row is not None:
@@ -301,20 +303,20 @@ class LabelledCellsView(QAbstractScrollArea):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._arrange()
+        self._update_scroll_ranges()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._hover(self._place_at(event.position()))
+        self._set_hovered(self._place_at(event.position()))
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == event.Type.Leave:
-            self._hover(None)
+            self._set_hovered(None)
         return super().viewportEvent(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         place = self._place_at(event.position())
         if event.button() is Qt.MouseButton.LeftButton and place is not None:
-            self._at = place
+            self._focused = place
             self.viewport().update()
             self.chosen.emit(*place)
 
@@ -325,46 +327,50 @@ class LabelledCellsView(QAbstractScrollArea):
         elif event.matches(QKeySequence.StandardKey.Copy):
             QGuiApplication.clipboard().setText(cells.as_tsv())
         elif key in STEPS and not event.modifiers():
-            row, column = (at + by for at, by in zip(self._at, STEPS[key], strict=True))
+            row, column = (at + by for at, by in zip(self._focused, STEPS[key], strict=True))
             if 0 <= row < len(cells.rows) and 0 <= column < len(cells.columns):
-                self._at = (row, column)
-                self._reveal()
-                self._tell()
+                self._focused = (row, column)
+                self._scroll_to_focused()
+                self._report_cell()
                 self.viewport().update()
         elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
-            self.chosen.emit(*self._at)
+            self.chosen.emit(*self._focused)
         else:
             super().keyPressEvent(event)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
-        self._tell()
+        self._report_cell()
         self.viewport().update()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
-        self._tell()
+        self._report_cell()
         self.viewport().update()
 
-    def _hover(self, place: Place | None) -> None:
+    def _set_hovered(self, place: Place | None) -> None:
         if place != self._hovered:
             before, self._hovered = self._hovered, place
-            self._tell()
+            self._report_cell()
             edge = math.ceil(self._theme.stroke)  # of the frame
             for changed in filter(None, (before, place)):
                 box = self.rect_of(*changed)
                 self.viewport().update(box.adjusted(-edge, -edge, edge, edge))
 
-    def _tell(self) -> None:
-        """Say what the cell under the pointer is, else that of the keys."""
+    def _report_cell(self) -> None:
+        """Report the description of the hovered cell, otherwise of the focused cell."""
         is_asked = self._hovered is not None or self.hasFocus()
-        words = self.cells.describe(*(self._hovered or self._at)) if self.cells and is_asked else ""
+        words = (
+            self.cells.describe(*(self._hovered or self._focused))
+            if self.cells and is_asked
+            else ""
+        )
         if words:
             set_accessible_value(self, words)
         self.pointed.emit(words)
 
-    def _reveal(self) -> None:
-        box, view = self.rect_of(*self._at), self.viewport().size()
+    def _scroll_to_focused(self) -> None:
+        box, view = self.rect_of(*self._focused), self.viewport().size()
         for bar, start, end, least, most in (
             (self.verticalScrollBar(), box.top(), box.bottom(), self._top, view.height()),
             (self.horizontalScrollBar(), box.left(), box.right(), self._side, view.width()),
@@ -376,7 +382,7 @@ class LabelledCellsView(QAbstractScrollArea):
 
 
 class CellColourBar(QWidget):
-    """The colours of a table from its lowest to its highest number, with what the numbers are."""
+    """The colours of a table from its lowest to its highest value, with the unit of the values."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
 

@@ -1,4 +1,4 @@
-"""Places the panel that a link led to as a sheet over the others, which stay where they are."""
+"""Place the target panel of a link as an overlay; other panels keep their positions."""
 
 from __future__ import annotations
 
@@ -36,15 +36,17 @@ if TYPE_CHECKING:
 def sheet_slot(
     board: Board, slots: Sequence[PanelSlot], width: float, pixel_ratio: float
 ) -> PanelSlot | None:
-    """Place a board's sheet at the right of the canvas, or at the left of the origin of its link.
+    """Place a board's overlay panel at the right or the left edge of the canvas.
 
-    Its rows are level with those of the panel that one came from.
+    It is at the left only if the origin of the link is on the right.
+
+    Its rows are level with those of the panel that the link came from.
     """
     sheet = board.sheet
     if sheet is None or not slots:
         return None
-    origin = _origin(board, slots)
-    cell = _whole(origin.cells.height() / max(1, sheet.side[0]), pixel_ratio)
+    origin = _origin_slot(board, slots)
+    cell = _floor_to_pixel(origin.cells.height() / max(1, sheet.side[0]), pixel_ratio)
     across = cell if sheet.columns.is_token else _feature_width(sheet, cell, pixel_ratio)
     scale, columns = text_scale(), sheet.columns
     longest = MAX_LABEL_PX * scale
@@ -61,13 +63,15 @@ def sheet_slot(
         left = air / 2
     upper = max(origin.cells.top(), top + air / 2)
     placed = replace(
-        place, left=_whole(left - area.left(), pixel_ratio), upper=_whole(upper, pixel_ratio)
+        place,
+        left=_floor_to_pixel(left - area.left(), pixel_ratio),
+        upper=_floor_to_pixel(upper, pixel_ratio),
     )
     return with_cell_numbers([placed.slot(sheet)])[0]
 
 
-def _origin(board: Board, slots: Sequence[PanelSlot]) -> PanelSlot:
-    """Find the panel that one came from; else the first of the same head, or of all."""
+def _origin_slot(board: Board, slots: Sequence[PanelSlot]) -> PanelSlot:
+    """Return the panel that the link came from, otherwise the first of the same head, or of all."""
     stage, head = board.origin
     sheet = board.sheet
     own = [slot for slot in slots if (slot.heatmap.stage, slot.heatmap.head) == (stage, head)]
@@ -79,8 +83,8 @@ def _feature_width(sheet: Heatmap, cell: float, pixel_ratio: float) -> float:
     columns = sheet.side[1]
     side = cell * sheet.side[0]
     width = max(NARROWEST * text_scale(), min(cell * columns, NARROW_SHARE * side))
-    return _whole(width / columns, pixel_ratio)
+    return _floor_to_pixel(width / columns, pixel_ratio)
 
 
-def _whole(length: float, pixel_ratio: float) -> float:
+def _floor_to_pixel(length: float, pixel_ratio: float) -> float:
     return max(1, int(length * pixel_ratio + 1e-6)) / pixel_ratio

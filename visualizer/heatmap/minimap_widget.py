@@ -35,7 +35,7 @@ class MinimapWidget(QWidget):
         self._highlights = Highlights()
         self._theme = LIGHT
         self._picture: tuple[Heatmap, Theme, QPixmap] | None = None
-        # All of it is painted: what is under it need not be painted first.
+        # The widget paints its whole area, so Qt need not paint the background first.
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setCursor(Qt.CursorShape.SizeAllCursor)
         self.setToolTip("What is seen of all queries and keys; drag to look elsewhere")
@@ -51,7 +51,7 @@ class MinimapWidget(QWidget):
             return
         self._board, self._highlights, self._theme = board, highlights, theme
         if self._picture and self._picture[0] is not board.overview:
-            self._picture = None  # else it keeps the numbers of a text that is gone
+            self._picture = None  # otherwise it would keep the numbers of a discarded text
         self.setVisible(board.overview is not None)
         if board.zoom:
             queries, keys = board.zoom.queries, board.zoom.keys
@@ -67,9 +67,9 @@ class MinimapWidget(QWidget):
         painter.fillRect(self.rect(), QColor(theme.paper))
         painter.setPen(QPen(QColor(theme.border), 1))
         painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
-        area = self._area()
-        if self._is_there(board.overview):
-            painter.drawPixmap(area.toRect(), self._drawn(board.overview))
+        area = self._map_area()
+        if self._is_complete(board.overview):
+            painter.drawPixmap(area.toRect(), self._pixmap_of(board.overview))
         else:
             painter.fillRect(area.toRect(), QColor(theme.raised))
         queries, keys = board.zoom.queries, board.zoom.keys
@@ -82,16 +82,16 @@ class MinimapWidget(QWidget):
               theme)  # fmt: skip
         painter.end()
 
-    def _area(self) -> QRectF:
+    def _map_area(self) -> QRectF:
         return QRectF(self.rect()).adjusted(EDGE, EDGE, -EDGE, -EDGE)
 
-    def _is_there(self, heatmap: Heatmap) -> bool:
-        """Whether all of it is computed, and none of it is covered for a prediction."""
+    def _is_complete(self, heatmap: Heatmap) -> bool:
+        """Whether the whole panel is computed, and not covered for a prediction."""
         rows = {reach.stage: reach.rows for reach in self._highlights.reaches}
         is_whole = rows.get(heatmap.stage, len(heatmap.rows.labels)) >= len(heatmap.rows.labels)
         return is_whole and heatmap.stage not in self._highlights.covered
 
-    def _drawn(self, heatmap: Heatmap) -> QPixmap:
+    def _pixmap_of(self, heatmap: Heatmap) -> QPixmap:
         if self._picture is None or self._picture[:2] != (heatmap, self._theme):
             image = value_to_colour_mapping.image(
                 value_to_colour_mapping.colour_indices(heatmap), heatmap.colour.map, self._theme
@@ -102,14 +102,14 @@ class MinimapWidget(QWidget):
     # ------------------------------------------------------------------ mouse
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        self._show_place(event.position())
+        self._centre_on(event.position())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if event.buttons():
-            self._show_place(event.position())
+            self._centre_on(event.position())
 
-    def _show_place(self, point: QPointF) -> None:
-        board, area = self._board, self._area()
+    def _centre_on(self, point: QPointF) -> None:
+        board, area = self._board, self._map_area()
         if board and board.overview:
             overview = board.overview
             query = (point.y() - area.top()) / area.height() * len(overview.rows.labels)

@@ -1,4 +1,4 @@
-"""The data of a heatmap board: axes, panels and the board itself, independent of drawing."""
+"""Data types of a heatmap board: axes, panels and the board itself, independent of drawing."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 POOLED = "each cell: "
-"""How the note on what a drawn cell stands for begins where there is room."""
+"""Beginning of the note on pooling, if there is room for it."""
 
 
 def pooling_note(is_signed: bool, rows: int, columns: int) -> str:
-    """Say what a drawn cell stands for."""
+    """Describe the number that a pooled cell shows."""
     which = "farthest from 0" if is_signed else "largest"
     return f"{POOLED}{which} of {rows} × {columns}"
 
 
 class Axis(Struct, frozen=True):
-    """One side of a heatmap.
+    """One axis of a heatmap.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ class Axis(Struct, frozen=True):
     labels : tuple of str
         A label for every row or column of the stage.
     block : int
-        How many rows or columns a drawn cell pools.
+        Number of rows or columns pooled into a drawn cell.
     part : range or None
-        The visible rows or columns, where the board is zoomed.
+        The visible rows or columns, if the board is zoomed.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Axis(Struct, frozen=True):
     part: range | None = None
 
     def __hash__(self) -> int:
-        # To hash thousands of labels takes long, and every frame asks for it.
+        # Hashing thousands of labels is slow, and every frame needs the hash.
         return hash((self.name, len(self.labels), self.block, self.part))
 
     @property
@@ -75,7 +75,7 @@ class Axis(Struct, frozen=True):
 
 
 class Heatmap(Struct, frozen=True, eq=False):
-    """A panel.
+    """A heatmap panel.
 
     Parameters
     ----------
@@ -86,17 +86,17 @@ class Heatmap(Struct, frozen=True, eq=False):
     text : int
         The index of its text in the batch.
     label : str
-        The name of its head or text, beside its rows.
+        The name of its head or text, next to its rows.
     values : numpy.ndarray
-        [row, column], each a number of the trace or the one of a block that is farthest from 0.
+        [row, column]; each is a value of the trace, or the value of largest magnitude in a block.
     forbidden, dropped : numpy.ndarray or None
-        Boolean, of the same shape: cells that have no number on the scale.
+        Boolean, of the same shape: cells without a value on the scale.
     sums : numpy.ndarray or None
-        Row sums, where a row should sum to 1 and does not.
+        Row sums, if a row should sum to 1 and does not.
     notes : tuple of str
         Notes on the panel, shortest first.
     unit : str
-        The unit of its numbers.
+        The unit of its values.
     side : tuple of int
         Rows and columns of drawn cells without zoom, for which space is reserved.
     row_ends : numpy.ndarray or None
@@ -110,13 +110,13 @@ class Heatmap(Struct, frozen=True, eq=False):
     kin : frozenset of (stage, head, fold)
         The other panels whose cells are highlighted in it.
     is_alone : bool
-        Whether its tokens differ from the others', so that it has no cursor.
+        Whether its tokens differ from those of the other panels, so that it has no cursor.
     layer : int or None
-        Its layer, where rows are layers and columns are heads.
+        Its layer, if rows are layers and columns are heads.
     is_marked : bool
-        Whether its title is emphasized among the panels.
+        Whether its title is emphasized.
     is_share : bool
-        Whether its numbers are shares of a row, or what dropout left of them.
+        Whether its values are shares of a row, before or after dropout.
     """
 
     key: Hashable
@@ -149,17 +149,17 @@ class Heatmap(Struct, frozen=True, eq=False):
 
     @property
     def column(self) -> tuple[str | None, str]:
-        """The key that all panels of its column share."""
+        """The key shared by all panels of its column."""
         return (self.stage if self.layer is None else None), self.title
 
     @property
     def marks(self) -> tuple[np.ndarray | None, ...]:
-        """The masks of cells that have no number on the scale."""
+        """The masks of cells without a value on the scale."""
         return self.forbidden, self.dropped, self.hidden
 
     @property
     def is_pooled(self) -> bool:
-        """Whether a cell stands for more than one number."""
+        """Whether a cell represents more than one value."""
         return self.rows.block * self.columns.block > 1
 
     @property
@@ -169,7 +169,9 @@ class Heatmap(Struct, frozen=True, eq=False):
 
 
 class Board(Struct, frozen=True, eq=False):
-    """All panels: a column a stage and a row a head, or a column a head and a row a layer.
+    """All panels of a board.
+
+    Columns are stages and rows are heads; or columns are heads and rows are layers.
 
     Parameters
     ----------
@@ -178,15 +180,15 @@ class Board(Struct, frozen=True, eq=False):
     zoom : Zoom or None
         The visible part.
     current : tuple of int or None
-        The leading index of the selected text or layer, where there are panels of several.
+        The leading index of the selected text or layer, if there are panels of several.
     said : str
         What is compared, for the caption of a figure.
     sheet : Heatmap or None
-        The panel that a link led to, laid over the others.
+        The panel that a link led to, which overlays the others.
     origin : tuple of (str, int or None)
-        The stage and the head of the panel from which it led there.
+        The stage and the head of the panel that contains the link.
     large : str or None
-        The stage whose panel is large beside the others, where one head is shown.
+        The stage whose panel is enlarged, if one head is shown.
     """
 
     columns: tuple[tuple[Heatmap, ...], ...] = ()
@@ -199,7 +201,7 @@ class Board(Struct, frozen=True, eq=False):
     origin: tuple[str, int | None] = ("", None)
 
     def is_current(self, heatmap: Heatmap) -> bool:
-        """Whether a panel is of the selected text or layer."""
+        """Whether a panel belongs to the selected text or layer."""
         return self.current in {None, heatmap.leading}
 
     @property
@@ -210,7 +212,7 @@ class Board(Struct, frozen=True, eq=False):
 
     @property
     def heatmaps(self) -> tuple[Heatmap, ...]:
-        """All panels in columns, column by column."""
+        """All panels, column by column."""
         return tuple(heatmap for column in self.columns for heatmap in column)
 
 
@@ -221,7 +223,7 @@ Drawn = tuple[str, ComparedSide, LeadingIndex]
 
 
 class PendingCells(Struct, frozen=True, eq=False):
-    """Cells whose mask has changed and whose numbers are pending.
+    """Cells whose mask has changed and whose values are pending.
 
     Parameters
     ----------
@@ -240,5 +242,5 @@ def target_of(panel: Heatmap | Cell) -> Target:
 
 @lru_cache(maxsize=32)
 def counted_from_one(count: int) -> tuple[str, ...]:
-    """Give the labels of an axis that counts no tokens."""
+    """Return the labels of an axis that does not count tokens."""
     return tuple(str(number) for number in range(1, count + 1))

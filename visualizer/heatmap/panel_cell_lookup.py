@@ -1,4 +1,4 @@
-"""Which panel shows a cell, and which cell a place of a panel stands for."""
+"""Find the panel that shows a cell, and the cell at a position in a panel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def panel_of(board: Board, cell: Cell) -> Heatmap | None:
-    """Find the panel in which a cell is drawn, if any; its own one first."""
+    """Return the panel in which a cell is drawn, if any; its own panel is preferred."""
     shown = filter(board.is_current, board.heatmaps)
     found = [heatmap for heatmap in shown if is_of(heatmap, cell)]
     own = [heatmap for heatmap in found if is_own(heatmap, cell)]
@@ -43,7 +43,7 @@ def cell_of(heatmap: Heatmap, row: int, column: int) -> Cell:
 
 
 def shown_cell(resolved: Resolved, board: Board, cell: Cell) -> Cell:
-    """Return the cell whose number a pooled cell shows: the farthest from 0 in its block."""
+    """Return the cell whose value a pooled cell shows: the largest magnitude in its block."""
     heatmap = panel_of(board, cell)
     if heatmap is None or not heatmap.is_pooled:
         return cell
@@ -51,7 +51,7 @@ def shown_cell(resolved: Resolved, board: Board, cell: Cell) -> Cell:
 
 
 def largest_near(resolved: Resolved, cell: Cell, blocks: tuple[int, int]) -> Cell:
-    """Return the cell farthest from 0 in the block around a cell."""
+    """Return the cell with the largest magnitude in the block around a cell."""
     top, left = (at // block * block for at, block in zip(cell.place[-2:], blocks, strict=True))
     block = (slice(top, top + blocks[0]), slice(left, left + blocks[1]))
     held, index = tensor_of(resolved, cell)
@@ -69,9 +69,9 @@ def _largest_drawn(
     blocks: tuple[int, int],
     corner: tuple[int, int],
 ) -> Cell:
-    """Return the cell farthest from 0 in the rows of a block that were drawn so far.
+    """Return the cell with the largest magnitude in the rows of a block drawn so far.
 
-    Before any was drawn, it is that of the row in the middle.
+    Before any row is drawn, the middle row is used.
     """
     rows = held.rows_drawn(*blocks, (*index, corner[0] // blocks[0]))
     columns = slice(corner[1], corner[1] + blocks[1])
@@ -82,9 +82,9 @@ def _largest_drawn(
 
 
 def farthest(numbers: np.ndarray) -> int:
-    """Return the flat index of the number that a pooled cell shows.
+    """Return the flat index of the value that a pooled cell shows.
 
-    NaN counts as the farthest from 0; −∞ counts only where nothing else is there.
+    NaN counts as the largest magnitude; −∞ counts only if there is no other value.
     """
     sizes = np.where(numbers == -np.inf, -1, np.abs(numbers))
     if np.isnan(sizes).any():

@@ -1,4 +1,4 @@
-"""The colour scale of a panel: its colour map, its curve, and the numbers at its two ends."""
+"""The colour scale of a panel: its colour map, its curve, and the values at its two ends."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
     from visualizer.session.colour_options import ColourOptions
 
-# In a longer text nearly all weights are so small that on a scale to 1 all look alike.
+# In a longer text, nearly all weights are so small that they look the same on a scale up to 1.
 SHORT = 24
 ROUNDING_OF_SHARES = 1e-3
-"""How far above 1 rounding to 16 bits may lift a share of 1, relative to it."""
+"""Relative amount by which rounding to 16 bits may lift a share of 1 above 1."""
 
 
 class ColourScale(Struct, frozen=True):
@@ -31,9 +31,9 @@ class ColourScale(Struct, frozen=True):
     Parameters
     ----------
     limits : ColourLimits
-        The resolved limits; never automatic, and shared where they are from 0 to 1.
+        The resolved limits; never automatic, and shared if they are from 0 to 1.
     low, high : float
-        The numbers at the two ends; for a scale by row, bounds of all rows.
+        The values at the two ends; for a scale by row, bounds of all rows.
     """
 
     map: str
@@ -57,22 +57,22 @@ def colour_of(
     largest: float | None = None,
     beside: tuple[CachedTensor, ...] = (),
 ) -> ColourScale:
-    """Choose a panel's colours.
+    """Choose the colour scale of a panel.
 
     Parameters
     ----------
     held : CachedTensor
         The drawn tensor: the stage, or one derived from it.
     largest : float, optional
-        The size of the panel's own largest number, for limits by panel.
+        The panel's largest magnitude, for limits by panel.
     beside : tuple of CachedTensor
-        Tensors drawn beside it on the same scale.
+        Tensors drawn next to it on the same scale.
     """
-    low, high = _ends_of((held, *beside))
+    low, high = _value_range((held, *beside))
     is_signed = low < 0 or not stage.is_weights
-    limits = _limits(trace, stage, chosen, is_signed)
+    limits = _resolve_limits(trace, stage, chosen, is_signed)
     farthest = max(abs(low), abs(high))
-    typed = _typed(chosen, stage, is_signed) if limits is ColourLimits.TYPED else None
+    typed = _typed_ends(chosen, stage, is_signed) if limits is ColourLimits.TYPED else None
     if limits is ColourLimits.TYPED and typed is None:
         limits = ColourLimits.SHARED
     if limits is ColourLimits.PANEL and largest is not None:
@@ -85,21 +85,21 @@ def colour_of(
         return ColourScale(map_, chosen.curve, limits, *typed)
     is_to_one = chosen.limits in {ColourLimits.AUTO, ColourLimits.UNIT}
     if is_to_one and lens is not WeightTransform.TIMES_VALUE:
-        farthest = _largest_possible(trace, (held, *beside), farthest)
+        farthest = _max_possible_weight(trace, (held, *beside), farthest)
     return ColourScale(map_, chosen.curve, limits, 0.0, farthest or 1.0)
 
 
-def _largest_possible(trace: Trace, shown: tuple[CachedTensor, ...], farthest: float) -> float:
-    """Return the largest weight that there can be: 1, or what dropout makes of 1.
+def _max_possible_weight(trace: Trace, shown: tuple[CachedTensor, ...], farthest: float) -> float:
+    """Return the largest possible weight: 1, or 1 scaled up by dropout.
 
-    Numbers that were read from a file may be larger.
+    Values read from a file may be larger.
     """
     dropped = trace.holding(trace.dropout_stage) if trace.dropout_stage else None
     end = 1 / (1 - trace.spec.dropout) if any(one is dropped for one in shown) else 1.0
     return end if farthest <= end * (1 + ROUNDING_OF_SHARES) else farthest
 
 
-def _typed(chosen: ColourOptions, stage: Stage, is_signed: bool) -> tuple[float, float] | None:
+def _typed_ends(chosen: ColourOptions, stage: Stage, is_signed: bool) -> tuple[float, float] | None:
     """Return the typed ends, clipped at 0 on an unsigned scale; None if nothing is left.
 
     They may have been typed for a signed scale.
@@ -111,7 +111,7 @@ def _typed(chosen: ColourOptions, stage: Stage, is_signed: bool) -> tuple[float,
     return (low, high) if low < high else None
 
 
-def _ends_of(shown: tuple[CachedTensor, ...]) -> tuple[float, float]:
+def _value_range(shown: tuple[CachedTensor, ...]) -> tuple[float, float]:
     lows, highs = zip(*(one.limits() for one in shown), strict=True)
     return min(lows), max(highs)
 
@@ -119,14 +119,14 @@ def _ends_of(shown: tuple[CachedTensor, ...]) -> tuple[float, float]:
 def change_colour(
     held: CachedTensor, chosen: ColourOptions, size: float, largest: float
 ) -> ColourScale:
-    """Choose the colours of a difference, centred at 0.
+    """Choose the colour scale of a difference, centred at 0.
 
     Parameters
     ----------
     size : float
-        The largest of the compared numbers: differences within their rounding are no change.
+        The largest of the compared values; differences within their rounding are not a change.
     largest : float
-        The size of the panel's own largest difference, for limits by panel.
+        The magnitude of the panel's largest difference, for limits by panel.
     """
     limits = (
         chosen.limits
@@ -138,7 +138,9 @@ def change_colour(
     return ColourScale(chosen.diverging, chosen.curve, limits, -end, end)
 
 
-def _limits(trace: Trace, stage: Stage, chosen: ColourOptions, is_signed: bool) -> ColourLimits:
+def _resolve_limits(
+    trace: Trace, stage: Stage, chosen: ColourOptions, is_signed: bool
+) -> ColourLimits:
     if chosen.limits is ColourLimits.UNIT:
         return ColourLimits.SHARED
     if chosen.limits is not ColourLimits.AUTO:
@@ -150,12 +152,12 @@ def _limits(trace: Trace, stage: Stage, chosen: ColourOptions, is_signed: bool) 
 def outside_limits(
     values: np.ndarray, marks: Iterable[np.ndarray | None], colour: ColourScale
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the masks of numbers below and above typed ends; None without typed ends.
+    """Return the masks of values below and above typed ends; None without typed ends.
 
     Parameters
     ----------
     marks : iterable of numpy.ndarray or None
-        Boolean: cells that have no number on the scale.
+        Boolean: cells without a value on the scale.
     """
     if colour.limits is not ColourLimits.TYPED or colour.curve is ColourCurve.RANK:
         return None
@@ -166,7 +168,7 @@ def outside_limits(
 
 
 def counted(values: np.ndarray, marks: Iterable[np.ndarray | None]) -> np.ndarray:
-    """Mark the cells with a number on the scale: finite and without a mark."""
+    """Return the mask of cells with a value on the scale: finite and without a mark."""
     counts: np.ndarray = np.isfinite(values)
     for mark in marks:
         if mark is not None:

@@ -1,4 +1,4 @@
-"""Paints what surrounds a panel's cells: labels, head and notes, and the heads of columns."""
+"""Paints the surroundings of a panel's cells: labels, head, notes, and the heads of columns."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 MAX_RAMP_PX = 144
 LABEL, SMALL_LABEL = 12, 10
-"""Sizes of labels in pixels."""
+"""Label sizes in pixels."""
 BESIDE = 8
-"""So far the label of a place may stand out beside the panel."""
+"""Maximum distance by which a position label may extend beyond the panel."""
 FEWEST_NAMED = 8
-"""Where not even one in so many tokens has room for its label, places are written instead."""
+"""If fewer than one in this many tokens has room for its label, positions are shown instead."""
 
 
 def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Write the labels of rows and columns."""
+    """Draw the labels of rows and columns."""
     painter.setPen(QColor(theme.ink))
     heatmap = slot.heatmap
     if slot.has_row_labels:
@@ -73,24 +73,24 @@ def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def label_size(axis: Axis, cell: float) -> int:
-    """Give the size of labels: of tokens whose cells are a little too small, a smaller one."""
+    """Return the label size; tokens whose cells are slightly too small get a smaller one."""
     is_small = axis.is_token and metrics(SMALL_LABEL).ascent() <= cell < metrics(LABEL).ascent()
     return SMALL_LABEL if is_small else LABEL
 
 
 def are_upright(slot: PanelSlot) -> bool:
-    """Whether the tokens over a panel's columns are upright; places never are."""
+    """Whether the tokens above a panel's columns are vertical; positions never are."""
     columns = slot.heatmap.columns
     return columns.is_token and is_upright(widest_label(columns.labels), slot.cell_width)
 
 
 def names_places(axis: Axis, cell: float) -> bool:
-    """Whether the places of tokens are written: few of so many tokens would tell nothing."""
-    return axis.is_token and _step(axis, cell, line_room(axis, cell)) > FEWEST_NAMED
+    """Whether positions replace the labels of tokens, since too few labels would fit."""
+    return axis.is_token and _label_step(axis, cell, line_room(axis, cell)) > FEWEST_NAMED
 
 
 def shown_columns(slot: PanelSlot) -> list[tuple[int, str]]:
-    """Choose the column labels that fit; upright ones are chosen as those of rows."""
+    """Return the column labels that fit; vertical ones are chosen like those of rows."""
     axis, cell = slot.heatmap.columns, slot.cell_width
     if are_upright(slot) and not names_places(axis, cell):
         return shown_labels(axis, cell)
@@ -98,12 +98,12 @@ def shown_columns(slot: PanelSlot) -> list[tuple[int, str]]:
     if not names_places(axis, cell):
         return shown
     half = metrics(12).horizontalAdvance(f"{len(axis.labels):,}") / 2
-    room = slot.cells.width() + BESIDE - half  # what stood out further would be cut
+    room = slot.cells.width() + BESIDE - half  # anything beyond would be clipped
     return [(at, text) for at, text in shown if axis.cell(at) * cell <= room]
 
 
 def widest_column(axis: Axis, cell: float) -> float:
-    """Give the room that column labels need side by side."""
+    """Return the width that column labels need side by side."""
     if names_places(axis, cell):
         return metrics(12).horizontalAdvance(f"{len(axis.labels):,}") + 8
     if axis.is_token:
@@ -114,7 +114,7 @@ def widest_column(axis: Axis, cell: float) -> float:
 def paint_column_label(
     painter: QPainter, slot: PanelSlot, at: int, text: str, upright: bool
 ) -> None:
-    """Draw a label over a column, upright where labels do not fit side by side."""
+    """Draw a label above a column, vertical if labels do not fit side by side."""
     left = slot.cells.left() + slot.heatmap.columns.cell(at) * slot.cell_width
     centre = QPointF(left + slot.cell_width / 2, slot.cells.top() - 4)
     size = label_size(slot.heatmap.columns, slot.cell_width)
@@ -140,8 +140,8 @@ def row_label_box(slot: PanelSlot, at: int) -> QRectF:
 def shown_labels(
     axis: Axis, cell: float, upright: bool = True, needed: float = 0
 ) -> list[tuple[int, str]]:
-    """Choose the labels that fit: all, or evenly spaced ones, or places counted from 1."""
-    step = _step(axis, cell, line_room(axis, cell) if upright else needed)
+    """Return the labels that fit: all, or evenly spaced ones, or positions counted from 1."""
+    step = _label_step(axis, cell, line_room(axis, cell) if upright else needed)
     if names_places(axis, cell):
         step = 1 << (step - 1).bit_length()
         first = -(-(axis.seen.start + 1) // step) * step - 1
@@ -150,18 +150,20 @@ def shown_labels(
     is_named = axis.is_token or step == 1
     step = step if is_named else next(round_ for round_ in _round_numbers() if round_ >= step)
     first = 0 if is_named else step - 1
-    first += math.ceil((axis.seen.start - first) / step) * step  # the same ones while it moves
+    first += (
+        math.ceil((axis.seen.start - first) / step) * step
+    )  # the same ones while the panel is panned
     return [(at, axis.labels[at]) for at in range(first, axis.seen.stop, step)]
 
 
 def line_room(axis: Axis, cell: float) -> float:
-    """Give the room that a label needs among others: every token has one where it can be read."""
+    """Return the room per label; every token has a label if its cell is large enough to read it."""
     every = axis.is_token and metrics(label_size(axis, cell)).ascent() <= cell
     return cell if every else metrics(LABEL).height()
 
 
-def _step(axis: Axis, cell: float, room: float) -> int:
-    """Give from how many rows or columns to how many there is room for a label."""
+def _label_step(axis: Axis, cell: float, room: float) -> int:
+    """Return the number of rows or columns between two labels that fit."""
     return axis.block * max(1, math.ceil(room / cell - 0.25))
 
 
@@ -171,17 +173,17 @@ def _round_numbers() -> Iterator[int]:
 
 
 def shortened(text: str, longest: float, size: int) -> str:
-    """Cut a label that is longer than this, with an ellipsis."""
-    return _shortened(text, longest, size, system_font())
+    """Elide a label that is wider than `longest`."""
+    return _elide_label(text, longest, size, system_font())
 
 
 @lru_cache(maxsize=2048)
-def _shortened(text: str, longest: float, size: int, system: str) -> str:
+def _elide_label(text: str, longest: float, size: int, system: str) -> str:
     return metrics(size).elidedText(text, Qt.TextElideMode.ElideRight, longest)
 
 
 def paint_head(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Write whose panel it is, where its place says so."""
+    """Draw the label of a panel's head or text, if its position includes it."""
     heatmap = slot.heatmap
     if slot.head_at is None or not heatmap.label:
         return
@@ -196,21 +198,21 @@ def paint_head(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def _paint_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float:
-    """Draw a head's mark at the start of a line; return where the rest of the line begins."""
+    """Draw a head's mark at the start of a line; return the left edge of the remaining line."""
     dot = 8 * text_scale()
     place = QRectF(box.left(), box.center().y() - dot / 2, dot, dot)
     paint_head_mark(painter, place, head, theme)
     return box.left() + dot + 5
 
 
-def _foot_line(slot: PanelSlot, line: int, width: float) -> QRectF:
+def _foot_line_box(slot: PanelSlot, line: int, width: float) -> QRectF:
     scale = text_scale()
     top = slot.cells.bottom() + (2 + NOTE * line) * scale
     return QRectF(slot.cells.left(), top, width, NOTE * scale)
 
 
 def paint_own_ends(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Write the ends of a panel's own scale under it, where panels do not share one."""
+    """Draw the ends of a panel's own scale below it, if panels do not share one."""
     heatmap = slot.heatmap
     if heatmap.layer is not None or heatmap.colour.limits is not ColourLimits.PANEL:
         return
@@ -218,7 +220,7 @@ def paint_own_ends(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     painter.setFont(font(12))
     painter.setPen(QColor(theme.quiet))
     text = f"±{high}" if heatmap.colour.is_signed else f"{low} to {high}"
-    painter.drawText(_foot_line(slot, 0, slot.whole.right() - slot.cells.left()), LEFT, text)
+    painter.drawText(_foot_line_box(slot, 0, slot.whole.right() - slot.cells.left()), LEFT, text)
 
 
 def _paint_ramp(painter: QPainter, bar: QRectF, heatmap: Heatmap, theme: Theme) -> None:
@@ -229,7 +231,7 @@ def _paint_ramp(painter: QPainter, bar: QRectF, heatmap: Heatmap, theme: Theme) 
 
 
 def paint_notes(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Draw the notes that a panel does not share under it; a layer's stand above it, elided."""
+    """Draw the notes that a panel does not share below it; a layer's notes are above it, elided."""
     heatmap, line = slot.heatmap, NOTE * text_scale()
     notes = heatmap.notes if heatmap.layer is not None else slot.own_notes
     if not notes:
@@ -244,27 +246,27 @@ def paint_notes(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
         first = QRectF(slot.cells.left(), slot.whole.top(), width, line)
     else:
         notes, width = tuple(fitting_note(note, room) for note in notes), 400.0
-        first = _foot_line(slot, heatmap.colour.limits is ColourLimits.PANEL, width)
+        first = _foot_line_box(slot, heatmap.colour.limits is ColourLimits.PANEL, width)
     for position, note in enumerate(notes):
         box = first.translated(0, line * position)
-        painter.drawText(box, LEFT, _elided(note, weight, width, system_font()))
+        painter.drawText(box, LEFT, _elide_note(note, weight, width, system_font()))
 
 
 @lru_cache(maxsize=256)
-def _elided(note: str, weight: QFont.Weight, width: float, system: str) -> str:
+def _elide_note(note: str, weight: QFont.Weight, width: float, system: str) -> str:
     measures = QFontMetricsF(font(12, weight))
     return measures.elidedText(note, Qt.TextElideMode.ElideRight, width)
 
 
 def paint_column_heads(painter: QPainter, heads: tuple[ColumnHead, ...], theme: Theme) -> None:
-    """Draw the stages' names over their columns, with the scale that their panels share."""
+    """Draw the stages' names above their columns, with the scale that their panels share."""
     for head in heads:
         heatmap, line = head.heatmap, 20 * text_scale()
         beside = _paint_title(painter, QPointF(head.left, 0), heatmap, 14, theme)
         if heatmap.layer is None:
-            _paint_axes_and_scale(painter, head, _axes(heatmap), 0, beside, theme)
+            _paint_axes_and_scale(painter, head, _format_axes(heatmap), 0, beside, theme)
         elif head is heads[0]:
-            axes, top = _axes(heatmap), line - 3 * text_scale()
+            axes, top = _format_axes(heatmap), line - 3 * text_scale()
             area = QRectF(head.left, top, 300, NOTE * text_scale())
             painter.setFont(font(12))
             painter.setPen(QColor(theme.quiet))
@@ -272,12 +274,12 @@ def paint_column_heads(painter: QPainter, heads: tuple[ColumnHead, ...], theme: 
 
 
 def paint_own_title(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Draw a panel's title and its scale over it, where they are not pinned at the top."""
+    """Draw a panel's title and its scale above it, if they are not pinned at the top."""
     if slot.title in {TitlePlace.OWN, TitlePlace.SHEET}:
         head, top = slot.column_head, slot.whole.top()
         beside = _paint_title(painter, QPointF(head.left, top), head.heatmap, 14, theme)
         is_sheet = slot.title is TitlePlace.SHEET
-        said = sheet_words(head.heatmap) if is_sheet else _axes(head.heatmap)
+        said = sheet_words(head.heatmap) if is_sheet else _format_axes(head.heatmap)
         _paint_axes_and_scale(painter, head, said, top, beside, theme)
     elif slot.title is TitlePlace.LINE:
         head, scale = slot.column_head, text_scale()
@@ -296,7 +298,7 @@ def paint_own_title(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 def _paint_title(
     painter: QPainter, at: QPointF, heatmap: Heatmap, size: int, theme: Theme
 ) -> float:
-    """Draw a title; return where the rest of its line begins."""
+    """Draw a title; return the left edge of the remaining line."""
     scale = text_scale()
     painter.setFont(font(size, QFont.Weight.DemiBold))
     width = QFontMetricsF(painter.font()).horizontalAdvance(heatmap.title)
@@ -308,19 +310,19 @@ def _paint_title(
     return line.right() + 8 * scale
 
 
-def _axes(heatmap: Heatmap) -> str:
+def _format_axes(heatmap: Heatmap) -> str:
     return f"{heatmap.rows.name} ↓  {axis_word(heatmap.columns.name)} →"
 
 
 def _paint_axes_and_scale(
     painter: QPainter, head: ColumnHead, axes: str, top: float, beside: float, theme: Theme
 ) -> None:
-    """Draw the names of a column's axes beside its title, and its scale and notes below."""
+    """Draw the names of a column's axes next to its title, and its scale and notes below."""
     scale, heatmap = text_scale(), head.heatmap
     painter.setFont(font(12))
     painter.setPen(QColor(theme.quiet))
     if beside + metrics(12).horizontalAdvance(axes) <= head.left + head.width:
-        # On the title's own line, a little lower, as its letters are smaller.
+        # On the title's own line, slightly lower, since its letters are smaller.
         painter.drawText(QRectF(beside, top + scale, 300, 20 * scale), LEFT, axes)
     below = QRectF(head.left, top + 20 * scale, head.width, NOTE * scale)
     _paint_scale(painter, below, heatmap, theme)
@@ -354,7 +356,7 @@ def _paint_shared_notes(
 def _paint_shared(
     painter: QPainter, line: QRectF, axes: str, heatmap: Heatmap, theme: Theme
 ) -> None:
-    """Draw what all layers and heads share: the names of axes, and the colour bar."""
+    """Draw the axis names and the colour bar shared by all layers and heads."""
     measures, scale, (low, unit, high) = metrics(12), text_scale(), limit_texts(heatmap)
     bar = QRectF(0, line.center().y() - 3 * scale, 72 * scale, 6 * scale)
     for text, after in ((axes, 20 * scale), (low, 5.0), ("", 5.0), (high, 8 * scale), (unit, 0.0)):

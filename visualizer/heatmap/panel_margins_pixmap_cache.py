@@ -1,7 +1,7 @@
-"""What stands around the cells of panels as pictures that are kept: labels, and own ends.
+"""Cached pixmaps of what surrounds panels' cells: labels, and the ends of own scales.
 
-While numbers change and nothing else, as they do while a model learns, writing all labels anew
-would take most of the time. Panels that differ in their numbers alone share a picture.
+While only values change, as during training, redrawing all labels would take most of the time.
+Panels that differ only in their values share a pixmap.
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ if TYPE_CHECKING:
 
     FrameKey = tuple[Hashable, Theme, float, str]
     SparePixmap = tuple[QPixmap, Hashable]
-    """A picture, and what it shows around its cells; None where that depends on numbers."""
+    """A pixmap and the key of its margins; the key is None if they depend on values."""
 
 
 OVER_PANEL = {TitlePlace.OWN, TitlePlace.SHEET, TitlePlace.LINE}
 MAX_CACHED_PANELS, MAX_CACHED_TITLES = 48, 8
-"""So many pictures of panels, and of names over columns, are kept: those that were used last."""
+"""Maximum numbers of cached pixmaps: of panels, and of column titles.
+
+The least recently used ones are dropped.
+"""
 
 
 class PanelPixmap(Struct, frozen=True, eq=False):
-    """A panel's picture.
+    """A panel's pixmap.
 
     Parameters
     ----------
     margins : hashable
-        What stands around its cells, whatever numbers are in them.
+        Key of the surroundings of its cells, independent of their values.
     """
 
     heatmap: Heatmap
@@ -50,35 +53,37 @@ class PanelPixmap(Struct, frozen=True, eq=False):
 
     @property
     def spare(self) -> SparePixmap:
-        """The picture without the panel, whose numbers it would keep alive."""
+        """The pixmap without the panel, whose values it would keep alive."""
         return self.pixmap, self.margins if self.heatmap.sums is None else None
 
 
 class PanelMarginsPixmapCache:
-    """Pictures of panels without their numbers."""
+    """Pixmaps of panels without their values."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, QPixmap] = OrderedDict()
+        self._frames: OrderedDict[Hashable, QPixmap] = OrderedDict()
         self._titles: OrderedDict[Hashable, QPixmap] = OrderedDict()
 
     def paint_on(
         self, spare: list[SparePixmap], slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float
     ) -> PanelPixmap:
-        """Give a picture of a panel's frame and whose panel it is, to paint its numbers on.
+        """Return a pixmap of a panel's frame and head label, to paint its values on.
 
         Parameters
         ----------
         spare : list of SparePixmap
-            Pictures that are no longer needed, of which one may be taken: best one that shows the
-            same around its cells. To paint on any takes a tenth of the time that a new one takes,
-            as its memory is there.
+            Unused pixmaps, one of which may be reused, preferably one with the same margins.
+            Painting on any of them takes a tenth of the time of a new one, since its memory is
+            already allocated.
         whole : QRectF
-            The place of the panel, from a whole pixel on.
+            The area of the panel, aligned to whole pixels.
         ratio : float
-            Device pixels a pixel.
+            Device pixels per logical pixel.
         """
         heatmap = slot.heatmap
-        frame = self._frame((_key(slot, whole), theme, ratio, system_font()), slot, whole)
+        frame = self._cached_frame(
+            (_frame_key(slot, whole), theme, ratio, system_font()), slot, whole
+        )
         whose = (heatmap.label, heatmap.head, *slot.head_at) if slot.head_at else None
         notes = heatmap.notes if heatmap.layer is not None else slot.own_notes
         margins = (frame.cacheKey(), whose, notes, heatmap.is_marked)
@@ -100,10 +105,10 @@ class PanelMarginsPixmapCache:
         return PanelPixmap(heatmap, picture, margins)
 
     def titles(self, layout: BoardLayout, width: float, theme: Theme, ratio: float) -> QPixmap:
-        """Give a picture of the stages' names, as wide as this and as high as the head."""
+        """Return a pixmap of the stages' names, of this width and of the height of the head."""
         heads = layout.column_heads
         shown = tuple(
-            (_key_of_head(head.heatmap), head.left, head.width, head.notes) for head in heads
+            (_column_head_key(head.heatmap), head.left, head.width, head.notes) for head in heads
         )
         key = (shown, width, layout.head, theme, ratio, system_font())
         picture = self._titles.pop(key, None)
@@ -119,16 +124,21 @@ class PanelMarginsPixmapCache:
             self._titles.popitem(last=False)
         return picture
 
-    def _frame(self, key: FrameKey, slot: PanelSlot, whole: QRectF) -> QPixmap:
-        kept = self._kept.pop(key, None)  # to hash the key takes longer than all else here
-        self._kept[key] = frame = _painted(slot, whole, *key[1:3]) if kept is None else kept
-        if len(self._kept) > MAX_CACHED_PANELS:
-            self._kept.popitem(last=False)
+    def _cached_frame(self, key: FrameKey, slot: PanelSlot, whole: QRectF) -> QPixmap:
+        kept = self._frames.pop(key, None)  # hashing the key takes longer than everything else here
+        self._frames[key] = frame = (
+            _paint_frame_pixmap(slot, whole, *key[1:3]) if kept is None else kept
+        )
+        if len(self._frames) > MAX_CACHED_PANELS:
+            self._frames.popitem(last=False)
         return frame
 
 
-def _key(slot: PanelSlot, whole: QRectF) -> Hashable:
-    """Name all that a frame shows: the heads of a stage share one, but for labels of their own."""
+def _frame_key(slot: PanelSlot, whole: QRectF) -> Hashable:
+    """Return a key of everything that a frame shows.
+
+    The heads of a stage share it unless they have their own labels.
+    """
     heatmap, place = slot.heatmap, slot.cells.translated(-whole.topLeft())
     return (
         (whole.width(), whole.height()),
@@ -139,18 +149,18 @@ def _key(slot: PanelSlot, whole: QRectF) -> Hashable:
         heatmap.columns if slot.has_column_labels else None,
         slot.longest,
         heatmap.colour if heatmap.colour.limits is ColourLimits.PANEL else None,
-        (slot.title, _key_of_head(heatmap)) if slot.title in OVER_PANEL else None,
+        (slot.title, _column_head_key(heatmap)) if slot.title in OVER_PANEL else None,
     )
 
 
-def _key_of_head(heatmap: Heatmap) -> Hashable:
-    """Name all that is read over a column of panels."""
+def _column_head_key(heatmap: Heatmap) -> Hashable:
+    """Return a key of everything shown above a column of panels."""
     axes = (heatmap.rows.name, heatmap.columns.name)
     whose = None if heatmap.layer is None else (heatmap.layer, heatmap.head)
     return heatmap.title, axes, heatmap.colour, heatmap.unit, whose, heatmap.is_pooled
 
 
-def _painted(slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float) -> QPixmap:
+def _paint_frame_pixmap(slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float) -> QPixmap:
     picture = QPixmap((whole.size() * ratio).toSize())
     picture.setDevicePixelRatio(ratio)
     picture.fill(QColor(theme.paper))

@@ -1,6 +1,6 @@
-"""Drawing one panel: cells, numbers, hatching and labels.
+"""Draws one panel: cells, numbers, hatching and labels.
 
-The window and every exported picture are drawn by these functions.
+The window and every exported picture use these functions.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LARGE = 20
 
 
 def paint_slot(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Draw a panel and all that belongs to it, at its place."""
+    """Draw a panel and everything that belongs to it, at its position."""
     paint_frame(painter, slot, theme)
     paint_head(painter, slot, theme)
     paint_own(painter, slot, theme)
@@ -55,18 +55,18 @@ def paint_slot(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def paint_frame(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Draw what stands around the cells, whatever numbers are in them and whosever they are."""
+    """Draw the surroundings of the cells that depend on neither values nor head."""
     paint_labels(painter, slot, theme)
     paint_own_title(painter, slot, theme)
     paint_own_ends(painter, slot, theme)
 
 
 def paint_own(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Draw the cells, their numbers and the sums of their rows."""
+    """Draw the cells, their numbers and the row sums."""
     indices = value_to_colour_mapping.colour_indices(slot.heatmap)
     _paint_cells(painter, slot, indices, theme)
     _paint_marks(painter, slot, theme)
-    _paint_beyond(painter, slot, indices, theme)
+    _paint_out_of_range(painter, slot, indices, theme)
     _paint_numbers(painter, slot, indices, theme)
     _paint_sums(painter, slot, theme)
 
@@ -84,7 +84,7 @@ def _paint_cells(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme:
         painter.drawLines([QLineF(cells.left(), y, cells.right(), y) for y in across])
         painter.drawLines([QLineF(x, cells.top(), x, cells.bottom()) for x in down])
     pixel_or_vector_cells_and_hatching_paint.paint_outline(painter, slot.cells, theme.hairline)
-    if slot.heatmap.is_marked:  # two lines in ink, outside of the cells
+    if slot.heatmap.is_marked:  # two lines in the ink colour, outside of the cells
         for away in (0, 1):
             around = slot.cells.adjusted(-away, -away, away, away)
             pixel_or_vector_cells_and_hatching_paint.paint_outline(painter, around, theme.ink)
@@ -118,26 +118,26 @@ def paint_hatch(painter: QPainter, slot: PanelSlot, cells: np.ndarray, theme: Th
 
 
 def areas(slot: PanelSlot, cells: np.ndarray) -> list[QRectF]:
-    """Give the places of cells within a panel, those side by side as one."""
-    return [*_areas(_SameArray(cells), slot.cell_width, slot.cell_height)]
+    """Return the areas of cells within a panel, with adjacent cells of a row merged."""
+    return [*_cached_areas(_ArrayIdentity(cells), slot.cell_width, slot.cell_height)]
 
 
-class _SameArray:
-    """An array as a key: panels share those of their cells, and nobody writes in them."""
+class _ArrayIdentity:
+    """An array as a cache key, compared by identity; panels share it and never modify it."""
 
     def __init__(self, cells: np.ndarray) -> None:
         self.cells = cells
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _SameArray) and other.cells is self.cells
+        return isinstance(other, _ArrayIdentity) and other.cells is self.cells
 
     def __hash__(self) -> int:
         return id(self.cells)
 
 
 @lru_cache(maxsize=64)
-def _areas(cells: _SameArray, width: float, height: float) -> tuple[QRectF, ...]:
-    """Give the places of cells, as panels hatch the same ones again and again."""
+def _cached_areas(cells: _ArrayIdentity, width: float, height: float) -> tuple[QRectF, ...]:
+    """Return the areas of cells, cached because panels hatch the same cells repeatedly."""
     rows, starts, ends = pixel_or_vector_cells_and_hatching_paint.edges(cells.cells)
     lefts, tops = starts * width, rows * height
     sizes = ((ends - starts) * width).tolist()
@@ -145,7 +145,7 @@ def _areas(cells: _SameArray, width: float, height: float) -> tuple[QRectF, ...]
 
 
 def _paint_uneven(painter: QPainter, slot: PanelSlot, uneven: np.ndarray, theme: Theme) -> None:
-    """Hatch what only one side forbids: along the foot, where there is a number to be read."""
+    """Hatch cells that only one side forbids: along the bottom, if their numbers are readable."""
     share = 0.25 if slot.cell_height >= LARGE else 1
     feet = [area.adjusted(0, (1 - share) * area.height(), 0, 0) for area in areas(slot, uneven)]
     pixel_or_vector_cells_and_hatching_paint.hatch(
@@ -153,8 +153,10 @@ def _paint_uneven(painter: QPainter, slot: PanelSlot, uneven: np.ndarray, theme:
     )
 
 
-def _paint_beyond(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme) -> None:
-    """Mark what is out of range by a triangle in a corner, up or down."""
+def _paint_out_of_range(
+    painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme
+) -> None:
+    """Mark values out of range by a triangle in a corner, pointing up or down."""
     heatmap = slot.heatmap
     found = outside_limits(heatmap.values, heatmap.marks, heatmap.colour)
     size = min(slot.cell_width, slot.cell_height, 36) / 4
@@ -186,7 +188,7 @@ def _paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, them
     ):
         for column, (value, index) in enumerate(zip(values, entries, strict=True)):
             is_blank = index >= value_to_colour_mapping.DROPPED
-            if is_blank and value != -math.inf:  # the mark says it
+            if is_blank and value != -math.inf:  # the mark shows it
                 continue
             ink = None if is_blank else highlights[index]
             if ink is not present:
