@@ -1,7 +1,7 @@
-"""The stage table: what is computed, from what, in which order; imports no torch.
+"""The stage table: what is computed, from which inputs and in which order; imports no torch.
 
-It is the single source on stages for the computation, the reuse of unchanged stages, shape
-checks, explanations, the stage bar, captions and exports.
+It is the only source of information on stages for the computation, the reuse of unchanged
+stages, shape checks, explanations, the stage bar, captions and exports.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ Step = TypeVar("Step", bound="LayerStep")
 MASK_FIELDS = ("mask", "window", "own_mask", "lengths")
 HEAD_FIELDS = ("heads", "arrangement", "projection")
 BLOCKWISE_BYTES = 2**28
-"""What the blocks that are computed and the pictures of them take at most."""
+"""Maximum memory for computed blocks and their tiles."""
 NORM_EPSILON = 1e-5
-"""What layer norms add to the mean square, as torch's do."""
+"""Added to the mean square by layer norms; the default of torch."""
 
 
 class Operation(StrEnum):
-    """What a stage computes from the stages it reads."""
+    """How a stage is computed from its inputs."""
 
     INPUT_VECTORS = auto()
     POSITION_VECTORS = auto()
@@ -98,22 +98,22 @@ class Stage(Struct, frozen=True):
     Parameters
     ----------
     dims : tuple of str
-        Names of its axes; a batch axis may stand before them.
+        Names of its axes; a batch axis may precede them.
     reads : tuple of str
-        Stages it reads; in the table, the first of those that supersede one another.
+        Input stages; in the table, the first of those that supersede one another.
     fields : tuple of str
-        Fields of the spec that its values depend on, besides those of the stages it reads.
+        Fields of the spec that its values depend on, in addition to those of its inputs.
     parameters : tuple of str
-        Layers or tables of weights it reads.
+        Layers or tables of weights that it uses.
     when : callable
-        Whether a spec has this row.
+        Returns whether a spec has this row.
     supersedes : bool
-        Whether the rows below read this stage in place of the first that it reads itself.
+        Whether the rows below use this stage in place of its own first input.
     step : LayerStep or None
         How a layer of a model computes it.
     by_layer : tuple of Stage
-        Its row in each layer, where a model's layers do not compute it alike; else empty. This row
-        is that of most of them.
+        Its row in each layer if the layers of a model compute it differently; else empty. This row
+        is then the most common one.
     """
 
     name: str
@@ -133,38 +133,38 @@ class Stage(Struct, frozen=True):
     __repr__ = brief_repr
 
     def step_as(self, kind: type[Step]) -> Step:
-        """Return how a layer computes it, where that is known to be of a kind."""
+        """Return how a layer computes it; the step must be of the given kind."""
         assert isinstance(self.step, kind)
         return self.step
 
     @property
     def is_weights(self) -> bool:
-        """Whether its values are shares of a row: sequential from 0, not signed."""
+        """Whether its values are shares of a row: unsigned, with a sequential colour map."""
         return self.name in WEIGHTS
 
     @property
     def noun(self) -> str:
-        """What one of its numbers is called."""
+        """Name of one of its numbers."""
         return NOUNS.get(self.name, (self.name, ""))[0]
 
     @property
     def nouns(self) -> str:
-        """What its numbers are called."""
+        """Name of its numbers, in the plural."""
         return NOUNS.get(self.name, ("", self.title.lower()))[1]
 
     @property
     def is_before_mask(self) -> bool:
-        """Whether the mask acts on these weights only later."""
+        """Whether the mask is applied to these weights at a later stage."""
         return self.name == "unmasked"
 
     @property
     def reads_masked(self) -> bool:
-        """Whether it reads scores that are −∞ where forbidden."""
+        """Whether its input scores are −∞ at forbidden cells."""
         return any(name in MASKED_SCORES for name in self.reads)
 
 
 def given_row(row: Stage) -> Stage:
-    """Return the row of a stage whose numbers are known, and not how they are computed."""
+    """Return the row of a stage whose numbers are known but not their computation."""
     return replace(
         row,
         symbol="given",
@@ -231,7 +231,7 @@ def _in_block(
     *,
     supersedes: bool = False,
 ) -> Stage:
-    """Return the row of a stage of a block, which is the one that a model's layer has."""
+    """Return the row of a stage of a block, as also used for a layer of a model."""
     dims, symbol, says = LAYER_STAGES[name]
     modules = step.modules if isinstance(step, NormLayer | LinearLayer) else ()
     return Stage(
@@ -382,7 +382,7 @@ TABLE: tuple[Stage, ...] = (
 )
 # fmt: on
 
-# One number of a stage, and several, where its name and its title do not say it.
+# Singular and plural of a stage's numbers, if its name and title do not provide them.
 NOUNS = {
     "embedding": ("embedding", "numbers of the embedding"),
     "position": ("position", "numbers of the position"),
@@ -437,13 +437,13 @@ NOUNS = {
 
 
 def axis_word(dim: str) -> str:
-    """Return what a place along one of a stage's dims is called."""
+    """Return the name of an element along one of a stage's dims."""
     return "column" if dim.startswith("d_") else {"token": "place"}.get(dim, dim)
 
 
 @lru_cache(maxsize=4)
 def stages(spec: AttentionSpec) -> tuple[Stage, ...]:
-    """List the stages of a spec in the order of computation."""
+    """Return the stages of a spec in the order of computation."""
     found: list[Stage] = []
     superseded: dict[str, str] = {}
     for row in TABLE:
@@ -456,11 +456,11 @@ def stages(spec: AttentionSpec) -> tuple[Stage, ...]:
 
 
 def whole_stages(spec: AttentionSpec) -> tuple[Stage, ...]:
-    """List the stages before the first of queries and keys, which are small."""
+    """Return the stages before the first query–key matrix, which are small."""
     return tuple(takewhile(lambda row: row.dims[-1] != "key", stages(spec)))
 
 
-# What torch's `scaled_dot_product_attention` computes, and what is done before and after it.
+# Operations of torch's `scaled_dot_product_attention`, and those before and after it.
 IN_ONE_CALL = frozenset({
     Operation.DOT_PRODUCT, Operation.SCALE_SCORES, Operation.MASK_BEFORE_SOFTMAX,
     Operation.SCORES_TO_WEIGHTS, Operation.DROPOUT, Operation.WEIGHTED_SUM,
@@ -474,20 +474,20 @@ BESIDE_THE_CALL = frozenset({
 
 
 def outside_one_call(spec: AttentionSpec) -> tuple[Stage, ...]:
-    """List the stages that torch's fused attention would have to compute and cannot."""
+    """Return the stages of a spec that torch's fused attention does not support."""
     known = IN_ONE_CALL | BESIDE_THE_CALL
     return tuple(stage for stage in stages(spec) if stage.operation not in known)
 
 
 def is_hatched(spec: AttentionSpec, stage: str) -> bool:
-    """Whether a stage has forbidden cells, which are hatched instead of coloured."""
+    """Return whether a stage has forbidden cells, which are hatched instead of coloured."""
     return stage in FORBIDDING and Masking.of(spec, stage).forbids
 
 
 def parameter_names(spec: AttentionSpec, layer: str) -> tuple[str, ...]:
-    """Name the tensors of a layer as the book's ``state_dict`` does, heads in order.
+    """Return the ``state_dict`` names of a layer's tensors as in the book, heads in order.
 
-    With linear layers the weights come first, then the biases.
+    For linear layers the weights come first, then the biases.
     """
     if layer == "position":
         return ("position.weight",) if spec.position is Position.LEARNED else ()
@@ -504,7 +504,7 @@ def parameter_names(spec: AttentionSpec, layer: str) -> tuple[str, ...]:
 
 
 def shape(spec: AttentionSpec, dims: tuple[str, ...], tokens: int) -> tuple[int, ...]:
-    """Return the sizes of named dims for a text's number of tokens."""
+    """Return the sizes of named dims for a number of tokens."""
     sizes = {
         "token": tokens, "query": tokens, "key": tokens, "d_in": spec.d_in, "head": spec.heads,
         "d_head": spec.d_head, "d_out": spec.width, "d_model": spec.d_in,
@@ -514,7 +514,7 @@ def shape(spec: AttentionSpec, dims: tuple[str, ...], tokens: int) -> tuple[int,
 
 
 def matrix_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
-    """Return the bytes of all stages of queries and keys, held whole."""
+    """Return the bytes of all query–key stages held in full."""
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     count = sum(row.dims[-1] == "key" for row in stages(spec))
     return item * count * texts * spec.heads * tokens * tokens
@@ -532,7 +532,7 @@ def bytes_needed(
     Parameters
     ----------
     by_blocks : bool
-        Without the stages that are computed block by block, but for what is kept of them.
+        Excludes stages that are computed block by block, except for what they cache.
     """
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     rows = whole_stages(spec) if by_blocks else stages(spec)
@@ -545,7 +545,9 @@ def bytes_needed(
     has_matrix = spec.is_masked and (not by_blocks or spec.mask is Mask.OWN)
     mask = 3 * texts * tokens * tokens if has_matrix else 0
     mask += BLOCKWISE_BYTES + 20 * texts * spec.heads * tokens if by_blocks else 0
-    looked_up = 24 * texts * tokens + 80  # one vector takes 80 bytes a number while it is drawn
+    looked_up = (
+        24 * texts * tokens + 80
+    )  # one vector takes 80 bytes per number while it is generated
     looked_up += 48 * tokens if spec.position is not Position.NONE else 0
-    drawn = 4 * (3 * layer + output)  # in float32, whatever the spec's type
+    drawn = 4 * (3 * layer + output)  # in float32, whatever the dtype of the spec
     return item * (sum(sizes) + 3 * layer + output + room) + mask + drawn + spec.d_in * looked_up

@@ -1,4 +1,4 @@
-"""A prediction: a stage is covered, cells are marked, and what is true is shown kindly."""
+"""Predictions: a stage is hidden, the user marks cells, and the marks are compared."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def instruction(run: Run, guess: Prediction) -> str:
-    """Say what to do (HTML)."""
+    """Return the instruction for the user (HTML)."""
     title = run.trace.stage(guess.stage).nouns
     marks = f" {format_count(len(guess.marks), 'mark')} so far." if guess.marks else ""
     if guess.question is PredictionQuestion.ZERO:
@@ -49,7 +49,7 @@ def judge(resolved: Resolved, guess: Prediction) -> PredictionVerdict:
 
 
 class PredictionJudge(Struct, frozen=True, eq=False):
-    """A prediction, with short ways to the numbers and the words."""
+    """A prediction with shortcuts to its numbers and words."""
 
     run: Run
     leading: LeadingIndex
@@ -74,7 +74,7 @@ class PredictionJudge(Struct, frozen=True, eq=False):
         return f"<b>{escape(shorten(visible(words[at])))}</b>"
 
     def told(self, cell: Cell) -> str:
-        """Name a cell within its row, with its number."""
+        """Describe a cell within its row, with its number."""
         is_key = self.run.trace.stage(cell.stage).dims[-1] == "key"
         at = cell.place[-1]
         named = f"{self.word(at, 'key')} (key {at + 1})" if is_key else f"column {at + 1}"
@@ -113,7 +113,7 @@ class PredictionJudge(Struct, frozen=True, eq=False):
         return f"{right} of {len(marks)} as you said; {first}. {self.zeros()}"
 
     def zeros(self) -> str:
-        """Say how many there are, in the head that was marked."""
+        """Describe how many zeros there are in the marked head."""
         marks, stage = self.guess.marks, self.guess.stage
         has_heads = "head" in self.run.trace.stage(stage).dims
         head = marks[0].place[:-2] if marks else (0,) * has_heads

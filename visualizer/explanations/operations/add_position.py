@@ -1,4 +1,4 @@
-"""The sum of embedding and position."""
+"""Addition of token and position embeddings."""
 
 from __future__ import annotations
 

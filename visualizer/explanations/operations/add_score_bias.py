@@ -1,4 +1,4 @@
-"""Scores and what a model adds to them, as T5 does by how far query and key are apart.
+"""Score bias added by a model, such as the relative position bias of T5.
 
 Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning", section 2.1.
 """

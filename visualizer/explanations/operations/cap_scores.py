@@ -1,4 +1,4 @@
-"""Scores kept within limits: limit·tanh(score/limit), as Gemma 2 does (softcap).
+"""Soft-capped scores: limit·tanh(score/limit), as in Gemma 2.
 
 Source: Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size".
 """

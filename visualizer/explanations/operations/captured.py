@@ -1,4 +1,4 @@
-"""Weights, scores or vectors of a file or a model: nothing here made them."""
+"""Weights, scores or vectors read from a file or a model instead of being computed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def _origin(run: Run, read: str, source: str = "a file") -> str:
-    """Say where numbers are from.
+    """Describe the origin of the numbers.
 
     Parameters
     ----------
     read : str
-        The verb of those that were read: was or were.
+        The verb for the numbers that were read: "was" or "were".
     """
     if run.reading:
         return "is as the model computed it" if read == "was" else "are as the model computed them"
@@ -54,7 +54,7 @@ def _cell(facts: CellFacts) -> str:
 
 
 def _numbered(facts: CellFacts, dim: str) -> str:
-    """Name a place by its number, where no token of it is known; else by nothing."""
+    """Return the number of a position whose token is unknown; otherwise an empty string."""
     at = facts.place[dim]
     return f"<b>{dim} {at + 1}</b>" if facts.word(at, dim) == str(at + 1) else ""
 

@@ -1,4 +1,4 @@
-"""The heads' context vectors side by side."""
+"""Concatenation of the heads' context vectors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 EDITS = {0.0: "is switched off", None: "is replaced in the model"}
-"""What is said of heads by what they are multiplied with."""
+"""Phrase for an edited head, by the factor that multiplies it."""
 
 
 def _cell(facts: CellFacts) -> str:
@@ -66,7 +66,7 @@ def _stage(block: StepValues) -> str:
 
 
 def _edited(block: StepValues) -> str:
-    """Say what becomes of the heads that are edited; nothing where none is."""
+    """Describe the edited heads; empty if there are none."""
     if not isinstance(block.stage.step, JoinedHeads):
         return ""
     edits = sorted(edit for edit in block.stage.step.edits if edit[0] == block.layer)
@@ -92,7 +92,7 @@ def _equation(line: EquationTermWriter) -> EquationTerm:
     factors, _ = line.factors[0]
     if len(factors) > 1:
         return sum_equation(line)
-    if not factors[0].name:  # others stand in the place of the head's own
+    if not factors[0].name:  # the head's own vectors are replaced
         return sum_equation(line)
     return copied_equation(line, f"taken from head {factors[0].source(0)[-3] + 1}")
 
@@ -117,13 +117,13 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 
 class _Edit(Struct, frozen=True):
-    """What the context vectors of a head are multiplied with; None where others stand there."""
+    """Factor of a head's context vectors; None if they are replaced by others."""
 
     factor: float | None
 
 
 def _edit(stage: Stage, layer: int, head: int) -> _Edit | None:
-    """Return what becomes of a head of a model, if anything does."""
+    """Return the edit of a head of a model, if any."""
     if not isinstance(stage.step, JoinedHeads):
         return None
     found = [factor for at, one, factor in stage.step.edits if (at, one) == (layer, head)]

@@ -1,4 +1,4 @@
-"""The scores: each query meets each key in a dot product."""
+"""Attention scores: the dot product of each query with each key."""
 
 from __future__ import annotations
 

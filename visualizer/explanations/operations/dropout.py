@@ -1,4 +1,4 @@
-"""Dropout: some weights become 0, the others larger."""
+"""Dropout: some weights become 0, the others are scaled up."""
 
 from __future__ import annotations
 

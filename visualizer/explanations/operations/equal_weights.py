@@ -1,4 +1,4 @@
-"""Equal shares for all keys that may be read."""
+"""Equal weights for all allowed keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results of the experts that a router has chosen for a token, each times its router weight.
+"""Outputs of the experts chosen by the router for a token, times the router weights.
 
 Source: Shazeer et al. 2017, "Outrageously Large Neural Networks: The Sparsely-Gated
 Mixture-of-Experts Layer"; Dai et al. 2024, "DeepSeekMoE" (experts that all tokens share).
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def _experts(trace: Trace, stage: Stage, layer: int, token: int) -> str:
-    """Name the experts that a token has, from 1, with their router weights."""
+    """Return the experts of a token, numbered from 1, with their router weights."""
     module = stage.step_as(ExpertMixture).modules[layer]
     numbers, weights = (
         trace.read(f"{module}.{name}", (token,)).tolist() for name in ("numbers", "router_weights")

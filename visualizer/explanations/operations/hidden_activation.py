@@ -1,4 +1,4 @@
-"""The hidden numbers of a feed-forward: a function of each number, times another with a gate."""
+"""Hidden activations of a feed-forward layer, multiplied by a second value if gated."""
 
 from __future__ import annotations
 

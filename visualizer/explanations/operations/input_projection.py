@@ -1,4 +1,4 @@
-"""Queries, keys and values: the input times a matrix of weights."""
+"""Queries, keys and values: the input times a weight matrix."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _read(stage: Stage) -> str:
-    """Name what is projected: the input, or in a block its norm."""
+    """Return the name of the projected vectors: the input, or in a block its norm."""
     return "input vector" if stage.reads[0] == "input" else KINDS[stage.reads[0]]
 
 
@@ -43,7 +43,7 @@ def _cell(facts: CellFacts) -> str:
 
 
 def _weights_column(facts: CellFacts) -> str:
-    """Name the very column that was read: split heads lie side by side in one matrix."""
+    """Return the exact weight column; the columns of split heads share one matrix."""
     weights = facts.explanation.groups[0].factors[1]
     column = next(at for at in weights.index if at is not None) + 1
     *_, layer = weights.name.removesuffix(".weight").split(".")

@@ -1,4 +1,4 @@
-"""What is given: a vector a token, made by nothing."""
+"""Input vectors: one given vector per token."""
 
 from __future__ import annotations
 

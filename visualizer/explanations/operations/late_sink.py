@@ -1,4 +1,4 @@
-"""Context vectors times what a head's sink leaves of them: a softmax with a sink, in two steps.
+"""Context vectors scaled by the share of a head's sink: a softmax with a sink in two steps.
 
 Source: Xiao et al. 2023, "Efficient Streaming Language Models with Attention Sinks".
 """

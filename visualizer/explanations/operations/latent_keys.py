@@ -1,4 +1,4 @@
-"""Keys of a latent: their first columns by a matrix of each head, the others shared by all heads.
+"""Latent keys: the first columns come from a matrix of each head, the others are shared.
 
 Source: DeepSeek-AI 2024, "DeepSeek-V2", §2.1 (multi-head latent attention, decoupled positions).
 """

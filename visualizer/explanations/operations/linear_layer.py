@@ -1,4 +1,4 @@
-"""A vector times a matrix of a layer."""
+"""Linear layer: a vector times a weight matrix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _times(stage: Stage, result: int | None = None) -> str:
-    """Write what a vector is multiplied by: the matrix, or what of it makes one result."""
+    """Return the multiplier of a vector: the matrix, or the part of it for one output."""
     step = stage.step_as(LinearLayer)
     which = (
         step.name if result is None else f"the weights of {step.name} for its result {result + 1}"
@@ -35,7 +35,7 @@ def _times(stage: Stage, result: int | None = None) -> str:
 
 
 def _result(stage: Stage, place: tuple[int, ...]) -> int:
-    """Return which of the matrix's results a cell is."""
+    """Return the output index of a cell."""
     head = place[0] if len(place) == 3 else 0
     return stage.step_as(LinearLayer).first_columns[head] + place[-1]
 
@@ -66,7 +66,7 @@ def _formula(facts: CellFacts) -> str:
 
 
 def linear_terms(explained: ExplainedCell) -> TermList:
-    """Return the terms of a result of a matrix: those of a vector times a row of it."""
+    """Return the terms of one output of a linear layer: a vector times a row of the matrix."""
     step, (*_, token, _) = explained.stage.step_as(LinearLayer), explained.place
     result, module = _result(explained.stage, explained.place), step.modules[explained.layer]
     row = (None, result) if step.is_transposed else (result, None)
@@ -79,7 +79,7 @@ def linear_terms(explained: ExplainedCell) -> TermList:
 
 
 def _sizes(spec: AttentionSpec, stage: Stage) -> tuple[int, int] | None:
-    """Return the columns read and made by a matrix of a module's block; None of a model's."""
+    """Return the input and output sizes of a matrix of a block; None for one of a model."""
     if not stage.parameters:
         return None
     made, read = spec.block_sizes[f"{stage.parameters[0]}.weight"]

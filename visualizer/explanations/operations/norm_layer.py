@@ -1,4 +1,4 @@
-"""Vectors made of one size: RMS norm and layer norm.
+"""Layer-normalized vectors: RMS norm and layer norm.
 
 Sources: Ba et al. 2016, "Layer Normalization"; Zhang and Sennrich 2019, "Root Mean Square Layer
 Normalization".
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _divided(stage: Stage) -> str:
-    """Write what is done, without the factor of each column."""
+    """Return the formula of the normalization, without the gain of each column."""
     by = "its standard deviation" if stage.step_as(NormLayer).is_centred else "its root mean square"
     less = " less its mean," if stage.step_as(NormLayer).is_centred else ""
     return f"{less} divided by {by}"
@@ -73,16 +73,16 @@ def normed_terms(
     whole: np.ndarray,
     column: int,
 ) -> TermList:
-    """Return the terms of a number of a vector that was made of one size.
+    """Return the terms of a number of a normalized vector.
 
     Parameters
     ----------
     parts : tuple of tuple of Factor
-        The products whose sum is the number before.
+        The products whose sum is the number before normalization.
     whole : ndarray
-        The vector before, float64.
+        The vector before normalization, float64.
     column : int
-        The number's place in it.
+        Column of the number in the vector.
     """
     moved = whole - whole.mean() if step.is_centred else whole
     size = float(np.sqrt(np.square(moved).mean() + step.epsilon))
@@ -92,7 +92,7 @@ def normed_terms(
         parts = (*parts, (constant(-float(whole.mean()), "{}"),))
     gain = (explained.weight(f"{module}.weight", column),) if step.has_gain else ()
     groups = [(*part, share, *gain) for part in parts]
-    if step.adds_one:  # the weight is 1 more than its number
+    if step.adds_one:  # the gain is 1 plus the parameter
         groups += [(*part, share) for part in parts]
     if step.has_bias:
         groups.append((explained.weight(f"{module}.bias", column),))
@@ -113,7 +113,7 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 
 def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
-    """Give the weights of a norm of a module's block; none of a model's."""
+    """Return the weights of a norm of a module's block; None for a norm of a model."""
     return ShapeParameter(stage.parameters[0], (spec.d_in,)) if stage.parameters else None
 
 

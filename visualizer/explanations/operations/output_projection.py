@@ -1,4 +1,4 @@
-"""The output: what all heads found, mixed by a matrix of weights."""
+"""Output projection: the concatenated heads times a weight matrix."""
 
 from __future__ import annotations
 

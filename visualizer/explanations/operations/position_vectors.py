@@ -1,4 +1,4 @@
-"""The position vectors: looked up where they are learned, else sines and cosines."""
+"""Position vectors: looked up if they are learned, otherwise sines and cosines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _stage(block: StepValues) -> str:
 def _equation(line: EquationTermWriter) -> EquationTerm:
     factors, _ = line.factors[0]
     form = factors[0].form
-    if form != "{}":  # a wave, worked out from the place
+    if form != "{}":  # sine or cosine, computed from the position
         return EquationTerm([EquationPart(form.removesuffix(" = {}"))])
     return copied_equation(line, "looked up")
 

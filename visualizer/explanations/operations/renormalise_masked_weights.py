@@ -1,4 +1,4 @@
-"""What is left of the weights, made to add up to 1 again."""
+"""Masked weights, renormalized so that each row sums to 1."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _stage(block: StepValues) -> str:
 
 def _code(context: ExpressionContext) -> str:
     zeroed = context.read[0]
-    # A row of nothing but zeros has nothing to share out.
+    # A row of zeros cannot be normalized.
     sums = f"{zeroed}.sum(dim=-1, keepdim=True)"
     return f"{zeroed} / {sums}.where({zeroed}.any(dim=-1, keepdim=True), 1)"
 

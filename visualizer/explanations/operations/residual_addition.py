@@ -1,4 +1,4 @@
-"""The residual stream and what a part of a layer adds to it."""
+"""Addition of the output of a part of a layer to the residual stream."""
 
 from __future__ import annotations
 

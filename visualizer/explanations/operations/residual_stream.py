@@ -1,4 +1,4 @@
-"""The residual stream that enters a layer: what left the layer before, or the embedding."""
+"""Residual stream entering a layer: the output of the previous layer, or the embedding."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 def _embedded(stage: Stage, layer: int) -> EmbeddedTokens | None:
-    """Return what the first layer reads, if it is this one and it is known."""
+    """Return the input of the first layer, if this is the first layer and the input is known."""
     return stage.step_as(ResidualStream).embedded if layer == 0 else None
 
 
 def _source(stage: Stage, layer: int) -> str:
-    """Say where the stream comes from."""
+    """Describe the source of the stream."""
     if stage.step_as(ResidualStream).before[layer] is not None:
         return "as it left the layer before"
     known = _embedded(stage, layer)

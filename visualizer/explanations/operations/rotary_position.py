@@ -1,4 +1,4 @@
-"""Queries and keys turned by their places: pairs of columns, each by its own angle (RoPE).
+"""Rotary embedding (RoPE): pairs of query or key columns, each rotated by its own angle.
 
 Source: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
 """

@@ -1,4 +1,4 @@
-"""The scores divided by a number."""
+"""Scores divided by a constant."""
 
 from __future__ import annotations
 

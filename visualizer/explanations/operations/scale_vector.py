@@ -1,4 +1,4 @@
-"""A vector times a factor of each column, or times one number, before the stream takes it.
+"""A vector times one factor per column, or a single factor, before the residual addition.
 
 Source: Touvron et al. 2021, "Going deeper with Image Transformers" (LayerScale).
 """

@@ -1,4 +1,4 @@
-"""Shares made of scores: by softmax, or by each row's sum."""
+"""Attention weights computed from scores, by softmax or by dividing by the row sum."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 
 def exponentials(row: Factor, largest: float) -> Factor:
-    """Make factors of exponentials, with a number subtracted first that cancels out."""
+    """Create factors of exponentials, with a number subtracted first that cancels out."""
     with np.errstate(invalid="ignore"):
         used = np.exp(row.read - largest)
     return replace(row, used=used, form="exp({})", shift=largest)
@@ -104,7 +104,7 @@ def exponentials(row: Factor, largest: float) -> Factor:
 
 def _naive(explained: ExplainedCell, row: Factor) -> Factor:
     dtype = explained.trace.read(row.name, explained.cell).dtype
-    with np.errstate(over="ignore"):  # overflows wherever the trace's type does
+    with np.errstate(over="ignore"):  # overflows exactly where the trace's dtype does
         used = np.exp(row.read).astype(dtype)
     return replace(row, used=used, form="exp({})")
 

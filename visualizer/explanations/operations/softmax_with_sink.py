@@ -1,4 +1,4 @@
-"""Shares made of scores and of a sink: a logit of the head that takes part in each row's softmax.
+"""Softmax with a sink: a logit of the head takes part in the softmax of each row.
 
 Source: OpenAI 2025, "gpt-oss-120b & gpt-oss-20b Model Card"; Xiao et al. 2023, "Efficient
 Streaming Language Models with Attention Sinks".
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _sink_share(terms: TermList | Explanation) -> str:
-    """Format the share of a row that the sink takes, of the logits that were read."""
+    """Format the share of a row that the sink takes, computed from the logits."""
     scores, sink = (group.terms for group in terms.groups)
     return format_share(float(sink[0] / (scores.sum() + sink[0])))
 

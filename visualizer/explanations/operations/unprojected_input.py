@@ -1,4 +1,4 @@
-"""Queries, keys and values without a projection: the input, shared among the heads."""
+"""Queries, keys and values without a projection: the input, split between the heads."""
 
 from __future__ import annotations
 

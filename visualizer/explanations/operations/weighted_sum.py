@@ -1,4 +1,4 @@
-"""The context vectors: each query's weighted sum of the values."""
+"""Context vectors: each query's weighted sum of the values."""
 
 from __future__ import annotations
 
