@@ -35,7 +35,7 @@ def _origin(run: Run, read: str, source: str = "a file") -> str:
     return f"{read} read from {source}"
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     stage = facts.explanation.stage
     origin = _origin(facts.run, "was", escape(facts.run.source))
     if stage.dims[-1] != "key":
@@ -59,7 +59,7 @@ def _numbered(facts: CellFacts, dim: str) -> str:
     return f"<b>{dim} {at + 1}</b>" if facts.word(at, dim) == str(at + 1) else ""
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     if block.stage.dims[-1] != "key":
         read = f"the {KINDS[block.stage.name]} of {block.query} {_origin(block.run, 'was')}"
         return f"{read}: {vector(block.row())}"
@@ -73,7 +73,7 @@ def _row(block: StepValues) -> str:
     return f"{read}; the largest {kind}, {format_number(top.value)}, is that of {block.key(top.at)}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     if block.stage.dims[-1] != "key":
         read = f"each token’s {KINDS[block.stage.name]} {_origin(block.run, 'was')}"
         return f"{read}; {largest_number(block)}"
@@ -91,16 +91,16 @@ def _stage(block: StepValues) -> str:
     return f"{read}; the largest {kind}, {format_number(top.value)}, is that of {pair}"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     return sum_of((explained.factor(explained.stage.name, *explained.place),))
 
 
 CAPTURED = OperationExplainer(
     operation=Operation.CAPTURED,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: f"read from the {'model' if facts.run.reading else 'file'}",
     equation=lambda line: copied_equation(line, "taken as it is"),
 )

@@ -33,7 +33,7 @@ EDITS = {0.0: "is switched off", None: "is replaced in the model"}
 """Phrase for an edited head, by the factor that multiplies it."""
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     read = facts.explanation.stage.reads[0]
     head = facts.cell.place[-1] // facts.run.trace.shape(read)[-1] + 1
     column, value = f"olumn {facts.column} of {facts.token('query')}", format_number(facts.value)
@@ -44,7 +44,7 @@ def _cell(facts: CellFacts) -> str:
     return f"C{column}, with all heads side by side, comes from head {head}: {value}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     spec, joined = block.spec, vector(block.row())
     edited = _edited(block)
     if spec.heads == 1:
@@ -54,7 +54,7 @@ def _row(block: StepValues) -> str:
     return f"{vectors}{edited} are set side by side: {joined}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     size = format_count(len(block.row()), "number")
     edited = _edited(block)
     if block.spec.heads == 1:
@@ -80,7 +80,7 @@ def _becomes(factor: float | None) -> str:
     return EDITS.get(factor, f"is multiplied by {factor}")
 
 
-def _formula(facts: CellFacts) -> str:
+def _write_formula(facts: CellFacts) -> str:
     head = facts.cell.place[-1] // facts.run.trace.shape(facts.explanation.stage.reads[0])[-1]
     edit = _edit(facts.explanation.stage, facts.layer, head)
     if edit is None:
@@ -88,7 +88,7 @@ def _formula(facts: CellFacts) -> str:
     return "replaced in the model" if edit.factor is None else f"number × {trimmed(edit.factor)}"
 
 
-def _equation(line: EquationTermWriter) -> EquationTerm:
+def _write_equation(line: EquationTermWriter) -> EquationTerm:
     factors, _ = line.factors[0]
     if len(factors) > 1:
         return sum_equation(line)
@@ -97,12 +97,12 @@ def _equation(line: EquationTermWriter) -> EquationTerm:
     return copied_equation(line, f"taken from head {factors[0].source(0)[-3] + 1}")
 
 
-def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+def _write_shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     apart, between, joined = head_shapes(spec, tokens)
     return (f"{apart} → {between} → {joined}",)
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     query, column = explained.place
     name = explained.stage.reads[0]
     head, within = divmod(column, explained.trace.shape(name)[-1])
@@ -132,12 +132,12 @@ def _edit(stage: Stage, layer: int, head: int) -> _Edit | None:
 
 CONCAT_HEADS = OperationExplainer(
     operation=Operation.CONCAT_HEADS,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
-    formula=_formula,
-    equation=_equation,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
+    formula=_write_formula,
+    equation=_write_equation,
     code=lambda context: f"{context.read[0]}.transpose(-3, -2).flatten(-2)",
-    shape_equations=_shapes,
+    shape_equations=_write_shapes,
 )

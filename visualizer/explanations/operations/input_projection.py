@@ -34,7 +34,7 @@ def _read(stage: Stage) -> str:
     return "input vector" if stage.reads[0] == "input" else KINDS[stage.reads[0]]
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     bias = ", plus a bias," if len(facts.explanation.groups) > 1 else ""
     whose = _read(facts.explanation.stage)
     made = f"The {whose} of {facts.token('token')} times {_weights_column(facts)}{bias}"
@@ -51,20 +51,20 @@ def _weights_column(facts: CellFacts) -> str:
     return f"column {column} of {whose}"
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     kind = KINDS[block.stage.name]
     made = f"the {_read(block.stage)} of {block.query} times {projected_by(block)}"
     return f"{made} gives its {kind}: {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     size = format_count(block.spec.d_head, "number")
     gives = f"gives a {KINDS[block.stage.name]} of {size}"
     largest = largest_number(block, "the largest")
     return f"each {_read(block.stage)} times {projected_by(block)} {gives}; {largest}"
 
 
-def _code(context: ExpressionContext) -> str:
+def _write_code(context: ExpressionContext) -> str:
     layer, x = context.words.layers[context.stage.parameters[0]], context.read[0]
     is_matrix = context.spec.projection is Projection.UNIFORM
     if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
@@ -73,7 +73,7 @@ def _code(context: ExpressionContext) -> str:
     return context.to_heads(f"({x} @ {layer})" if is_matrix else f"{layer}({x})")
 
 
-def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+def _write_shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     has_bias = spec.bias and spec.projection is Projection.LINEAR
     if spec.arrangement is Arrangement.STACKED:
         product = matrix_product(tokens, spec.d_in, spec.d_head, has_bias)
@@ -81,13 +81,13 @@ def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     return (matrix_product(tokens, spec.d_in, spec.width, has_bias), heads_apart(spec, tokens))
 
 
-def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter:
+def _find_parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter:
     stacked = spec.arrangement is Arrangement.STACKED
     columns, copies = (spec.d_head, spec.heads) if stacked else (spec.width, 1)
     return ShapeParameter(stage.parameters[0], (spec.d_in, columns), copies)
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     head, token, column = explained.place
     spec = explained.spec
     names = parameter_names(spec, explained.stage.parameters[0])
@@ -109,14 +109,14 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 INPUT_PROJECTION = OperationExplainer(
     operation=Operation.INPUT_PROJECTION,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: with_bias(facts, f"Σ {KINDS[facts.explanation.stage.reads[0]]} × weight"),
     equation=sum_equation,
-    code=_code,
-    shape_equations=_shapes,
+    code=_write_code,
+    shape_equations=_write_shapes,
     multiply_adds=lambda spec, stage, tokens: tokens * spec.d_in * spec.width,
-    parameter=_parameter,
+    parameter=_find_parameter,
 )

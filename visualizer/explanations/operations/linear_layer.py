@@ -40,24 +40,24 @@ def _result(stage: Stage, place: tuple[int, ...]) -> int:
     return stage.step_as(LinearLayer).first_columns[head] + place[-1]
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     stage = facts.explanation.stage
     times = _times(stage, _result(stage, facts.cell.place))
     made = f"is the {KINDS[stage.reads[0]]} times {times}"
     return f"{column_of(facts)} {made}: {format_number(facts.value)}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     made = f"the {KINDS[block.reads]} of {block.query} times {_times(block.stage)}"
     return f"{made} gives its {KINDS[block.stage.name]}: {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     made = f"each {KINDS[block.reads]} times {_times(block.stage)}"
     return f"{made} gives a {KINDS[block.stage.name]}; {largest_number(block)}"
 
 
-def _formula(facts: CellFacts) -> str:
+def _write_formula(facts: CellFacts) -> str:
     step = facts.explanation.stage.step_as(LinearLayer)
     made = with_bias(facts, "Σ number × weight")
     if step.factor == 1:
@@ -86,7 +86,7 @@ def _sizes(spec: AttentionSpec, stage: Stage) -> tuple[int, int] | None:
     return read, made
 
 
-def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+def _write_shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     found = _sizes(spec, stage)
     return (matrix_product(tokens, *found, has_bias=True),) if found else ()
 
@@ -95,7 +95,7 @@ def _multiply_adds(spec: AttentionSpec, stage: Stage, tokens: int) -> int:
     return tokens * math.prod(_sizes(spec, stage) or (0,))
 
 
-def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
+def _find_parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
     found = _sizes(spec, stage)
     return ShapeParameter(stage.parameters[0], found) if found else None
 
@@ -103,13 +103,13 @@ def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter
 LINEAR_LAYER = OperationExplainer(
     operation=Operation.LINEAR_LAYER,
     terms=linear_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
-    formula=_formula,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
+    formula=_write_formula,
     equation=sum_equation,
     code=lambda context: f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})",
-    shape_equations=_shapes,
+    shape_equations=_write_shapes,
     multiply_adds=_multiply_adds,
-    parameter=_parameter,
+    parameter=_find_parameter,
 )

@@ -43,23 +43,23 @@ def _then(stage: Stage) -> str:
     return ",".join(("", *parts)) if parts else ""
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     stage = facts.explanation.stage
     made = f"is that of the {KINDS[stage.reads[0]]}{_divided(stage)}{_then(stage)}"
     return f"{column_of(facts)} {made}: {format_number(facts.value)}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     made = f"the {KINDS[block.reads]} of {block.query}{_divided(block.stage)}{_then(block.stage)}"
     return f"{made} is {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     made = f"each {KINDS[block.reads]} is made of one size"
     return f"{made} ({block.stage.step_as(NormLayer).name}); {largest_number(block)}"
 
 
-def _formula(facts: CellFacts) -> str:
+def _write_formula(facts: CellFacts) -> str:
     step = facts.explanation.stage.step_as(NormLayer)
     first = "(number − mean) ÷ deviation" if step.is_centred else "number ÷ root mean square"
     weight = " × (1 + weight)" if step.adds_one else " × weight"
@@ -99,7 +99,7 @@ def normed_terms(
     return sum_of(*groups)
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     step, (*head, token, column) = explained.stage.step_as(NormLayer), explained.place
     read = explained.stage.reads[0]
     own = explained.factor(read, *head, token, column)
@@ -112,19 +112,19 @@ def _terms(explained: ExplainedCell) -> TermList:
     return normed_terms(explained, step, ((own,),), np.concatenate(vectors), within)
 
 
-def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
+def _find_parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
     """Return the weights of a norm of a module's block; None for a norm of a model."""
     return ShapeParameter(stage.parameters[0], (spec.d_in,)) if stage.parameters else None
 
 
 NORM_LAYER = OperationExplainer(
     operation=Operation.NORM_LAYER,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
-    formula=_formula,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
+    formula=_write_formula,
     equation=sum_equation,
     code=lambda context: f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})",
-    parameter=_parameter,
+    parameter=_find_parameter,
 )

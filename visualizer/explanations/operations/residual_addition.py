@@ -28,12 +28,12 @@ def _added(stage: Stage) -> str:
     return listed([f"the {KINDS[name]}" for name in stage.reads])
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     made = " plus ".join(f"that of the {KINDS[name]}" for name in facts.explanation.stage.reads)
     return f"{column_of(facts)} is {made}: {format_number(facts.value)}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     if len(block.stage.reads) == 1:
         taken = f"{_added(block.stage)} of {block.query} is taken over as it is"
         return f"{taken}: {vector(block.row())}"
@@ -41,22 +41,22 @@ def _row(block: StepValues) -> str:
     return f"{made} the {KINDS[block.stage.name]}: {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     if len(block.stage.reads) == 1:
         return f"{_added(block.stage)} is taken over as it is; {largest_number(block)}"
     return f"{_added(block.stage)} are added, number by number; {largest_number(block)}"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     return sum_of(*((explained.factor(name, *explained.place),) for name in explained.stage.reads))
 
 
 RESIDUAL_ADDITION = OperationExplainer(
     operation=Operation.RESIDUAL_ADDITION,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: " + ".join(KINDS[name] for name in facts.explanation.stage.reads),
     equation=sum_equation,
     code=lambda context: " + ".join(context.read),

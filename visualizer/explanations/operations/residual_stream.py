@@ -47,22 +47,22 @@ def _source(stage: Stage, layer: int) -> str:
     return f"{rows} of {' and '.join(names)}{times}{norm}"
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     source = _source(facts.explanation.stage, facts.layer)
     return f"{column_of(facts)} is {format_number(facts.value)}: {source}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     source = _source(block.stage, block.layer)
     return f"the residual stream of {block.query} is {vector(block.row())}: {source}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     source = _source(block.stage, block.layer)
     return f"the residual stream enters the layer, {source}; {largest_number(block)}"
 
 
-def _formula(facts: CellFacts) -> str:
+def _write_formula(facts: CellFacts) -> str:
     stage = facts.explanation.stage
     if stage.step_as(ResidualStream).before[facts.layer] is not None:
         return "the result of the layer before"
@@ -73,7 +73,7 @@ def _formula(facts: CellFacts) -> str:
     return f"{known.norm.name} of embedding{times}" if known.norm else f"embedding{times}"
 
 
-def _equation(line: EquationTermWriter) -> EquationTerm:
+def _write_equation(line: EquationTermWriter) -> EquationTerm:
     if len(line.factors) > 1 or len(line.factors[0][0]) > 1:
         return sum_equation(line)
     name = line.factors[0][0][0].name
@@ -81,7 +81,7 @@ def _equation(line: EquationTermWriter) -> EquationTerm:
     return copied_equation(line, hows.get(name, "the token’s row of the embedding"))
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     token, column = explained.place
     before = explained.stage.step_as(ResidualStream).before[explained.layer]
     if before is not None:
@@ -102,10 +102,10 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 RESIDUAL_STREAM = OperationExplainer(
     operation=Operation.RESIDUAL_STREAM,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
-    formula=_formula,
-    equation=_equation,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
+    formula=_write_formula,
+    equation=_write_equation,
 )
