@@ -341,7 +341,7 @@ def test_a_gpu_whose_memory_runs_out_leaves_it_to_the_cpu(
             raise error
         return computed(texts, spec, device, *others, by_blocks=by_blocks)
 
-    monkeypatch.setattr(attention_run, "_computed", compute)
+    monkeypatch.setattr(attention_run, "_compute_stages", compute)
     monkeypatch.setattr(attention_device, "free_bytes", lambda device: 2**40)
     result = run((TEXT,), replace(SPEC, device=wanted))
     assert (result.device, result.notices) == ("CPU", RAN_OUT)

@@ -284,12 +284,12 @@ class _Tile:
 
     def values(self, rows: slice, columns: slice) -> np.ndarray:
         """Return the numbers with the largest absolute value; the positive one on a tie."""
-        return _farthest(
+        return _largest_magnitude(
             self.high[rows, columns], None if self.low is None else self.low[rows, columns]
         )
 
 
-def _farthest(high: np.ndarray, low: np.ndarray | None) -> np.ndarray:
+def _largest_magnitude(high: np.ndarray, low: np.ndarray | None) -> np.ndarray:
     if low is None:
         return high
     with np.errstate(invalid="ignore"):  # ∞ and −∞, for a block without finite numbers
@@ -332,7 +332,7 @@ class BlockwiseTensor(CachedTensor):
             made._firsts.update(self._firsts)
             made._row_ends = {place: ends.copy() for place, ends in self._row_ends.items()}
             made._low, made._high = self._low, self._high
-        made._kept = {key: _apart(kept) for key, kept in [*self._kept.items()]}
+        made._kept = {key: _copy_with_own_tiles(kept) for key, kept in [*self._kept.items()]}
         return made
 
     def drop(self, rows: int, columns: int) -> None:
@@ -431,7 +431,7 @@ class BlockwiseTensor(CachedTensor):
         if len(rows) == 1 and all(len(each) == 1 for each in leading):
             row = self._row(tuple(each[0] for each in leading), rows[0], columns)
             if row is not None:
-                return row.reshape(*map(len, ranges))[_dropped(whole)]
+                return row.reshape(*map(len, ranges))[_drop_number_axes(whole)]
         across = slice(columns.start, columns.stop)
         out = torch.empty(*map(len, ranges), dtype=self._source.dtype)
         for to in itertools.product(*(range(len(each)) for each in leading)):
@@ -440,7 +440,7 @@ class BlockwiseTensor(CachedTensor):
                 band = torch.tensor(rows[start : start + BAND])
                 cells = self._source.cells(place, band, across)
                 out[to][start : start + BAND] = cells[:, :: columns.step]
-        return readable(out)[_dropped(whole)]
+        return readable(out)[_drop_number_axes(whole)]
 
     def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
         """Compute rows in any order, [row, column]; at most a band of them."""
@@ -588,9 +588,9 @@ class BlockwiseTensor(CachedTensor):
         with self._lock:
             drawn, is_known = self._assembled(part)
             if not is_known.all():
-                _repeat(part, drawn, is_known, within=CLOSE_BY)
+                _repeat_known_rows(part, drawn, is_known, within=CLOSE_BY)
                 self._fill(part, drawn, is_known)
-                _repeat(part, drawn, is_known, within=len(part.rows))
+                _repeat_known_rows(part, drawn, is_known, within=len(part.rows))
         drawn.flags.writeable = False
         return drawn
 
@@ -629,7 +629,7 @@ class BlockwiseTensor(CachedTensor):
             if tile is None:
                 continue
             self._tiles.move_to_end((part.place, part.blocks, down, right))
-            inside, to = _overlaps(part, down, right)
+            inside, to = _tile_overlaps(part, down, right)
             begun = tile.is_begun[inside[0]]
             values = tile.values(*inside)
             drawn[to][begun] = values[begun]
@@ -711,7 +711,9 @@ class BlockwiseTensor(CachedTensor):
         high, low = self._source.column_ends(place, rows, columns, first.blocks[1])
         self._note_ends(place, first.rows, high, low)
         with self._lock:
-            self._firsts[place] = _farthest(_array(high), None if low is None else _array(low))
+            self._firsts[place] = _largest_magnitude(
+                _to_array(high), None if low is None else _to_array(low)
+            )
             while len(self._firsts) > MAX_CACHED_PREVIEWS:
                 self._firsts.popitem(last=False)
             self.version += 1
@@ -750,8 +752,8 @@ class BlockwiseTensor(CachedTensor):
         self._note_ends(part.place, rows, high, low)
         drawn = rows // part.blocks[0]
         starts = np.flatnonzero(np.diff(drawn, prepend=-1))
-        highs = np.maximum.reduceat(_array(high), starts, axis=0)
-        lows = None if low is None else np.minimum.reduceat(_array(low), starts, axis=0)
+        highs = np.maximum.reduceat(_to_array(high), starts, axis=0)
+        lows = None if low is None else np.minimum.reduceat(_to_array(low), starts, axis=0)
         drawn = drawn[starts]
         with self._lock:
             for down in np.unique(drawn // TILE).tolist():
@@ -789,7 +791,7 @@ class BlockwiseTensor(CachedTensor):
         if largest is None:
             largest = torch.maximum(high.amax(-1), -least.amin(-1)).abs()
         known = self._row_ends.setdefault(place, np.zeros(self._shape[-2], np.float32))
-        found = np.nan_to_num(_array(largest), nan=0, posinf=0, neginf=0)
+        found = np.nan_to_num(_to_array(largest), nan=0, posinf=0, neginf=0)
         known[rows] = np.maximum(known[rows], found)
         ends = [float(high.amax()), float(least.amin())]
         if not all(map(math.isfinite, ends)):  # only then check each number, which takes longer
@@ -826,7 +828,7 @@ class BlockwiseTensor(CachedTensor):
         is_begun = np.ones(len(part.rows), bool)
         read = np.full(len(part.rows), part.blocks[0])
         for down, right in itertools.product(_tiles_of(part.rows), _tiles_of(part.columns)):
-            (rows, _), (to, _) = _overlaps(part, down, right)
+            (rows, _), (to, _) = _tile_overlaps(part, down, right)
             tile = self._tiles.get((part.place, part.blocks, down, right))
             is_begun[to] &= False if tile is None else tile.is_begun[rows]
             read[to] = np.minimum(read[to], 0 if tile is None else tile.read[rows])
@@ -857,17 +859,19 @@ def row_lengths(vectors: CachedTensor) -> Callable[[Place], Tensor]:
     return found
 
 
-def _dropped(index: Index) -> Index:
+def _drop_number_axes(index: Index) -> Index:
     """Return the index that drops the axis of a number and keeps that of a slice."""
     return tuple(slice(None) if isinstance(at, slice) else 0 for at in index)
 
 
-def _apart(kept: Any) -> Any:
+def _copy_with_own_tiles(kept: Any) -> Any:
     """Return a copy of a derived tensor, or of several by their values, with tiles of its own."""
     if isinstance(kept, BlockwiseTensor):
         return kept.with_own_pictures()
     if isinstance(kept, WeakKeyDictionary):
-        return WeakKeyDictionary({values: _apart(made) for values, made in [*kept.items()]})
+        return WeakKeyDictionary(
+            {values: _copy_with_own_tiles(made) for values, made in [*kept.items()]}
+        )
     return kept
 
 
@@ -918,10 +922,12 @@ def _tiles_of(cells: range) -> range:
     return range(cells.start // TILE, -(-cells.stop // TILE))
 
 
-def _repeat(part: PicturePart, drawn: np.ndarray, is_known: np.ndarray, within: int) -> None:
+def _repeat_known_rows(
+    part: PicturePart, drawn: np.ndarray, is_known: np.ndarray, within: int
+) -> None:
     """Copy unknown rows from the nearest known row within a distance."""
     for right in _tiles_of(part.columns):
-        across = _overlaps(part, part.rows.start // TILE, right)[1][1]
+        across = _tile_overlaps(part, part.rows.start // TILE, right)[1][1]
         has_all = is_known[:, across].all(1)
         known, rest = np.flatnonzero(has_all), np.flatnonzero(~has_all)
         if not len(known) or not len(rest):
@@ -943,7 +949,7 @@ def _whole_tiles(part: PicturePart, size: int) -> range:
     return range(tiles.start * across, min(tiles.stop * across, size))
 
 
-def _overlaps(
+def _tile_overlaps(
     part: PicturePart, down: int, right: int
 ) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
     """Return the cells of a tile that a part contains, as indices of the tile and of the part."""
@@ -955,7 +961,7 @@ def _overlaps(
     return (inside[0], inside[1]), (to[0], to[1])
 
 
-def _array(tensor: Tensor) -> np.ndarray:
+def _to_array(tensor: Tensor) -> np.ndarray:
     array: np.ndarray = tensor.detach().cpu().numpy()
     return array
 

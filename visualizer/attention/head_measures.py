@@ -124,8 +124,8 @@ def measure(
         for start in range(0, heads, several):
             some = slice(start, start + several)
             own = weights[place][some, :real]
-            means[place][some] = _measured(
-                _bands(own),
+            means[place][some] = _measure_heads(
+                _split_into_bands(own),
                 own.new_zeros((len(own), real, HAS_LENGTH + 1)),
                 text_numbers.at(place),
                 None if norms is None else norms[place][some],
@@ -198,8 +198,8 @@ def measure_by_bands(
     for place, real in zip(np.ndindex(*leading), of_place, strict=True):
         for head in range(heads):
             own = (*place, head)
-            means[own] = _measured(
-                _reported(held.bands(own, real), progress, (done, rows)),
+            means[own] = _measure_heads(
+                _report_progress(held.bands(own, real), progress, (done, rows)),
                 held.zeros((1, real, HAS_LENGTH + 1)),
                 text_numbers.at(place),
                 None if norms is None else norms[own][None],
@@ -216,14 +216,16 @@ def _as_arrays(means: Tensor) -> HeadMeasures:
     return HeadMeasures(*(array[..., column] for column in range(READS + 1)))
 
 
-def _bands(weights: Tensor) -> Iterator[Band]:
+def _split_into_bands(weights: Tensor) -> Iterator[Band]:
     """Split the rows of some heads, [head, query, key], into bands."""
     for start in range(0, weights.shape[1], ROWS):
         rows = weights[:, start : start + ROWS]
         yield Band(rows, range(start, start + rows.shape[1]), range(weights.shape[2]))
 
 
-def _reported(bands: Iterable[Band], progress: Progress, so_far: tuple[int, int]) -> Iterator[Band]:
+def _report_progress(
+    bands: Iterable[Band], progress: Progress, so_far: tuple[int, int]
+) -> Iterator[Band]:
     """Report the progress before each band: the rows measured so far and their total."""
     done, rows = so_far
     for band in bands:
@@ -235,7 +237,7 @@ class _TextNumbers:
     """Token ids of each text, equal for equal tokens; none if no token is repeated."""
 
     def __init__(self, texts: Texts) -> None:
-        self._numbers = [_numbered(text) for text in texts]
+        self._numbers = [_token_ids(text) for text in texts]
 
     def at(self, place: tuple[int, ...]) -> np.ndarray | None:
         if not self._numbers:
@@ -289,10 +291,10 @@ def measure_uniform(
     if first is not None:
         own = reads + first  # positions among the keys
         places = [*zip(reads.tolist(), own.tolist(), strict=True)]
-        found[DISTANCE] = [_distances(allowed[row], query) for row, query in places] / counts
+        found[DISTANCE] = [_sum_distances(allowed[row], query) for row, query in places] / counts
         found[OWN] = allowed[reads, own] / counts
         found[PREVIOUS] = np.where(own > 0, allowed[reads, own - 1] / counts, math.nan)
-        numbers = _numbered(text)
+        numbers = _token_ids(text)
         if numbers is not None:
             for column, after in AFTER_EQUAL:
                 found[column] = [
@@ -300,7 +302,7 @@ def measure_uniform(
                     for row, query in places
                 ]
                 found[column] /= counts
-    means = [_mean(row[~np.isnan(row)]) for row in found[:READS]]
+    means = [_mean_or_nan(row[~np.isnan(row)]) for row in found[:READS]]
     if norms is not None and len(reads):
         means[VALUE_WEIGHTING] = _uniform_value_weighting(allowed[reads], norms)
     return HeadMeasures(*(np.array([one]) for one in (*means, len(reads))))
@@ -342,14 +344,14 @@ def measure_uniform_in_ranges(
     found[OWN] = ((starts <= reads) & (reads < stops)) / counts
     is_read = (starts < reads) & (reads <= stops)
     found[PREVIOUS] = np.where(reads > 0, is_read / counts, math.nan)
-    numbers = _numbered(text)
+    numbers = _token_ids(text)
     if numbers is not None:
         for column, behind_equal in AFTER_EQUAL:
             found[column] = _in_ranges_after_equal(numbers, reads, starts, stops, behind_equal)
             found[column] /= counts
     if first is None:
         found[[*POSITION_MEASURES]] = math.nan
-    means = [_mean(row[~np.isnan(row)]) for row in found[:READS]]
+    means = [_mean_or_nan(row[~np.isnan(row)]) for row in found[:READS]]
     if norms is not None and len(reads):
         means[VALUE_WEIGHTING] = _value_weighting_in_ranges(starts, stops, norms, progress)
     return HeadMeasures(*(np.array([one]) for one in (*means, len(reads))))
@@ -395,13 +397,13 @@ def _value_weighting_in_ranges(
         has_length = means > 0
         ends = [ends[has_length] for ends in (starts, stops)]
         level = means[has_length]
-        first, last = (_below(own, level, each) for each in ends)
+        first, last = (_count_below(own, level, each) for each in ends)
         counts, lengths = (after - before for before, after in zip(first, last, strict=True))
         moved.append((counts - lengths / level) / (ends[1] - ends[0]))
-    return _mean(np.concatenate(moved))
+    return _mean_or_nan(np.concatenate(moved))
 
 
-def _below(
+def _count_below(
     lengths: np.ndarray, levels: np.ndarray, stops: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Count and sum the norms below each level, among those before its stop."""
@@ -447,15 +449,15 @@ def _uniform_value_weighting(allowed: np.ndarray, norms: np.ndarray) -> float:
             np.abs(buffer, out=buffer)
             rows = np.einsum("qk,qk->q", buffer, read) / (2 * counts)
             moved.append(rows[has_length])
-    return _mean(np.concatenate(moved).astype(np.float64))
+    return _mean_or_nan(np.concatenate(moved).astype(np.float64))
 
 
-def _distances(allowed: np.ndarray, query: int) -> int:
+def _sum_distances(allowed: np.ndarray, query: int) -> int:
     """Return the sum of the distances of a query's allowed keys."""
     return int(np.abs(np.flatnonzero(allowed) - query).sum())
 
 
-def _numbered(text: tuple[str, ...]) -> np.ndarray | None:
+def _token_ids(text: tuple[str, ...]) -> np.ndarray | None:
     """Return ids of a text's tokens, equal for equal tokens; None if no token is repeated."""
     distinct: dict[str, int] = {}
     numbers = np.array([distinct.setdefault(token, len(distinct)) for token in text], np.int64)
@@ -468,11 +470,11 @@ def _allowed_after_equal(allowed: np.ndarray, numbers: np.ndarray, query: int, a
     return float(allowed[keys].sum()) if keys.size else math.nan
 
 
-def _mean(values: np.ndarray) -> float:
+def _mean_or_nan(values: np.ndarray) -> float:
     return float(values.mean()) if values.size else math.nan
 
 
-def _measured(
+def _measure_heads(
     bands: Iterable[Band],
     found: Tensor,
     numbers: np.ndarray | None,
@@ -506,7 +508,7 @@ def _measured(
         if tokens is not None:
             for column, after in AFTER_EQUAL:
                 rows[..., column] = _after_equal(band, tokens, after, first or 0)
-    means = _means(found, first or 0)
+    means = _mean_over_queries(found, first or 0)
     if first is None:
         means[:, [*POSITION_MEASURES]] = math.nan
     for column, after in AFTER_EQUAL:
@@ -593,7 +595,7 @@ def _mean_where(values: Tensor, counts: Tensor) -> Tensor:
     return values.where(is_counted, 0).sum(-1) / is_counted.sum(-1)
 
 
-def _means(found: Tensor, first_query: int) -> Tensor:
+def _mean_over_queries(found: Tensor, first_query: int) -> Tensor:
     """Return the means over the queries with nonzero weights, and the number of these queries."""
     found, reads = found[..., : READS + 1], found[..., READS]
     sums = (found * reads[..., None]).sum(-2)  # a row without weights is all zeros

@@ -200,13 +200,13 @@ def run(
         device = Device.CPU  # blocks are computed there; it can hold the vectors of any text
     with torch.no_grad():
         try:
-            trace = _trace(texts, spec, device, previous, pool)
+            trace = _compute_trace(texts, spec, device, previous, pool)
         except torch.OutOfMemoryError:
             notice = (
                 f"The memory of {attention_device.describe(device)} ran out; computed on the CPU."
             )
             device = Device.CPU
-            trace = _trace(texts, spec, device, previous, pool)
+            trace = _compute_trace(texts, spec, device, previous, pool)
     notices = (notice,) if notice else ()
     return Run(texts, trace, attention_device.describe(device), notices + notices_of(trace))
 
@@ -262,7 +262,7 @@ def _check_own_input(own: NumberMatrix, texts: int, tokens: int, d_in: int) -> N
         raise InputError("own_input", sentence, ("own_input", None))
 
 
-def _trace(
+def _compute_trace(
     texts: Texts,
     spec: AttentionSpec,
     device: Device,
@@ -273,7 +273,7 @@ def _trace(
         by_blocks = is_read_by_blocks(texts, spec, device)
         needed = bytes_needed(spec, len(texts[0]), len(texts), by_blocks=by_blocks)
         _make_room(needed, device, pool)
-        return _computed(texts, spec, device, previous, pool, by_blocks=by_blocks)
+        return _compute_stages(texts, spec, device, previous, pool, by_blocks=by_blocks)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -283,7 +283,7 @@ def _trace(
             raise _too_large(texts, spec, USABLE * attention_device.free_bytes(device)) from error
     # Only now the error and the stages that it kept alive are freed and back in the pool.
     pool.release()
-    return _trace(texts, spec, device, previous, None)
+    return _compute_trace(texts, spec, device, previous, None)
 
 
 def _make_room(needed: int, device: Device, pool: BufferPool | None) -> None:
@@ -295,7 +295,7 @@ def _make_room(needed: int, device: Device, pool: BufferPool | None) -> None:
     _make_room(needed, device, pool)
 
 
-def _computed(
+def _compute_stages(
     texts: Texts,
     spec: AttentionSpec,
     device: Device,
@@ -307,14 +307,14 @@ def _computed(
     target = torch.device(device)
     old = previous.trace if previous and _is_at(previous, target) else None
     is_same = previous and old and previous.texts == texts and _reads_alike(spec, old.spec)
-    given = old.tensor(old.names[0]) if old and is_same else _given(texts, spec, target)
+    given = old.tensor(old.names[0]) if old and is_same else _given_vectors(texts, spec, target)
     parameters = old.parameters if old and _draws_alike(spec, old, given) else None
     if parameters is None:
         parameters = draw(spec, len(texts[0]), target)
     return attend(spec, given, parameters, reuse=old, pool=pool, by_blocks=by_blocks)
 
 
-def _given(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Tensor:
+def _given_vectors(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Tensor:
     if spec.own_input:
         return own_tensor("own_input", spec.own_input, spec, target)  # token d_in
     vectors = np.stack([embed(text, spec.d_in, spec.seed) for text in texts])  # text token d_in
@@ -365,7 +365,7 @@ def _too_large(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
 def _largest_size(spec: AttentionSpec) -> tuple[str, str]:
     """Return the size that needs most memory: the spec's field, and its value as text."""
     sizes = {"d_in": (spec.d_in, f"the embedding size {spec.d_in:,}")}
-    if _projects(spec):
+    if _has_projections(spec):
         sizes["d_out"] = (spec.d_out, f"the output size {spec.d_out:,}")
     if spec.arrangement is Arrangement.STACKED:
         sizes["heads"] = (spec.heads, f"{spec.heads:,} heads")
@@ -380,7 +380,7 @@ def _largest_fitting_size(
 ) -> int:
     """Return the largest value of a size that fits the texts, or at least one token; else 0."""
     is_split = spec.arrangement is Arrangement.SPLIT
-    shared = {"d_out" if _projects(spec) else "d_in"} if is_split else set()
+    shared = {"d_out" if _has_projections(spec) else "d_in"} if is_split else set()
     shared |= {"d_in"} if spec.has_block else set()
     part = spec.heads if field in shared else 1
     for asked in ((tokens, texts), (1, 1)):
@@ -403,7 +403,7 @@ def _with_size(spec: AttentionSpec, field: str, size: int) -> AttentionSpec:
     return replace(spec, **{field: size})
 
 
-def _projects(spec: AttentionSpec) -> bool:
+def _has_projections(spec: AttentionSpec) -> bool:
     return spec.projection is not Projection.NONE
 
 

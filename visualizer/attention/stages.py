@@ -178,35 +178,35 @@ def given_row(row: Stage) -> Stage:
     )
 
 
-def _positioned(spec: AttentionSpec) -> bool:
+def _has_positions(spec: AttentionSpec) -> bool:
     return spec.position is not Position.NONE
 
 
-def _projected(spec: AttentionSpec) -> bool:
+def _has_projections(spec: AttentionSpec) -> bool:
     return spec.projection is not Projection.NONE
 
 
-def _compares(spec: AttentionSpec) -> bool:
+def _has_dot_products(spec: AttentionSpec) -> bool:
     return spec.normalisation is not Normalisation.UNIFORM
 
 
-def _divides(spec: AttentionSpec) -> bool:
+def _has_scaling(spec: AttentionSpec) -> bool:
     return spec.normalisation is Normalisation.SUM
 
 
-def _forbids(spec: AttentionSpec) -> bool:
+def _has_score_mask(spec: AttentionSpec) -> bool:
     return spec.mask is not Mask.NONE and spec.route is Route.BEFORE
 
 
-def _zeroes(spec: AttentionSpec) -> bool:
+def _has_weight_mask(spec: AttentionSpec) -> bool:
     return spec.mask is not Mask.NONE and spec.route is not Route.BEFORE
 
 
-def _renormalises(spec: AttentionSpec) -> bool:
-    return _zeroes(spec) and spec.route is Route.AFTER_RENORMALISED
+def _has_renormalisation(spec: AttentionSpec) -> bool:
+    return _has_weight_mask(spec) and spec.route is Route.AFTER_RENORMALISED
 
 
-def _always(spec: AttentionSpec) -> bool:
+def _is_always_present(spec: AttentionSpec) -> bool:
     return True
 
 
@@ -250,16 +250,16 @@ def _in_block(
     )
 
 
-def _norm(name: str, read: str, layer: str, *, supersedes: bool = False) -> Stage:
+def _norm_stage(name: str, read: str, layer: str, *, supersedes: bool = False) -> Stage:
     step = NormLayer((layer,), NORM_EPSILON, is_centred=True, has_gain=True, has_bias=True)
     return _in_block(name, Operation.NORM_LAYER, (read,), step, supersedes=supersedes)
 
 
-def _linear(name: str, read: str, layer: str) -> Stage:
+def _linear_stage(name: str, read: str, layer: str) -> Stage:
     return _in_block(name, Operation.LINEAR_LAYER, (read,), LinearLayer((layer,), has_bias=True))
 
 
-def _activated(activation: Activation, function: str) -> Stage:
+def _activation_stage(activation: Activation, function: str) -> Stage:
     def when(spec: AttentionSpec) -> bool:
         return spec.has_block and spec.activation is activation
 
@@ -268,7 +268,7 @@ def _activated(activation: Activation, function: str) -> Stage:
     )
 
 
-def _added(
+def _addition_stage(
     name: str,
     *reads: str,
     when: Callable[[AttentionSpec], bool] = _has_block,
@@ -286,99 +286,102 @@ def _from_input(
     return (
         Stage(*common, Operation.INPUT_PROJECTION, ("input",),
               (*HEAD_FIELDS, "d_out", "bias"), (layer,), f"each token's vector times {layer}",
-              lambda spec: needed(spec) and _projected(spec)),
+              lambda spec: needed(spec) and _has_projections(spec)),
         Stage(*common, Operation.UNPROJECTED_INPUT, ("input",), HEAD_FIELDS, (),
               "the input itself, as there is no projection",
-              lambda spec: needed(spec) and not _projected(spec)),
+              lambda spec: needed(spec) and not _has_projections(spec)),
     )
 
 
-def _scaled(
+def _scaling_stage(
     symbol: str, divisor: str, needed: Callable[[AttentionSpec], bool]
 ) -> Stage:
     return Stage("scaled", "Scaled", symbol, CELLS, Operation.SCALE_SCORES, ("scores",),
                  ("scale", "temperature", "d_in", "d_out", *HEAD_FIELDS), (),
-                 f"scores divided by {divisor}", lambda spec: _compares(spec) and needed(spec),
+                 f"scores divided by {divisor}",
+                 lambda spec: _has_dot_products(spec) and needed(spec),
                  supersedes=True)
 
 
-def _normalised(
+def _softmax_stages(
     name: str, says: str, needed: Callable[[AttentionSpec], bool]
 ) -> tuple[Stage, Stage]:
     title = name.capitalize()
     return (
         Stage(name, title, "softmax", CELLS, Operation.SCORES_TO_WEIGHTS, ("scores",),
               ("normalisation",), (), f"each row made to sum to 1{says}",
-              lambda spec: _compares(spec) and not _divides(spec) and needed(spec)),
+              lambda spec: _has_dot_products(spec) and not _has_scaling(spec) and needed(spec)),
         Stage(name, title, "÷ row sum", CELLS, Operation.SCORES_TO_WEIGHTS, ("scores",),
               ("normalisation",), (), f"each score divided by its row's sum{says}",
-              lambda spec: _divides(spec) and needed(spec)),
+              lambda spec: _has_scaling(spec) and needed(spec)),
     )
 
 
 TABLE: tuple[Stage, ...] = (
     Stage("embedding", "Embedding", "E", ("token", "d_in"), Operation.INPUT_VECTORS, (), (), (),
-          "one vector a token", _positioned),
+          "one vector a token", _has_positions),
     Stage("position", "Position", "P", ("token", "d_in"), Operation.POSITION_VECTORS, (),
-          ("position",), ("position",), "one vector a place in the text", _positioned),
+          ("position",), ("position",), "one vector a place in the text", _has_positions),
     Stage("input", "Input", "X", ("token", "d_in"), Operation.INPUT_VECTORS, (), (), (),
-          "one vector a token", lambda spec: not _positioned(spec)),
+          "one vector a token", lambda spec: not _has_positions(spec)),
     Stage("input", "Input", "X = E + P", ("token", "d_in"), Operation.ADD_POSITION,
-          ("embedding", "position"), (), (), "embedding plus position", _positioned),
-    _added("residual", "input", supersedes=True),
-    _norm("normed", "input", "ln1", supersedes=True),
-    *_from_input("queries", "Q", "W_query", _compares),
-    *_from_input("keys", "K", "W_key", _compares),
-    *_from_input("values", "V", "W_value", _always),
+          ("embedding", "position"), (), (), "embedding plus position", _has_positions),
+    _addition_stage("residual", "input", supersedes=True),
+    _norm_stage("normed", "input", "ln1", supersedes=True),
+    *_from_input("queries", "Q", "W_query", _has_dot_products),
+    *_from_input("keys", "K", "W_key", _has_dot_products),
+    *_from_input("values", "V", "W_value", _is_always_present),
     Stage("scores", "Scores", "QKᵀ", CELLS, Operation.DOT_PRODUCT, ("queries", "keys"), (), (),
-          "each query meets each key in a dot product", _compares),
-    _scaled("QKᵀ/√d", "√d, so that large sizes do not saturate the softmax",
+          "each query meets each key in a dot product", _has_dot_products),
+    _scaling_stage("QKᵀ/√d", "√d, so that large sizes do not saturate the softmax",
             lambda spec: spec.scale is not Scale.NONE and spec.temperature == 1),
-    _scaled("QKᵀ/T", "the temperature T",
+    _scaling_stage("QKᵀ/T", "the temperature T",
             lambda spec: spec.scale is Scale.NONE and spec.temperature != 1),
-    _scaled("QKᵀ/(√d·T)", "√d and by the temperature T",
+    _scaling_stage("QKᵀ/(√d·T)", "√d and by the temperature T",
             lambda spec: spec.scale is not Scale.NONE and spec.temperature != 1),
     Stage("masked", "Masked", "−∞ where forbidden", CELLS, Operation.MASK_BEFORE_SOFTMAX,
           ("scores",), MASK_FIELDS, (), "forbidden keys get −∞",
-          lambda spec: _compares(spec) and _forbids(spec), supersedes=True),
+          lambda spec: _has_dot_products(spec) and _has_score_mask(spec), supersedes=True),
     Stage("masked", "Masked", "−∞ at padding", CELLS, Operation.MASK_BEFORE_SOFTMAX,
           ("scores",), ("lengths",), (), "padding gets −∞, as it is no key",
-          lambda spec: _compares(spec) and not _forbids(spec) and bool(spec.lengths),
+          lambda spec: _has_dot_products(spec) and not _has_score_mask(spec) and bool(spec.lengths),
           supersedes=True),
-    *_normalised("unmasked", ", before the mask", _zeroes),
+    *_softmax_stages("unmasked", ", before the mask", _has_weight_mask),
     Stage("unmasked", "Unmasked", "1/n", CELLS, Operation.EQUAL_WEIGHTS, (), ("lengths",), (),
           "every key read alike, before the mask",
-          lambda spec: not _compares(spec) and _zeroes(spec)),
+          lambda spec: not _has_dot_products(spec) and _has_weight_mask(spec)),
     Stage("zeroed", "Zeroed", "0 where forbidden", CELLS, Operation.MASK_AFTER_SOFTMAX,
           ("unmasked",), MASK_FIELDS, (),
-          "forbidden weights set to 0; rows no longer sum to 1", _renormalises),
-    *_normalised("weights", "", lambda spec: not _zeroes(spec)),
+          "forbidden weights set to 0; rows no longer sum to 1", _has_renormalisation),
+    *_softmax_stages("weights", "", lambda spec: not _has_weight_mask(spec)),
     Stage("weights", "Weights", "1/n", CELLS, Operation.EQUAL_WEIGHTS, (), MASK_FIELDS, (),
-          "every allowed key read alike", lambda spec: not _compares(spec) and not _zeroes(spec)),
+          "every allowed key read alike",
+          lambda spec: not _has_dot_products(spec) and not _has_weight_mask(spec)),
     Stage("weights", "Weights", "÷ row sum", CELLS, Operation.RENORMALISE_MASKED_WEIGHTS,
-          ("zeroed",), (), (), "what is left divided by its row's sum", _renormalises),
+          ("zeroed",), (), (), "what is left divided by its row's sum", _has_renormalisation),
     Stage("weights", "Weights", "0 where forbidden", CELLS, Operation.MASK_AFTER_SOFTMAX,
           ("unmasked",), MASK_FIELDS, (), "forbidden weights set to 0; rows no longer sum to 1",
-          lambda spec: _zeroes(spec) and not _renormalises(spec)),
+          lambda spec: _has_weight_mask(spec) and not _has_renormalisation(spec)),
     Stage("dropped", "Dropped", "0 or ×1/(1−p)", CELLS, Operation.DROPOUT, ("weights",),
           ("dropout", "dropout_seed", "own_kept", "mode"), (),
           "some weights dropped, the others made larger", lambda spec: spec.drops,
           supersedes=True),
     Stage("context", "Context", "weights·V", ("head", "query", "d_head"), Operation.WEIGHTED_SUM,
-          ("weights", "values"), (), (), "each query's weighted sum of the values", _always),
+          ("weights", "values"), (), (), "each query's weighted sum of the values",
+          _is_always_present),
     Stage("concat", "Concat", "‖ heads", ("query", "d_out"), Operation.CONCAT_HEADS, ("context",),
-          (), (), "the heads' context vectors side by side", _always),
+          (), (), "the heads' context vectors side by side", _is_always_present),
     Stage("output", "Output", "·W_O", ("query", "d_out"), Operation.OUTPUT_PROJECTION, ("concat",),
           (), ("out_proj",), "the heads mixed by the output projection",
           lambda spec: spec.output_projection),
-    _added("attended", "residual", "output", when=_projects_output),
-    _added("attended", "residual", "concat", when=_adds_heads),
-    _norm("normed_attended", "attended", "ln2"),
-    _linear("up", "normed_attended", "linear1"),
-    _activated(Activation.RELU, "ReLU"),
-    _activated(Activation.GELU, "GELU"),
-    _linear("feed_forward", "hidden", "linear2"),
-    _added("result", "attended", "feed_forward"),
+    _addition_stage("attended", "residual", "output", when=_projects_output),
+    _addition_stage("attended", "residual", "concat", when=_adds_heads),
+    _norm_stage("normed_attended", "attended", "ln2"),
+    _linear_stage("up", "normed_attended", "linear1"),
+    _activation_stage(Activation.RELU, "ReLU"),
+    _activation_stage(Activation.GELU, "GELU"),
+    _linear_stage("feed_forward", "hidden", "linear2"),
+    _addition_stage("result", "attended", "feed_forward"),
 )
 # fmt: on
 

@@ -115,7 +115,7 @@ class CachedTensor:
         if (rows, columns) == (1, 1):
             return self.read(index)
         is_signed = self.limits()[0] < 0
-        pool = _farthest if is_signed else _pooled
+        pool = _pool_magnitudes if is_signed else _pool_blocks
         pooled = self.keep(("pooled", rows, columns), lambda whole: pool(whole, rows, columns))
         return readable(pooled[index])
 
@@ -126,7 +126,9 @@ class CachedTensor:
         """
         # Rounded up to a power of two, so that few distinct counts are computed and cached.
         several = min(1 << max(count - 1, 0).bit_length(), self.tensor.shape[-1])
-        numbers, columns = self.keep(("largest", several), lambda whole: _first(whole, several))
+        numbers, columns = self.keep(
+            ("largest", several), lambda whole: _top_magnitudes(whole, several)
+        )
         first = (*index, ..., slice(count))
         return readable(numbers[first]), readable(columns[first])
 
@@ -231,12 +233,12 @@ class CachedTensor:
         """
         if self.tensor is other.tensor:  # expanded zeros take no memory
             return CachedTensor(self.tensor.new_zeros(()).expand(self.tensor.shape))
-        return CachedTensor(_difference(self.tensor.detach(), other.tensor.detach()))
+        return CachedTensor(_subtract_tensors(self.tensor.detach(), other.tensor.detach()))
 
     def between_heads(self, one: int, other: int) -> CachedTensor:
         """Subtract head ``one`` from head ``other``, [..., row, column]."""
         whole = self.tensor.detach()
-        return CachedTensor(_difference(whole.select(-3, other), whole.select(-3, one)))
+        return CachedTensor(_subtract_tensors(whole.select(-3, other), whole.select(-3, one)))
 
     def times(self, factors: np.ndarray, divisor: float) -> CachedTensor:
         """Multiply by factors cell by cell and divide by a common divisor."""
@@ -276,12 +278,12 @@ def is_kept_with(values: CachedTensor | None, held: CachedTensor, key: Hashable)
     return by_key in held.kept and values in held.keep_result(by_key, dict)
 
 
-def _first(tensor: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def _top_magnitudes(tensor: Tensor, count: int) -> tuple[Tensor, Tensor]:
     columns = tensor.abs().topk(count, -1).indices
     return tensor.gather(-1, columns), columns
 
 
-def _pooled(tensor: Tensor, rows: int, columns: int, end: str = "amax") -> Tensor:
+def _pool_blocks(tensor: Tensor, rows: int, columns: int, end: str = "amax") -> Tensor:
     return _ends_of(_ends_of(tensor, rows, -2, end), columns, -1, end)
 
 
@@ -309,16 +311,16 @@ def _ends_of(tensor: Tensor, block: int, axis: int, end: str) -> Tensor:
     return pooled
 
 
-def _farthest(tensor: Tensor, rows: int, columns: int) -> Tensor:
-    high, low = (_pooled(tensor, rows, columns, end) for end in ("amax", "amin"))
+def _pool_magnitudes(tensor: Tensor, rows: int, columns: int) -> Tensor:
+    high, low = (_pool_blocks(tensor, rows, columns, end) for end in ("amax", "amin"))
     if not math.isfinite(float(low.amin())):
         low = low.clone()  # for a single row or column it is a view of the tensor itself
-        for place, matrix in _raised(tensor):
-            low[place] = _pooled(matrix, rows, columns, "amin")
+        for place, matrix in _matrices_without_minus_infinity(tensor):
+            low[place] = _pool_blocks(matrix, rows, columns, "amin")
     return low.where(low + high < 0, high)  # not if either is NaN, nor ∞ in place of −∞
 
 
-def _difference(tensor: Tensor, other: Tensor) -> Tensor:
+def _subtract_tensors(tensor: Tensor, other: Tensor) -> Tensor:
     other = other.to(tensor.device)
     difference = tensor - other
     for one in (tensor, other):
@@ -341,10 +343,10 @@ def row_limits(tensor: Tensor) -> RowLimits:
     if math.isfinite(low) and math.isfinite(high):
         return lows, highs, low, high
     if math.isfinite(high):  # then only −∞ has to be excluded
-        for place, matrix in _raised(tensor):
+        for place, matrix in _matrices_without_minus_infinity(tensor):
             lows[place] = matrix.amin(-1)
         return lows, highs, float(lows.amin()), high
-    for place, matrix in _matrices(tensor):  # one at a time, as excluding numbers makes copies
+    for place, matrix in _iter_matrices(tensor):  # one at a time, as excluding numbers makes copies
         finite = matrix.isfinite()
         lows[place] = matrix.where(finite, math.inf).amin(-1)
         highs[place] = matrix.where(finite, -math.inf).amax(-1)
@@ -357,13 +359,13 @@ def _row_ends(limits: RowLimits) -> Tensor:
     return ends.where(ends.isfinite(), 0)
 
 
-def _raised(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
+def _matrices_without_minus_infinity(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
     """Yield each matrix with ∞ in place of −∞, all in the same buffer."""
     room = tensor.new_empty(tensor.shape[-2:])
-    for place, matrix in _matrices(tensor):
+    for place, matrix in _iter_matrices(tensor):
         yield place, room.copy_(matrix).nan_to_num_(math.nan, math.inf, math.inf)
 
 
-def _matrices(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
+def _iter_matrices(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
     for place in itertools.product(*map(range, tensor.shape[:-2])):
         yield place, tensor[place]
