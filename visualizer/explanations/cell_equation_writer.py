@@ -57,7 +57,7 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
         part = self.read(factor, at)
         before, _, after = factor.form.partition("{}")
         if before.endswith("("):  # a function of the number
-            return [EquationPart(before), part, EquationPart(f"{_shift(factor)}{after}")]
+            return [EquationPart(before), part, EquationPart(f"{_format_shift(factor)}{after}")]
         if bracketed(part.text) != part.text and not is_first:
             return [EquationPart("("), part, EquationPart(")")]
         return [part]
@@ -92,14 +92,14 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
             adds = terms != 0
             adds[chosen] |= is_share or not adds.any()
             places = places[adds]
-        most = SHOWN_SHIFTED if is_share and _shift(self.factors[0][0][0]) else SHOWN_TERMS
+        most = SHOWN_SHIFTED if is_share and _format_shift(self.factors[0][0][0]) else SHOWN_TERMS
         order = places[largest_first(explanation.sizes[places], most)].tolist()
         if is_share and chosen not in order:
             order[-1] = chosen
         return sorted(order), len(places) - len(order)
 
 
-def _shift(factor: Factor) -> str:
+def _format_shift(factor: Factor) -> str:
     """Format the number that is subtracted first, if the equation would be wrong without it."""
     is_needed = MAX_EXPONENT < abs(factor.shift) < np.inf
     return f" − {bracketed(trimmed(factor.shift))}" if is_needed else ""

@@ -50,23 +50,21 @@ class CodeIdentifiers(Struct, frozen=True, eq=False):
     def forbidden(self, found: tuple[str, ...]) -> str:
         """Return an expression that is true for forbidden cells."""
         if self.polarity is MaskPolarity.COUNTS:
-            return _joined([f"{name} == 0" for name in found], " | ")
-        return (
-            " | ".join(found) if self.polarity is MaskPolarity.FORBIDS else _negated(found, " & ")
-        )
+            return _join([f"{name} == 0" for name in found], " | ")
+        return " | ".join(found) if self.polarity is MaskPolarity.FORBIDS else _negate(found, " & ")
 
     def allowed(self, found: tuple[str, ...]) -> str:
         """Return an expression that is true for allowed cells."""
         if self.polarity is MaskPolarity.COUNTS:
-            return _joined([f"{name} > 0" for name in found], " & ")
-        return " & ".join(found) if self.polarity is MaskPolarity.ALLOWS else _negated(found, " | ")
+            return _join([f"{name} > 0" for name in found], " & ")
+        return " & ".join(found) if self.polarity is MaskPolarity.ALLOWS else _negate(found, " | ")
 
 
-def _joined(parts: list[str], joint: str) -> str:
+def _join(parts: list[str], joint: str) -> str:
     return parts[0] if len(parts) == 1 else joint.join(f"({part})" for part in parts)
 
 
-def _negated(found: tuple[str, ...], joint: str) -> str:
+def _negate(found: tuple[str, ...], joint: str) -> str:
     return f"~{found[0]}" if len(found) == 1 else f"~({joint.join(found)})"
 
 

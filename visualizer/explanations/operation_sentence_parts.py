@@ -80,15 +80,15 @@ def changed(before: float, after: float) -> str:
 def projected_by(block: StepValues) -> str:
     """Return the name of the head's projection weights."""
     spec, layer = block.spec, block.stage.parameters[0]
-    bias = ", plus a bias," if any(".bias" in name for name in _layers(block)) else ""
+    bias = ", plus a bias," if any(".bias" in name for name in _layer_names(block)) else ""
     if spec.heads == 1:
         return f"{layer}{bias}"
     if spec.arrangement is Arrangement.STACKED:
         return f"this head’s {layer}{bias}"
-    return f"{_columns(block)} of {layer}{bias}"
+    return f"{_head_columns(block)} of {layer}{bias}"
 
 
-def _columns(block: StepValues) -> str:
+def _head_columns(block: StepValues) -> str:
     """Return the columns that belong to a head, if heads split the projection."""
     size = block.spec.d_head
     first = block.head * size + 1
@@ -97,7 +97,7 @@ def _columns(block: StepValues) -> str:
     return f"columns {first} {'and' if size == 2 else 'to'} {first + size - 1}"
 
 
-def _layers(block: StepValues) -> list[str]:
+def _layer_names(block: StepValues) -> list[str]:
     layer = block.stage.parameters[0]
     return [name for name in block.run.trace.parameters if layer in name]
 
@@ -107,7 +107,7 @@ def taken_over(block: StepValues) -> str:
     spec, read = block.spec, KINDS[block.reads]
     if spec.heads == 1 or spec.arrangement is Arrangement.STACKED:
         return f"its {read} itself"
-    return f"{_columns(block)} of its {read}"
+    return f"{_head_columns(block)} of its {read}"
 
 
 def factor_of(spec: AttentionSpec) -> str:
@@ -215,13 +215,13 @@ def forbidden_cells(block: StepValues, noun: str, one: str, many: str) -> str:
     allowed = block.allowed()
     count, left = allowed.size, allowed.size - int(allowed.sum())
     if left == 0:
-        return f"{_rule(block)}: all {count:,} {noun}s stay"
+        return f"{_describe_rule(block)}: all {count:,} {noun}s stay"
     if left == count:
-        return f"{_rule(block)}: all {count:,} {noun}s {many}"
-    return f"{_rule(block)}: {left:,} of {count:,} {noun}s {one if left == 1 else many}"
+        return f"{_describe_rule(block)}: all {count:,} {noun}s {many}"
+    return f"{_describe_rule(block)}: {left:,} of {count:,} {noun}s {one if left == 1 else many}"
 
 
-def _rule(block: StepValues) -> str:
+def _describe_rule(block: StepValues) -> str:
     """Describe what is forbidden, by the mask or because of padding."""
     masking, before = block.masking, block.masking.window - 1
     window = (

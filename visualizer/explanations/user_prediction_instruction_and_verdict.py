@@ -25,13 +25,13 @@ def instruction(run: Run, guess: Prediction) -> str:
     title = run.trace.stage(guess.stage).nouns
     marks = f" {format_count(len(guess.marks), 'mark')} so far." if guess.marks else ""
     if guess.question is PredictionQuestion.ZERO:
-        question = f"Which {title} will be {_nothing(run, guess)}?"
+        question = f"Which {title} will be {_forbidden_value(run, guess)}?"
         return f"{question} Click them, or walk there and press Enter; then reveal.{marks}"
     question = f"In a row of your choice, which of the {title} will be largest?"
     return f"{question} Click it, or walk there and press Enter.{marks}"
 
 
-def _nothing(run: Run, guess: Prediction) -> str:
+def _forbidden_value(run: Run, guess: Prediction) -> str:
     is_forbidden = run.trace.stage(guess.stage).operation is Operation.MASK_BEFORE_SOFTMAX
     return "−∞" if is_forbidden else "0"
 
@@ -108,7 +108,7 @@ class PredictionJudge(Struct, frozen=True, eq=False):
             yes = "the cell you marked is"
             if right > 1:
                 yes = f"{'both' if right == 2 else f'all {right}'} cells you marked are"
-            return f"Yes: {yes} {_nothing(self.run, self.guess)}. {self.zeros()}"
+            return f"Yes: {yes} {_forbidden_value(self.run, self.guess)}. {self.zeros()}"
         first = f"{self.row(wrong[0])}, {self.told(wrong[0])}, is not one"
         return f"{right} of {len(marks)} as you said; {first}. {self.zeros()}"
 
@@ -122,4 +122,4 @@ class PredictionJudge(Struct, frozen=True, eq=False):
         where = f"head {head[0] + 1}" if head and self.run.trace.spec.heads > 1 else "all"
         are = "is" if zeros == 1 else "are"
         cells = f"Of {format_count(numbers.size, 'cell')} in {where}"
-        return f"{cells}, {zeros:,} {are} {_nothing(self.run, self.guess)}."
+        return f"{cells}, {zeros:,} {are} {_forbidden_value(self.run, self.guess)}."

@@ -37,8 +37,8 @@ def _describe_cell(facts: CellFacts) -> str:
     read = facts.explanation.stage.reads[0]
     head = facts.cell.place[-1] // facts.run.trace.shape(read)[-1] + 1
     column, value = f"olumn {facts.column} of {facts.token('query')}", format_number(facts.value)
-    if edit := _edit(facts.explanation.stage, facts.layer, head - 1):
-        return f"C{column} comes from head {head}, which {_becomes(edit.factor)}: {value}."
+    if edit := _find_edit(facts.explanation.stage, facts.layer, head - 1):
+        return f"C{column} comes from head {head}, which {_describe_factor(edit.factor)}: {value}."
     if facts.run.trace.spec.heads == 1:
         return f"With one head, c{column} goes on as it is: {value}."
     return f"C{column}, with all heads side by side, comes from head {head}: {value}."
@@ -46,7 +46,7 @@ def _describe_cell(facts: CellFacts) -> str:
 
 def _describe_row(block: StepValues) -> str:
     spec, joined = block.spec, vector(block.row())
-    edited = _edited(block)
+    edited = _describe_edits(block)
     if spec.heads == 1:
         goes = f"with one head{edited}, the context vector of {block.query} goes on"
         return f"{goes}{'' if edited else ' as it is'}: {joined}"
@@ -56,7 +56,7 @@ def _describe_row(block: StepValues) -> str:
 
 def _describe_stage(block: StepValues) -> str:
     size = format_count(len(block.row()), "number")
-    edited = _edited(block)
+    edited = _describe_edits(block)
     if block.spec.heads == 1:
         goes = f"with one head{edited}, the context vectors go on"
         return f"{goes}{'' if edited else ' as they are'}; {largest_number(block)}"
@@ -65,24 +65,24 @@ def _describe_stage(block: StepValues) -> str:
     return f"{joined}; {largest_number(block)}"
 
 
-def _edited(block: StepValues) -> str:
+def _describe_edits(block: StepValues) -> str:
     """Describe the edited heads; empty if there are none."""
     if not isinstance(block.stage.step, JoinedHeads):
         return ""
     edits = sorted(edit for edit in block.stage.step.edits if edit[0] == block.layer)
     if block.spec.heads == 1:
-        return "".join(f", which {_becomes(factor)}" for _, _, factor in edits)
-    told = [f"head {head + 1} {_becomes(factor)}" for _, head, factor in edits]
+        return "".join(f", which {_describe_factor(factor)}" for _, _, factor in edits)
+    told = [f"head {head + 1} {_describe_factor(factor)}" for _, head, factor in edits]
     return f", of which {listed(told)}," if told else ""
 
 
-def _becomes(factor: float | None) -> str:
+def _describe_factor(factor: float | None) -> str:
     return EDITS.get(factor, f"is multiplied by {factor}")
 
 
 def _write_formula(facts: CellFacts) -> str:
     head = facts.cell.place[-1] // facts.run.trace.shape(facts.explanation.stage.reads[0])[-1]
-    edit = _edit(facts.explanation.stage, facts.layer, head)
+    edit = _find_edit(facts.explanation.stage, facts.layer, head)
     if edit is None:
         return "taken over"
     return "replaced in the model" if edit.factor is None else f"number × {trimmed(edit.factor)}"
@@ -107,7 +107,7 @@ def _collect_terms(explained: ExplainedCell) -> TermList:
     name = explained.stage.reads[0]
     head, within = divmod(column, explained.trace.shape(name)[-1])
     read = explained.factor(name, head, query, within)
-    edit = _edit(explained.stage, explained.layer, head)
+    edit = _find_edit(explained.stage, explained.layer, head)
     if edit is None:
         return sum_of((read,))
     if edit.factor is None:
@@ -116,18 +116,18 @@ def _collect_terms(explained: ExplainedCell) -> TermList:
     return sum_of((read, constant(edit.factor, f"{edit.factor:g}")))
 
 
-class _Edit(Struct, frozen=True):
+class _HeadEdit(Struct, frozen=True):
     """Factor of a head's context vectors; None if they are replaced by others."""
 
     factor: float | None
 
 
-def _edit(stage: Stage, layer: int, head: int) -> _Edit | None:
+def _find_edit(stage: Stage, layer: int, head: int) -> _HeadEdit | None:
     """Return the edit of a head of a model, if any."""
     if not isinstance(stage.step, JoinedHeads):
         return None
     found = [factor for at, one, factor in stage.step.edits if (at, one) == (layer, head)]
-    return _Edit(found[0]) if found else None
+    return _HeadEdit(found[0]) if found else None
 
 
 CONCAT_HEADS = OperationExplainer(

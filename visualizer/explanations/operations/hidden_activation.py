@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _made(stage: Stage) -> str:
+def _write_activation(stage: Stage) -> str:
     first, *others = (KINDS[name] for name in stage.reads)
     times = f" times the {others[0]}" if others else ""
     return f"{stage.step_as(HiddenActivation).function} of the {first}{times}"
 
 
 def _describe_cell(facts: CellFacts) -> str:
-    made = _made(facts.explanation.stage)
+    made = _write_activation(facts.explanation.stage)
     return f"{column_of(facts)} is {made}: {format_number(facts.value)}."
 
 
 def _describe_row(block: StepValues) -> str:
-    return f"for {block.query}, {_made(block.stage)} gives {vector(block.row())}"
+    return f"for {block.query}, {_write_activation(block.stage)} gives {vector(block.row())}"
 
 
 def _describe_stage(block: StepValues) -> str:
-    return f"each number is {_made(block.stage)}; {largest_number(block)}"
+    return f"each number is {_write_activation(block.stage)}; {largest_number(block)}"
 
 
 def _write_formula(facts: CellFacts) -> str:

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _read(stage: Stage) -> str:
+def _projected_name(stage: Stage) -> str:
     """Return the name of the projected vectors: the input, or in a block its norm."""
     return "input vector" if stage.reads[0] == "input" else KINDS[stage.reads[0]]
 
 
 def _describe_cell(facts: CellFacts) -> str:
     bias = ", plus a bias," if len(facts.explanation.groups) > 1 else ""
-    whose = _read(facts.explanation.stage)
+    whose = _projected_name(facts.explanation.stage)
     made = f"The {whose} of {facts.token('token')} times {_weights_column(facts)}{bias}"
     column = f"column {facts.column} of its {KINDS[facts.cell.stage]}{facts.in_head}"
     return f"{made} gives {column}: {format_number(facts.value)}."
@@ -53,7 +53,7 @@ def _weights_column(facts: CellFacts) -> str:
 
 def _describe_row(block: StepValues) -> str:
     kind = KINDS[block.stage.name]
-    made = f"the {_read(block.stage)} of {block.query} times {projected_by(block)}"
+    made = f"the {_projected_name(block.stage)} of {block.query} times {projected_by(block)}"
     return f"{made} gives its {kind}: {vector(block.row())}"
 
 
@@ -61,7 +61,7 @@ def _describe_stage(block: StepValues) -> str:
     size = format_count(block.spec.d_head, "number")
     gives = f"gives a {KINDS[block.stage.name]} of {size}"
     largest = largest_number(block, "the largest")
-    return f"each {_read(block.stage)} times {projected_by(block)} {gives}; {largest}"
+    return f"each {_projected_name(block.stage)} times {projected_by(block)} {gives}; {largest}"
 
 
 def _write_code(context: ExpressionContext) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _times(stage: Stage, result: int | None = None) -> str:
+def _write_multiplier(stage: Stage, result: int | None = None) -> str:
     """Return the multiplier of a vector: the matrix, or the part of it for one output."""
     step = stage.step_as(LinearLayer)
     which = (
@@ -34,7 +34,7 @@ def _times(stage: Stage, result: int | None = None) -> str:
     return which + bias + ("" if step.factor == 1 else f", times {trimmed(step.factor)}")
 
 
-def _result(stage: Stage, place: tuple[int, ...]) -> int:
+def _output_index(stage: Stage, place: tuple[int, ...]) -> int:
     """Return the output index of a cell."""
     head = place[0] if len(place) == 3 else 0
     return stage.step_as(LinearLayer).first_columns[head] + place[-1]
@@ -42,18 +42,18 @@ def _result(stage: Stage, place: tuple[int, ...]) -> int:
 
 def _describe_cell(facts: CellFacts) -> str:
     stage = facts.explanation.stage
-    times = _times(stage, _result(stage, facts.cell.place))
+    times = _write_multiplier(stage, _output_index(stage, facts.cell.place))
     made = f"is the {KINDS[stage.reads[0]]} times {times}"
     return f"{column_of(facts)} {made}: {format_number(facts.value)}."
 
 
 def _describe_row(block: StepValues) -> str:
-    made = f"the {KINDS[block.reads]} of {block.query} times {_times(block.stage)}"
+    made = f"the {KINDS[block.reads]} of {block.query} times {_write_multiplier(block.stage)}"
     return f"{made} gives its {KINDS[block.stage.name]}: {vector(block.row())}"
 
 
 def _describe_stage(block: StepValues) -> str:
-    made = f"each {KINDS[block.reads]} times {_times(block.stage)}"
+    made = f"each {KINDS[block.reads]} times {_write_multiplier(block.stage)}"
     return f"{made} gives a {KINDS[block.stage.name]}; {largest_number(block)}"
 
 
@@ -68,7 +68,7 @@ def _write_formula(facts: CellFacts) -> str:
 def linear_terms(explained: ExplainedCell) -> TermList:
     """Return the terms of one output of a linear layer: a vector times a row of the matrix."""
     step, (*_, token, _) = explained.stage.step_as(LinearLayer), explained.place
-    result, module = _result(explained.stage, explained.place), step.modules[explained.layer]
+    result, module = _output_index(explained.stage, explained.place), step.modules[explained.layer]
     row = (None, result) if step.is_transposed else (result, None)
     more = () if step.factor == 1 else (constant(step.factor, trimmed(step.factor)),)
     read = explained.factor(explained.stage.reads[0], token, None)
@@ -78,7 +78,7 @@ def linear_terms(explained: ExplainedCell) -> TermList:
     return sum_of(products, (explained.weight(f"{module}.bias", result), *more))
 
 
-def _sizes(spec: AttentionSpec, stage: Stage) -> tuple[int, int] | None:
+def _matrix_sizes(spec: AttentionSpec, stage: Stage) -> tuple[int, int] | None:
     """Return the input and output sizes of a matrix of a block; None for one of a model."""
     if not stage.parameters:
         return None
@@ -87,16 +87,16 @@ def _sizes(spec: AttentionSpec, stage: Stage) -> tuple[int, int] | None:
 
 
 def _write_shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
-    found = _sizes(spec, stage)
+    found = _matrix_sizes(spec, stage)
     return (matrix_product(tokens, *found, has_bias=True),) if found else ()
 
 
 def _multiply_adds(spec: AttentionSpec, stage: Stage, tokens: int) -> int:
-    return tokens * math.prod(_sizes(spec, stage) or (0,))
+    return tokens * math.prod(_matrix_sizes(spec, stage) or (0,))
 
 
 def _find_parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
-    found = _sizes(spec, stage)
+    found = _matrix_sizes(spec, stage)
     return ShapeParameter(stage.parameters[0], found) if found else None
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _added(stage: Stage) -> str:
+def _addend_names(stage: Stage) -> str:
     return listed([f"the {KINDS[name]}" for name in stage.reads])
 
 
@@ -35,16 +35,16 @@ def _describe_cell(facts: CellFacts) -> str:
 
 def _describe_row(block: StepValues) -> str:
     if len(block.stage.reads) == 1:
-        taken = f"{_added(block.stage)} of {block.query} is taken over as it is"
+        taken = f"{_addend_names(block.stage)} of {block.query} is taken over as it is"
         return f"{taken}: {vector(block.row())}"
-    made = f"for {block.query}, {_added(block.stage)} add up to"
+    made = f"for {block.query}, {_addend_names(block.stage)} add up to"
     return f"{made} the {KINDS[block.stage.name]}: {vector(block.row())}"
 
 
 def _describe_stage(block: StepValues) -> str:
     if len(block.stage.reads) == 1:
-        return f"{_added(block.stage)} is taken over as it is; {largest_number(block)}"
-    return f"{_added(block.stage)} are added, number by number; {largest_number(block)}"
+        return f"{_addend_names(block.stage)} is taken over as it is; {largest_number(block)}"
+    return f"{_addend_names(block.stage)} are added, number by number; {largest_number(block)}"
 
 
 def _collect_terms(explained: ExplainedCell) -> TermList:

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _embedded(stage: Stage, layer: int) -> EmbeddedTokens | None:
+def _embedded_tokens(stage: Stage, layer: int) -> EmbeddedTokens | None:
     """Return the input of the first layer, if this is the first layer and the input is known."""
     return stage.step_as(ResidualStream).embedded if layer == 0 else None
 
 
-def _source(stage: Stage, layer: int) -> str:
+def _describe_source(stage: Stage, layer: int) -> str:
     """Describe the source of the stream."""
     if stage.step_as(ResidualStream).before[layer] is not None:
         return "as it left the layer before"
-    known = _embedded(stage, layer)
+    known = _embedded_tokens(stage, layer)
     if known is None:
         return "as the model has it there; how it arose is not known"
     names = [path.rpartition(".")[2] for path, _ in known.tables]
@@ -48,17 +48,17 @@ def _source(stage: Stage, layer: int) -> str:
 
 
 def _describe_cell(facts: CellFacts) -> str:
-    source = _source(facts.explanation.stage, facts.layer)
+    source = _describe_source(facts.explanation.stage, facts.layer)
     return f"{column_of(facts)} is {format_number(facts.value)}: {source}."
 
 
 def _describe_row(block: StepValues) -> str:
-    source = _source(block.stage, block.layer)
+    source = _describe_source(block.stage, block.layer)
     return f"the residual stream of {block.query} is {vector(block.row())}: {source}"
 
 
 def _describe_stage(block: StepValues) -> str:
-    source = _source(block.stage, block.layer)
+    source = _describe_source(block.stage, block.layer)
     return f"the residual stream enters the layer, {source}; {largest_number(block)}"
 
 
@@ -66,7 +66,7 @@ def _write_formula(facts: CellFacts) -> str:
     stage = facts.explanation.stage
     if stage.step_as(ResidualStream).before[facts.layer] is not None:
         return "the result of the layer before"
-    known = _embedded(stage, facts.layer)
+    known = _embedded_tokens(stage, facts.layer)
     if known is None:
         return "read from the model"
     times = "" if known.factor == 1 else f" × {trimmed(known.factor)}"
@@ -86,7 +86,7 @@ def _collect_terms(explained: ExplainedCell) -> TermList:
     before = explained.stage.step_as(ResidualStream).before[explained.layer]
     if before is not None:
         return sum_of((explained.factor_of_layer(before, "result", token, column),))
-    known = _embedded(explained.stage, explained.layer)
+    known = _embedded_tokens(explained.stage, explained.layer)
     if known is None:
         return sum_of((explained.factor(explained.stage.name, token, column),))
     more = () if known.factor == 1 else (constant(known.factor, trimmed(known.factor)),)

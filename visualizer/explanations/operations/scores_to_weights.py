@@ -91,7 +91,7 @@ def _collect_terms(explained: ExplainedCell) -> TermList:
         largest = 0.0 if row.read.max() == -np.inf else float(row.read.max())
         shares = exponentials(row, largest)
     else:
-        shares = _naive(explained, row)
+        shares = _naive_exponentials(explained, row)
     return TermList(CombineRule.SHARE, (Group((shares,)),), key, is_empty)
 
 
@@ -102,7 +102,7 @@ def exponentials(row: Factor, largest: float) -> Factor:
     return replace(row, used=used, form="exp({})", shift=largest)
 
 
-def _naive(explained: ExplainedCell, row: Factor) -> Factor:
+def _naive_exponentials(explained: ExplainedCell, row: Factor) -> Factor:
     dtype = explained.trace.read(row.name, explained.cell).dtype
     with np.errstate(over="ignore"):  # overflows exactly where the trace's dtype does
         used = np.exp(row.read).astype(dtype)
