@@ -169,7 +169,7 @@ class MatrixBlocks(ABC):
         if row.operation is Operation.SCALE_SCORES:
             return read.div_(self.spec.divisor)
         if isinstance(row.step, ScoreCap):
-            return _capped(read, row.step)
+            return _apply_softcap(read, row.step)
         assert _is_softmax(self, row)
         return (read - self.divided_by(row, place, rows)).exp_().to(self.dtype)
 
@@ -347,11 +347,13 @@ def _softmax_chunks(
 # ---------------------------------------------------------------------- operations
 
 
-def _dot(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
-    return _products(maker, row, place, rows, keys, 1.0)
+def _dot_product(
+    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
+) -> Tensor:
+    return _compute_products(maker, row, place, rows, keys, 1.0)
 
 
-def _products(
+def _compute_products(
     maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice, divisor: float
 ) -> Tensor:
     """Compute scores, of queries that are divided before, as there are fewer numbers of them."""
@@ -360,30 +362,36 @@ def _products(
     return (others[keys] @ few.mT).mT  # keys follow each other in memory: see `block_ends`
 
 
-def _scale(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+def _scale_scores(
+    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
+) -> Tensor:
     read = maker.rows[row.reads[0]]
     if read.operation is Operation.DOT_PRODUCT:
-        return _products(maker, read, place, rows, keys, maker.spec.divisor)
+        return _compute_products(maker, read, place, rows, keys, maker.spec.divisor)
     return maker.read(row, place, rows, keys).div_(maker.spec.divisor)
 
 
-def _cap(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+def _cap_scores(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
     assert isinstance(row.step, ScoreCap)
-    return _capped(maker.read(row, place, rows, keys), row.step)
+    return _apply_softcap(maker.read(row, place, rows, keys), row.step)
 
 
-def _capped(scores: Tensor, cap: ScoreCap) -> Tensor:
+def _apply_softcap(scores: Tensor, cap: ScoreCap) -> Tensor:
     return scores.div_(cap.limit).tanh_().mul_(cap.limit)
 
 
-def _forbid(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+def _mask_scores(
+    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
+) -> Tensor:
     read = maker.read(row, place, rows, keys)
     if maker.is_open(row, place, rows, keys):
         return read
     return read.masked_fill_(~maker.allowed(row, place, rows, keys), -math.inf)
 
 
-def _normalise(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+def _normalise_rows(
+    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
+) -> Tensor:
     divisor = maker.divided_by(row, place, rows)[:, None]
     read = maker.read(row, place, rows, keys)
     if _is_softmax(maker, row):
@@ -397,19 +405,23 @@ def _normalise(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys
     return weights.to(maker.dtype)
 
 
-def _average(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+def _average_allowed(
+    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
+) -> Tensor:
     counts = maker.divided_by(row, place, rows).clamp(min=1)[:, None]
     return (maker.allowed(row, place, rows, keys).to(counts.dtype) / counts).to(maker.dtype)
 
 
-def _zero(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+def _zero_masked(
+    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
+) -> Tensor:
     read = maker.read(row, place, rows, keys)
     if maker.is_open(row, place, rows, keys):
         return read
     return read.masked_fill_(~maker.allowed(row, place, rows, keys), 0)
 
 
-def _renormalise(
+def _renormalise_rows(
     maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
 ) -> Tensor:
     sums = maker.divided_by(row, place, rows)[:, None]
@@ -418,14 +430,16 @@ def _renormalise(
     return (read / sums.masked_fill(sums == 0, 1)).to(maker.dtype)
 
 
-def _drop(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+def _apply_dropout(
+    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
+) -> Tensor:
     spec = maker.spec
     weights = maker.read(row, place, rows, keys).div_(1 - spec.dropout)
-    kept = torch.from_numpy(_kept(maker, place, rows, range(*keys.indices(maker.sides()[1]))))
+    kept = torch.from_numpy(_keep_mask(maker, place, rows, range(*keys.indices(maker.sides()[1]))))
     return weights.masked_fill_(~kept, 0)
 
 
-def _kept(maker: MatrixBlocks, place: Place, rows: Tensor, keys: range) -> np.ndarray:
+def _keep_mask(maker: MatrixBlocks, place: Place, rows: Tensor, keys: range) -> np.ndarray:
     spec, (queries, count) = maker.spec, maker.sides()
     if spec.own_kept is not None:
         own: np.ndarray = spec.own_kept.array()[rows.numpy()][:, keys.start : keys.stop]
@@ -439,16 +453,16 @@ def _kept(maker: MatrixBlocks, place: Place, rows: Tensor, keys: range) -> np.nd
 
 
 _CELLS: dict[Operation, Callable[[MatrixBlocks, Stage, Place, Tensor, slice], Tensor]] = {
-    Operation.DOT_PRODUCT: _dot,
-    Operation.SCALE_SCORES: _scale,
-    Operation.CAP_SCORES: _cap,
-    Operation.MASK_BEFORE_SOFTMAX: _forbid,
-    Operation.SCORES_TO_WEIGHTS: _normalise,
-    Operation.SOFTMAX_WITH_SINK: _normalise,
-    Operation.EQUAL_WEIGHTS: _average,
-    Operation.MASK_AFTER_SOFTMAX: _zero,
-    Operation.RENORMALISE_MASKED_WEIGHTS: _renormalise,
-    Operation.DROPOUT: _drop,
+    Operation.DOT_PRODUCT: _dot_product,
+    Operation.SCALE_SCORES: _scale_scores,
+    Operation.CAP_SCORES: _cap_scores,
+    Operation.MASK_BEFORE_SOFTMAX: _mask_scores,
+    Operation.SCORES_TO_WEIGHTS: _normalise_rows,
+    Operation.SOFTMAX_WITH_SINK: _normalise_rows,
+    Operation.EQUAL_WEIGHTS: _average_allowed,
+    Operation.MASK_AFTER_SOFTMAX: _zero_masked,
+    Operation.RENORMALISE_MASKED_WEIGHTS: _renormalise_rows,
+    Operation.DROPOUT: _apply_dropout,
 }
 
 

@@ -1,7 +1,7 @@
-"""A tensor that is computed block by block when it is read, for matrices that no memory holds.
+"""A tensor that is computed block by block when it is read, for matrices larger than memory.
 
-What is drawn of it is pooled to tiles. A tile is first made of one row in each block of rows, and
-then exactly, a band of rows at a time; at every moment it says which of its rows are exact.
+Drawings of it are pooled to tiles. A tile is first computed from one row in each block of rows,
+and then exactly, one band of rows at a time; it always records which of its rows are exact.
 """
 
 from __future__ import annotations
@@ -34,48 +34,48 @@ if TYPE_CHECKING:
     from visualizer.attention.tensor_with_cached_reductions import Index
 
 BAND = 512
-"""Rows that are computed together, each with all its columns."""
+"""Rows that are computed together, with all their columns."""
 CHUNK = 1024
-"""Columns that are read together; with a band of rows they stay near the processor."""
+"""Columns that are read together, so that a band of rows stays in the processor cache."""
 TILE = 256
 """Pooled cells along each side of a tile."""
 NARROW = 2**12
-"""Rows of up to so many columns are read whole, which takes no longer than a part of them."""
+"""Rows of up to this many columns are read in full, which is as fast as reading a part."""
 MAX_CACHED_ROW_BYTES = 2**22
-"""Bytes of the rows that were read whole lately and are kept."""
+"""Bytes of cached rows that were recently read in full."""
 MAX_DRAWN_BAND_CELLS = 2**24
-"""Cells of a band that is drawn: so soon what draws makes way for what is wanted by then."""
+"""Cells of a band that is drawn; small, so that drawing soon yields to newer requests."""
 MAX_MEASURED_BAND_CELLS = 2**22
 """Cells of a band that is measured."""
 CELLS_AT_ONCE = 2**19
-"""Cells that are worked on again and again, while they are near the processor."""
+"""Cells that are processed repeatedly while they are in the processor cache."""
 CLOSE_BY = 8
-"""Drawn rows within which an unknown row is as the nearest known one, and not as a coarser one."""
+"""Distance in drawn rows up to which an unknown row copies the nearest known one."""
 MAX_FILL_SOURCE_CELLS = 2**21
-"""Cells of another picture that unknown ones are taken from."""
+"""Cells of another drawing that unknown cells are taken from."""
 FIRST_ROWS, FIRST_COLUMNS = 24, 128
-"""Cells of a first picture: so few that one answer over a slow line has them."""
+"""Cells of a coarse preview; few enough for a single response over a slow connection."""
 MAX_CACHED_PREVIEWS = 2**10
-"""First pictures of one tensor that are kept."""
+"""Cached previews per tensor."""
 MAX_CACHED_TILE_BYTES = 2**26
-"""Bytes of the tiles of one tensor that are kept."""
+"""Bytes of cached tiles per tensor."""
 
 Place = tuple[int, ...]
 """An index into all axes before the rows."""
 Ends = tuple["Tensor", "Tensor | None"]
-"""The largest and the smallest finite numbers of blocks; None in place of these where none is
-below 0."""
+"""The largest and smallest finite numbers of blocks; None for the latter if no number is
+negative."""
 
 
 class FirstPicture(Struct, frozen=True):
-    """Which few numbers of a matrix make a picture of it, however large it is drawn.
+    """A coarse preview of a matrix from few of its numbers, at any drawn size.
 
     Parameters
     ----------
     blocks : tuple of int
-        Rows and columns that are pooled into a cell.
+        Rows and columns that are pooled into one cell.
     sizes : tuple of int
-        Those of the matrix.
+        Sizes of the matrix.
     """
 
     blocks: tuple[int, int]
@@ -83,7 +83,7 @@ class FirstPicture(Struct, frozen=True):
 
     @classmethod
     def of(cls, sizes: tuple[int, ...]) -> FirstPicture:
-        """Return that of a matrix, by its sizes."""
+        """Return the preview of a matrix of the given sizes."""
         rows, columns = sizes[-2:]
         blocks = math.ceil(rows / FIRST_ROWS), math.ceil(columns / FIRST_COLUMNS)
         return cls(blocks, (rows, columns))
@@ -98,13 +98,13 @@ class BlockSource(ABC):
     """Computes blocks of a tensor; called on any thread."""
 
     is_signed = True
-    """Whether numbers may be below 0."""
+    """Whether numbers may be negative."""
     is_held = False
-    """Whether nothing is computed, as all numbers are held."""
+    """Whether all numbers are held in memory, so that nothing is computed."""
     has_first_picture = False
-    """Whether a picture is begun with a `FirstPicture`, as each reading takes its time."""
+    """Whether a drawing starts with a `FirstPicture`, because each read is slow."""
     outside = 0.0
-    """The number of all columns that are not readable."""
+    """The number in all columns that are not readable."""
 
     @property
     @abstractmethod
@@ -113,42 +113,42 @@ class BlockSource(ABC):
 
     @property
     def bytes(self) -> int:
-        """The bytes of numbers that it holds, and no other tensor."""
+        """Bytes of numbers that it holds and that belong to no other tensor."""
         return 0
 
     @property
     def bytes_in_file(self) -> int:
-        """The bytes of those that lie in a file instead of in memory."""
+        """The part of `bytes` that is stored in a file instead of in memory."""
         return 0
 
     @property
     def are_rows_known(self) -> bool:
-        """Whether single numbers of a row can be computed without the others of it."""
+        """Whether single numbers of a row can be computed without the rest of the row."""
         return False
 
     @abstractmethod
     def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
-        """Compute some rows of a range of columns, [row, column], a tensor of the caller's own."""
+        """Compute some rows of a range of columns, [row, column], owned by the caller."""
 
     def at_keys(self, place: Place, rows: Tensor, keys: Tensor) -> Tensor:
-        """Compute one number of each of some rows, [row]; where `are_rows_known` only."""
+        """Compute one number of each of some rows, [row]; only if `are_rows_known`."""
         raise NotImplementedError
 
     def readable(self, place: Place, rows: Tensor, columns: range) -> range:
-        """Return the columns, of those given, that can be other than `outside`."""
+        """Return the subset of the given columns that can differ from `outside`."""
         return columns
 
     def largest(self, place: Place, rows: Tensor) -> Tensor | None:
-        """Return the largest of each of some rows that were computed; None where unknown."""
+        """Return the largest number of each of some computed rows; None if unknown."""
         return None
 
     def column_ends(self, place: Place, rows: Tensor, columns: range, block: int) -> Ends:
-        """Compute some rows, each block of columns reduced to its ends, [row, block].
+        """Compute the largest and smallest numbers of some rows per block of columns, [row, block].
 
         Parameters
         ----------
         columns : range
-            Begins at a multiple of the block.
+            Starts at a multiple of the block.
         """
         high = torch.full((len(rows), math.ceil(len(columns) / block)), self.outside)
         high = high.to(self.dtype)
@@ -163,7 +163,7 @@ class BlockSource(ABC):
 
 
 class HeadsSource(BlockSource):
-    """Heads aggregated to one."""
+    """Heads aggregated to a single one."""
 
     def __init__(self, source: BlockSource, heads: int, by: HeadAggregate) -> None:
         self._source, self._heads, self._by = source, heads, by
@@ -179,7 +179,7 @@ class HeadsSource(BlockSource):
 
 
 class WithoutFirstSource(BlockSource):
-    """Weights without those of the first key, each row divided by what is left."""
+    """Weights without the first key; each row is divided by its remaining sum."""
 
     def __init__(self, source: BlockSource, sums: Callable[[Place, Tensor], Tensor]) -> None:
         self._source, self._sums = source, sums
@@ -198,7 +198,7 @@ class WithoutFirstSource(BlockSource):
 
 
 class TimesLengthSource(BlockSource):
-    """Weights, each times the length of its key's value."""
+    """Weights, each multiplied by the norm of its key's value."""
 
     def __init__(self, source: BlockSource, lengths: Callable[[Place], Tensor]) -> None:
         self._source, self._lengths = source, lengths
@@ -218,7 +218,7 @@ class DifferenceSource(BlockSource):
     def __init__(self, one: BlockSource, other: BlockSource) -> None:
         self._sides = one, other
         self.places: tuple[Place, Place] = (), ()
-        """What is appended to the place of either."""
+        """Appended to the leading index of each tensor."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -241,7 +241,7 @@ class PicturePart(Struct, frozen=True):
     place : tuple of int
         Which matrix.
     blocks : tuple of int
-        Rows and columns that are pooled into a drawn cell.
+        Rows and columns that are pooled into one drawn cell.
     rows, columns : range
         Drawn cells.
     """
@@ -259,7 +259,7 @@ class _Tile:
         self.high = np.full((TILE, TILE), -np.inf, dtype)
         self.low = np.full((TILE, TILE), np.inf, dtype) if is_signed else None
         self.read = np.zeros(TILE, np.int64)
-        """Rows read in order; of one that was read out of order only `is_begun` tells."""
+        """Rows read in order; `is_begun` also covers rows read out of order."""
         self.is_begun = np.zeros(TILE, bool)
 
     @property
@@ -267,7 +267,7 @@ class _Tile:
         return self.high.nbytes * (1 if self.low is None else 2)
 
     def take(self, rows: np.ndarray, high: np.ndarray, low: np.ndarray | None) -> None:
-        """Take numbers [row, column] of some rows, from the first column on."""
+        """Merge numbers [row, column] of some rows, from the first column on."""
         width = high.shape[1]
         self.high[rows, :width] = np.maximum(self.high[rows, :width], high)
         if self.low is not None and low is not None:
@@ -275,7 +275,7 @@ class _Tile:
         self.is_begun[rows] = True
 
     def copy(self) -> _Tile:
-        """Return the same cells, to be drawn on apart from these."""
+        """Return a copy that can be drawn further independently."""
         made = _Tile(self.low is not None, self.high.dtype)
         made.high[:], made.read[:], made.is_begun[:] = self.high, self.read, self.is_begun
         if made.low is not None and self.low is not None:
@@ -283,16 +283,16 @@ class _Tile:
         return made
 
     def values(self, rows: slice, columns: slice) -> np.ndarray:
-        """Return the numbers farthest from 0, the positive one of two."""
-        return _farthest(
+        """Return the numbers with the largest absolute value; the positive one on a tie."""
+        return _largest_magnitude(
             self.high[rows, columns], None if self.low is None else self.low[rows, columns]
         )
 
 
-def _farthest(high: np.ndarray, low: np.ndarray | None) -> np.ndarray:
+def _largest_magnitude(high: np.ndarray, low: np.ndarray | None) -> np.ndarray:
     if low is None:
         return high
-    with np.errstate(invalid="ignore"):  # ∞ and −∞, of a block that has no finite number
+    with np.errstate(invalid="ignore"):  # ∞ and −∞, for a block without finite numbers
         return np.where(low + high < 0, low, high)
 
 
@@ -300,7 +300,7 @@ TileKey = tuple[Place, tuple[int, int], int, int]
 
 
 class BlockwiseTensor(CachedTensor):
-    """A tensor [..., row, column] of which no more is in memory than what was drawn of it."""
+    """A tensor [..., row, column] of which only the drawn tiles are kept in memory."""
 
     is_blockwise = True
 
@@ -311,20 +311,20 @@ class BlockwiseTensor(CachedTensor):
         self._kept = {}
         self._tiles: OrderedDict[TileKey, _Tile] = OrderedDict()
         self._firsts: OrderedDict[Place, np.ndarray] = OrderedDict()
-        """The cells of first pictures, which are few."""
+        """Cells of coarse previews, which are few."""
         self._rows: OrderedDict[tuple[Place, int], np.ndarray] = OrderedDict()
         self._row_ends: dict[Place, np.ndarray] = {}
         self._low, self._high = math.inf, -math.inf
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Copy and pickle what its blocks are computed from, without what was drawn."""
+        """Copy and pickle the inputs of its blocks, without what was drawn."""
         return BlockwiseTensor, (self._shape, self._source)
 
     def with_own_pictures(self) -> BlockwiseTensor:
-        """Return the same numbers with what was drawn so far, to be drawn on apart from this.
+        """Return the same numbers with a copy of all tiles so far, drawn further independently.
 
-        It keeps all that is drawn of it, until that is dropped with `drop`.
+        The copy keeps all its tiles until they are discarded with `drop`.
         """
         made = BlockwiseTensor(self._shape, self._source, keeps_all=True)
         with self._lock:
@@ -332,11 +332,11 @@ class BlockwiseTensor(CachedTensor):
             made._firsts.update(self._firsts)
             made._row_ends = {place: ends.copy() for place, ends in self._row_ends.items()}
             made._low, made._high = self._low, self._high
-        made._kept = {key: _apart(kept) for key, kept in [*self._kept.items()]}
+        made._kept = {key: _copy_with_own_tiles(kept) for key, kept in [*self._kept.items()]}
         return made
 
     def drop(self, rows: int, columns: int) -> None:
-        """Forget the picture of these blocks; what its numbers tell of colours stays."""
+        """Discard the drawing of these blocks; the colour limits found so far are kept."""
         with self._lock:
             for key in [key for key in self._tiles if key[1] == (rows, columns)]:
                 del self._tiles[key]
@@ -355,7 +355,7 @@ class BlockwiseTensor(CachedTensor):
 
     @property
     def bytes(self) -> int:
-        """The bytes of what was drawn, of rows that are kept, and of what is held to compute it."""
+        """Bytes of tiles, of cached rows, and of the data needed to compute it."""
         tiles = sum(tile.bytes for tile in [*self._tiles.values()])
         rows = sum(row.nbytes for row in [*self._rows.values()])
         firsts = sum(cells.nbytes for cells in [*self._firsts.values()])
@@ -376,14 +376,14 @@ class BlockwiseTensor(CachedTensor):
         return made
 
     def aggregated(self, by: HeadAggregate) -> CachedTensor:
-        """Return its heads aggregated to one, computed where that is read."""
+        """Return its heads aggregated to a single one, computed when read."""
         *leading, heads, rows, columns = self._shape
         return self._derived(
             by, (*leading, rows, columns), lambda: HeadsSource(self._source, heads, by)
         )
 
     def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
-        """Return weights transformed for display, computed where they are read."""
+        """Return weights transformed for display, computed when read."""
         if transform is WeightTransform.WITHOUT_FIRST or values is None:
             return self._derived(
                 transform,
@@ -410,7 +410,7 @@ class BlockwiseTensor(CachedTensor):
         return BlockwiseTensor((*leading, rows, columns), source)
 
     def _sums_without_first(self, place: Place, rows: Tensor) -> Tensor:
-        """Add up rows from the second column on, [row]."""
+        """Sum rows from the second column on, [row]."""
         total = torch.zeros(len(rows), dtype=torch.float64)
         columns = range(1, self._shape[-1])
         for keys in chunks(self._source.readable(place, rows, columns), CHUNK):
@@ -420,7 +420,7 @@ class BlockwiseTensor(CachedTensor):
     # ------------------------------------------------------------------ numbers
 
     def read(self, index: Index = ()) -> np.ndarray:
-        """Compute numbers, a band of rows at a time."""
+        """Compute numbers, one band of rows at a time."""
         rest = [slice(None)] * (len(self._shape) - len(index))
         whole: tuple[int | slice, ...] = (*index, *rest)
         ranges = [
@@ -431,7 +431,7 @@ class BlockwiseTensor(CachedTensor):
         if len(rows) == 1 and all(len(each) == 1 for each in leading):
             row = self._row(tuple(each[0] for each in leading), rows[0], columns)
             if row is not None:
-                return row.reshape(*map(len, ranges))[_dropped(whole)]
+                return row.reshape(*map(len, ranges))[_drop_number_axes(whole)]
         across = slice(columns.start, columns.stop)
         out = torch.empty(*map(len, ranges), dtype=self._source.dtype)
         for to in itertools.product(*(range(len(each)) for each in leading)):
@@ -440,17 +440,17 @@ class BlockwiseTensor(CachedTensor):
                 band = torch.tensor(rows[start : start + BAND])
                 cells = self._source.cells(place, band, across)
                 out[to][start : start + BAND] = cells[:, :: columns.step]
-        return readable(out)[_dropped(whole)]
+        return readable(out)[_drop_number_axes(whole)]
 
     def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
-        """Compute rows in any order, [row, column]; they should be no more than a band."""
+        """Compute rows in any order, [row, column]; at most a band of them."""
         every = slice(0, self._shape[-1])
         return readable(self._source.cells(index, torch.from_numpy(rows), every))
 
     def _row(self, place: Place, row: int, columns: range) -> np.ndarray | None:
-        """Return numbers of a row that was read whole lately, or is worth it now; else None.
+        """Return a part of a row that is cached or now worth caching; else None.
 
-        What is told of a cell, and of what it comes from, reads the same rows several times.
+        Describing a cell and its inputs reads the same rows several times.
         """
         key = (place, row)
         with self._lock:
@@ -471,7 +471,7 @@ class BlockwiseTensor(CachedTensor):
 
     @property
     def are_rows_known(self) -> bool:
-        """Whether `at_keys` takes no longer than as many numbers do."""
+        """Return whether `at_keys` takes time proportional to the count of numbers."""
         return self._source.are_rows_known
 
     def at_keys(self, place: Place, rows: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -485,17 +485,17 @@ class BlockwiseTensor(CachedTensor):
     def column_ends(
         self, place: Place, rows: np.ndarray, columns: range, block: int
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Compute some rows, each block of columns reduced to its ends, [row, block].
+        """Compute the largest and smallest numbers of some rows per block of columns, [row, block].
 
         Parameters
         ----------
         columns : range
-            Begins at a multiple of the block.
+            Starts at a multiple of the block.
 
         Returns
         -------
         tuple of ndarray and ndarray or None
-            The largest and the smallest finite numbers; None where none is below 0.
+            The largest and the smallest finite numbers; None for the latter if none is negative.
         """
         high, low = self._source.column_ends(place, torch.from_numpy(rows), columns, block)
         return readable(high), None if low is None else readable(low)
@@ -505,9 +505,9 @@ class BlockwiseTensor(CachedTensor):
         return self._source.is_held
 
     def sampled(self, block: int, place: Place) -> np.ndarray:
-        """Pool one row of each block of rows by its largest numbers, [row, column].
+        """Pool one row of each block of rows to its largest numbers, [row, column].
 
-        Nothing of it is kept, as of what is drawn.
+        Unlike a drawing, the result is not cached.
         """
         rows = torch.from_numpy(_middle_rows(block, self._shape[-2]))
         high, _ = self._source.column_ends(place, rows, range(self._shape[-1]), block)
@@ -515,14 +515,14 @@ class BlockwiseTensor(CachedTensor):
 
     @property
     def tensor(self) -> Tensor:  # type: ignore[override]
-        """Vectors of all places that are held, a tensor of the caller's own."""
+        """All vectors, which are held in memory, as a tensor owned by the caller."""
         if not self._source.is_held:
             raise AttributeError("Its numbers are not held.")
         places = itertools.product(*map(range, self._shape[:-2]))
         return torch.stack([self.rows(place) for place in places]).view(self._shape)
 
     def row_lengths(self) -> Tensor:
-        """Return the length of each row, [..., row], with the vectors of one place at a time."""
+        """Return the norm of each row, [..., row], with the vectors of one matrix at a time."""
         places = itertools.product(*map(range, self._shape[:-2]))
         lengths = [self.rows(place).norm(dim=-1) for place in places]
         return torch.stack(lengths).view(self._shape[:-1])
@@ -532,11 +532,11 @@ class BlockwiseTensor(CachedTensor):
         return self._source.cells(place, torch.arange(self._shape[-2]), slice(0, self._shape[-1]))
 
     def zeros(self, sizes: tuple[int, ...]) -> Tensor:
-        """Make a tensor of its type."""
+        """Create a tensor of zeros of its dtype."""
         return torch.zeros(sizes, dtype=self._source.dtype)
 
     def bands(self, place: Place, rows: int) -> Iterator[Band]:
-        """Yield the first rows of a matrix, a few at a time, of one head."""
+        """Yield bands of the first rows of a matrix, for one head."""
         columns = range(self._shape[-1])
         several = min(BAND, max(1, MAX_MEASURED_BAND_CELLS // len(columns)))
         for start in range(0, rows, several):
@@ -556,17 +556,17 @@ class BlockwiseTensor(CachedTensor):
     # ------------------------------------------------------------------ what is drawn
 
     def limits(self) -> tuple[float, float]:
-        """Return the smallest and largest finite number that was drawn so far."""
+        """Return the smallest and largest finite number drawn so far."""
         low, high = self._low, self._high
         return (low, high) if low <= high else (0.0, 0.0)
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
-        """Return the largest finite absolute value of each row as far as it was drawn, else 0."""
+        """Return the largest finite absolute value of each row drawn so far; else 0."""
         ends = self._row_ends.get(tuple(index))  # type: ignore[arg-type]
         return np.zeros(self._shape[-2], np.float32) if ends is None else ends
 
     def part(self, rows: int, columns: int, index: Index) -> PicturePart:
-        """Return the drawn part that an index of `read_pooled` names."""
+        """Return the drawn part that an index of `read_pooled` refers to."""
         count = len(self._shape) - 2
         place = tuple(int(at) for at in index[:count] if not isinstance(at, slice))
         sides = [
@@ -579,18 +579,18 @@ class BlockwiseTensor(CachedTensor):
         return PicturePart(place, (rows, columns), down, right)
 
     def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
-        """Return what is known of a drawn part; see `CachedTensor.read_pooled`.
+        """Return a drawn part as far as it is known; see `CachedTensor.read_pooled`.
 
-        Rows that nothing is known of are those close by, or of a coarser picture, or else the
-        nearest; NaN where there is none at all.
+        Unknown rows are taken from rows close by, from a coarser drawing, or from the nearest known
+        row; NaN if there is none.
         """
         part = self.part(rows, columns, index)
         with self._lock:
             drawn, is_known = self._assembled(part)
             if not is_known.all():
-                _repeat(part, drawn, is_known, within=CLOSE_BY)
+                _repeat_known_rows(part, drawn, is_known, within=CLOSE_BY)
                 self._fill(part, drawn, is_known)
-                _repeat(part, drawn, is_known, within=len(part.rows))
+                _repeat_known_rows(part, drawn, is_known, within=len(part.rows))
         drawn.flags.writeable = False
         return drawn
 
@@ -602,14 +602,14 @@ class BlockwiseTensor(CachedTensor):
         return float((read >= part.blocks[0]).mean()) if len(read) else 1.0
 
     def begun_share(self, rows: int, columns: int, index: Index = ()) -> float:
-        """Return the share of the drawn rows of which anything was read."""
+        """Return the share of the drawn rows of which any part was read."""
         part = self.part(rows, columns, index)
         with self._lock:
             is_begun, _ = self._known_rows(part)
         return float(is_begun.mean()) if len(is_begun) else 1.0
 
     def sampled_rows(self, rows: int, columns: int, index: Index = ()) -> int:
-        """Return of how many rows the picture has one, or the first picture that it is from."""
+        """Return how many rows each drawn row represents, in the drawing or its preview."""
         part = self.part(rows, columns, index)
         with self._lock:
             is_begun, _ = self._known_rows(part)
@@ -629,7 +629,7 @@ class BlockwiseTensor(CachedTensor):
             if tile is None:
                 continue
             self._tiles.move_to_end((part.place, part.blocks, down, right))
-            inside, to = _overlaps(part, down, right)
+            inside, to = _tile_overlaps(part, down, right)
             begun = tile.is_begun[inside[0]]
             values = tile.values(*inside)
             drawn[to][begun] = values[begun]
@@ -637,10 +637,9 @@ class BlockwiseTensor(CachedTensor):
         return drawn, is_known
 
     def _fill(self, part: PicturePart, drawn: np.ndarray, is_known: np.ndarray) -> None:
-        """Take cells that are not known from the finest coarser picture that has them.
+        """Fill unknown cells from the finest coarser drawing that has them.
 
-        Where none has, they are those of a finer one, each for the block that it lies in, or else
-        of the first picture.
+        If there is none, use a finer drawing, at the block of each cell, or else the preview.
         """
         of_it = {key[1] for key in self._tiles if key[0] == part.place} - {part.blocks}
         finer = {blocks for blocks in of_it if any(map(lt, blocks, part.blocks))}
@@ -648,7 +647,7 @@ class BlockwiseTensor(CachedTensor):
             down, right = self._cells_of_other(part, blocks)
             rows, columns = (range(int(at[0]), int(at[-1]) + 1) for at in (down, right))
             if len(rows) * len(columns) > MAX_FILL_SOURCE_CELLS:
-                break  # a much finer one has a small part of this at most
+                break  # a much finer one covers only a small part
             coarse, has = self._assembled(PicturePart(part.place, blocks, rows, columns))
             at = np.ix_(down - rows.start, right - columns.start)
             wanted = has[at] & ~is_known
@@ -662,7 +661,7 @@ class BlockwiseTensor(CachedTensor):
             is_known[:] = True
 
     def _cells_of_other(self, part: PicturePart, blocks: tuple[int, int]) -> list[np.ndarray]:
-        """Return the rows and columns of another picture in which the middles of a part's lie."""
+        """Return the rows and columns of another drawing with the centres of a part's cells."""
         sides = (part.rows, part.columns), part.blocks, blocks, self._shape[-2:]
         return [
             np.minimum(np.array(cells) * a + a // 2, size - 1) // b
@@ -674,9 +673,9 @@ class BlockwiseTensor(CachedTensor):
     def sketch(
         self, rows: int, columns: int, index: Index = (), most_cells: int | None = None
     ) -> bool:
-        """Read one row of each block of rows of which nothing is known, if there is any.
+        """Read one row of each block of rows of which nothing is known.
 
-        Where that is too much for now, some of them are read, evenly spread.
+        If these are too many for now, read an evenly spaced subset.
         """
         part = self.part(rows, columns, index)
         is_begun, _ = self._known_rows(part)
@@ -699,7 +698,7 @@ class BlockwiseTensor(CachedTensor):
         return len(unknown) > 0
 
     def _read_first(self, part: PicturePart) -> bool:
-        """Read the first picture of a matrix if nothing is drawn of it and that is coarser.
+        """Read the preview of a matrix if nothing is drawn yet and the preview is coarser.
 
         Return whether it was read.
         """
@@ -712,16 +711,18 @@ class BlockwiseTensor(CachedTensor):
         high, low = self._source.column_ends(place, rows, columns, first.blocks[1])
         self._note_ends(place, first.rows, high, low)
         with self._lock:
-            self._firsts[place] = _farthest(_array(high), None if low is None else _array(low))
+            self._firsts[place] = _largest_magnitude(
+                _to_array(high), None if low is None else _to_array(low)
+            )
             while len(self._firsts) > MAX_CACHED_PREVIEWS:
                 self._firsts.popitem(last=False)
             self.version += 1
         return True
 
     def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
-        """Read rows until all drawn cells are exact, or it is over; return whether they are.
+        """Read rows until all drawn cells are exact or ``is_over``; return whether they are exact.
 
-        It is asked after each band of rows.
+        ``is_over`` is called after each band of rows.
         """
         part = self.part(rows, columns, index)
         block, size = part.blocks[0], self._shape[-2]
@@ -743,7 +744,7 @@ class BlockwiseTensor(CachedTensor):
         return True
 
     def _draw(self, part: PicturePart, rows: np.ndarray) -> None:
-        """Read rows, ascending, and take them into the drawn rows that they belong to."""
+        """Read rows, ascending, and merge them into the drawn rows that they belong to."""
         columns = _whole_tiles(part, self._shape[-1])
         high, low = self._source.column_ends(
             part.place, torch.from_numpy(rows), columns, part.blocks[1]
@@ -751,8 +752,8 @@ class BlockwiseTensor(CachedTensor):
         self._note_ends(part.place, rows, high, low)
         drawn = rows // part.blocks[0]
         starts = np.flatnonzero(np.diff(drawn, prepend=-1))
-        highs = np.maximum.reduceat(_array(high), starts, axis=0)
-        lows = None if low is None else np.minimum.reduceat(_array(low), starts, axis=0)
+        highs = np.maximum.reduceat(_to_array(high), starts, axis=0)
+        lows = None if low is None else np.minimum.reduceat(_to_array(low), starts, axis=0)
         drawn = drawn[starts]
         with self._lock:
             for down in np.unique(drawn // TILE).tolist():
@@ -773,7 +774,7 @@ class BlockwiseTensor(CachedTensor):
         return tile
 
     def _let_go(self) -> None:
-        """Drop the tiles that were drawn longest ago, but none of the coarsest picture."""
+        """Discard the least recently drawn tiles, but none of the coarsest drawing."""
         if self._keeps_all:
             return
         coarsest = max(blocks for _, blocks, *_ in self._tiles)
@@ -790,10 +791,10 @@ class BlockwiseTensor(CachedTensor):
         if largest is None:
             largest = torch.maximum(high.amax(-1), -least.amin(-1)).abs()
         known = self._row_ends.setdefault(place, np.zeros(self._shape[-2], np.float32))
-        found = np.nan_to_num(_array(largest), nan=0, posinf=0, neginf=0)
+        found = np.nan_to_num(_to_array(largest), nan=0, posinf=0, neginf=0)
         known[rows] = np.maximum(known[rows], found)
         ends = [float(high.amax()), float(least.amin())]
-        if not all(map(math.isfinite, ends)):  # only then they are looked for, which takes longer
+        if not all(map(math.isfinite, ends)):  # only then check each number, which takes longer
             finite_high, finite_low = high[high.isfinite()], least[least.isfinite()]
             if not finite_high.numel():
                 return
@@ -802,7 +803,7 @@ class BlockwiseTensor(CachedTensor):
         self._high, self._low = max(self._high, ends[0]), min(self._low, ends[1])
 
     def rows_drawn(self, rows: int, columns: int, index: tuple[int, ...]) -> range:
-        """Return the rows that a pooled row stands for so far: all of them, or a single one."""
+        """Return the rows that a pooled row represents so far: all of its rows, or a single one."""
         *place, row = index
         every = super().rows_drawn(rows, columns, index)
         is_first = tuple(place) in self._firsts
@@ -812,7 +813,7 @@ class BlockwiseTensor(CachedTensor):
             if tile.read[row % TILE] >= rows:
                 return every
             begun = np.flatnonzero(tile.is_begun)
-            if len(begun):  # the row that is repeated until its own is read
+            if len(begun):  # this row is repeated until its own is read
                 row += int(begun[np.abs(begun - row % TILE).argmin()]) - row % TILE
                 is_first = False
                 break
@@ -823,11 +824,11 @@ class BlockwiseTensor(CachedTensor):
         return range(middle, middle + 1)
 
     def _known_rows(self, part: PicturePart) -> tuple[np.ndarray, np.ndarray]:
-        """Return of each drawn row whether it is begun, and how many of its rows were read."""
+        """Return for each drawn row whether it is begun, and how many of its rows were read."""
         is_begun = np.ones(len(part.rows), bool)
         read = np.full(len(part.rows), part.blocks[0])
         for down, right in itertools.product(_tiles_of(part.rows), _tiles_of(part.columns)):
-            (rows, _), (to, _) = _overlaps(part, down, right)
+            (rows, _), (to, _) = _tile_overlaps(part, down, right)
             tile = self._tiles.get((part.place, part.blocks, down, right))
             is_begun[to] &= False if tile is None else tile.is_begun[rows]
             read[to] = np.minimum(read[to], 0 if tile is None else tile.read[rows])
@@ -844,7 +845,7 @@ class BlockwiseTensor(CachedTensor):
 
 
 def row_lengths(vectors: CachedTensor) -> Callable[[Place], Tensor]:
-    """Return what returns the length of each vector of a matrix, [row], by its place."""
+    """Return a function of a leading index that computes the norms of a matrix's vectors, [row]."""
 
     @cache
     def found(place: Place) -> Tensor:
@@ -858,27 +859,29 @@ def row_lengths(vectors: CachedTensor) -> Callable[[Place], Tensor]:
     return found
 
 
-def _dropped(index: Index) -> Index:
-    """Return the index that takes a number's axis away, and leaves a slice's."""
+def _drop_number_axes(index: Index) -> Index:
+    """Return the index that drops the axis of a number and keeps that of a slice."""
     return tuple(slice(None) if isinstance(at, slice) else 0 for at in index)
 
 
-def _apart(kept: Any) -> Any:
-    """Return a tensor made of another, or several by their values, with pictures of its own."""
+def _copy_with_own_tiles(kept: Any) -> Any:
+    """Return a copy of a derived tensor, or of several by their values, with tiles of its own."""
     if isinstance(kept, BlockwiseTensor):
         return kept.with_own_pictures()
     if isinstance(kept, WeakKeyDictionary):
-        return WeakKeyDictionary({values: _apart(made) for values, made in [*kept.items()]})
+        return WeakKeyDictionary(
+            {values: _copy_with_own_tiles(made) for values, made in [*kept.items()]}
+        )
     return kept
 
 
 def _middle_rows(block: int, size: int) -> np.ndarray:
-    """Return one row of each block of so many, the last one of a block that is cut short."""
+    """Return the middle row of each block; the last row of a block that is cut short."""
     return np.minimum(np.arange(block // 2, size + block // 2, block), size - 1)
 
 
 def chunks(columns: range, step: int) -> Iterator[slice]:
-    """Cut columns into slices that begin at multiples of a step."""
+    """Split columns into slices that start at multiples of a step."""
     if not columns:
         return
     start = columns.start // step * step
@@ -892,7 +895,7 @@ def chunk_of(block: int) -> int:
 
 
 def columns_to_read(columns: range, readable: range, block: int) -> Iterator[tuple[slice, slice]]:
-    """Yield the columns that may be read, a chunk at a time, and the numbers of their blocks."""
+    """Yield the readable columns, one chunk at a time, and the indices of their blocks."""
     start = max(columns.start, readable.start // block * block)
     stop = min(columns.stop, -(-readable.stop // block) * block)
     first = columns.start // block
@@ -903,7 +906,7 @@ def columns_to_read(columns: range, readable: range, block: int) -> Iterator[tup
 def block_ends(cells: Tensor, block: int, end: str) -> Tensor:
     """Return the largest (amax) or smallest (amin) number of each block of columns.
 
-    It is many times as fast where columns, and not rows, follow each other in memory.
+    This is many times faster if columns, not rows, are contiguous in memory.
     """
     if block == 1:
         return cells.clone()
@@ -919,10 +922,12 @@ def _tiles_of(cells: range) -> range:
     return range(cells.start // TILE, -(-cells.stop // TILE))
 
 
-def _repeat(part: PicturePart, drawn: np.ndarray, is_known: np.ndarray, within: int) -> None:
-    """Take rows of which nothing is known from the nearest known one that is not farther away."""
+def _repeat_known_rows(
+    part: PicturePart, drawn: np.ndarray, is_known: np.ndarray, within: int
+) -> None:
+    """Copy unknown rows from the nearest known row within a distance."""
     for right in _tiles_of(part.columns):
-        across = _overlaps(part, part.rows.start // TILE, right)[1][1]
+        across = _tile_overlaps(part, part.rows.start // TILE, right)[1][1]
         has_all = is_known[:, across].all(1)
         known, rest = np.flatnonzero(has_all), np.flatnonzero(~has_all)
         if not len(known) or not len(rest):
@@ -939,15 +944,15 @@ def _repeat(part: PicturePart, drawn: np.ndarray, is_known: np.ndarray, within: 
 
 
 def _whole_tiles(part: PicturePart, size: int) -> range:
-    """Return the columns of the tiles that a part lies in."""
+    """Return the columns of the tiles that contain a part."""
     tiles, across = _tiles_of(part.columns), TILE * part.blocks[1]
     return range(tiles.start * across, min(tiles.stop * across, size))
 
 
-def _overlaps(
+def _tile_overlaps(
     part: PicturePart, down: int, right: int
 ) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
-    """Return the cells of a tile that lie in a part, there and in the part."""
+    """Return the cells of a tile that a part contains, as indices of the tile and of the part."""
     inside, to = [], []
     for cells, tile in ((part.rows, down), (part.columns, right)):
         start, stop = max(cells.start, tile * TILE), min(cells.stop, (tile + 1) * TILE)
@@ -956,7 +961,7 @@ def _overlaps(
     return (inside[0], inside[1]), (to[0], to[1])
 
 
-def _array(tensor: Tensor) -> np.ndarray:
+def _to_array(tensor: Tensor) -> np.ndarray:
     array: np.ndarray = tensor.detach().cpu().numpy()
     return array
 

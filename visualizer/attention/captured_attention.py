@@ -34,24 +34,24 @@ MAX_LAYERS = 1_000
 MAX_TOKENS = 100_000
 """Limit of queries and of keys."""
 MAX_CUT_EDGES = 100_000
-"""At most so many edges of attention are cut."""
+"""Maximum number of cut attention edges."""
 MAX_NAME_LENGTH = 28
 HALF = 13
 TO_WEIGHTS = ("scores", "scaled", "capped", "biased", "masked", "weights")
-"""The stages from scores to weights, each of which reads the one before that is there."""
+"""Stages from scores to weights; the input of each is the nearest present stage before it."""
 SINKS = "sinks"
-"""The name of the logits of sinks among a trace's numbers."""
+"""Name of the sink logits among a trace's numbers."""
 _CROSS_ATTENTION_DIMS = {
     "queries": ("head", "query", "d_head"),
     "keys": ("head", "key", "d_head"),
     "values": ("head", "key", "d_head"),
 }
 _READS = {"biased": ("scores", "bias")}
-"""What a model's own stages read besides the one before."""
+"""Additional inputs of stages that only models have."""
 
 
 class LayerMask(Struct, frozen=True):
-    """Which keys the queries of one layer may have read, as in `AttentionSpec`."""
+    """The keys that the queries of one layer may attend to, as in `AttentionSpec`."""
 
     mask: Mask = Mask.NONE
     own_mask: BooleanMatrix | None = None
@@ -59,7 +59,7 @@ class LayerMask(Struct, frozen=True):
 
 
 class CapturedVectors(Struct, frozen=True):
-    """The vectors that met in captured attention, and how their scores became weights.
+    """Queries, keys and values of captured attention, and how scores became weights.
 
     Parameters
     ----------
@@ -67,26 +67,26 @@ class CapturedVectors(Struct, frozen=True):
         Columns of a query and a key, and of a value.
     queries, keys, values : bytes
         [layer, head, query, d_head], [layer, head, key, d_head] and [layer, head, key, d_value],
-        as the numbers of the attention: every head with the keys and values that it read.
+        as used by the attention: each head with the keys and values that it attends to.
     scaling : float
-        What the scores were multiplied with.
+        Factor of the scores.
     mask, own_mask, window
-        Which keys a query may have read, as in `AttentionSpec`.
+        Which keys a query may attend to, as in `AttentionSpec`.
     layer_masks : tuple of LayerMask
-        Those of each layer, where they differ; else empty.
+        The mask of each layer, if the layers differ; else empty.
     softcap : float
-        What scaled scores are kept within, as softcap·tanh(score/softcap); 0 where they are not.
+        Soft cap of the scaled scores, softcap·tanh(score/softcap); 0 if there is none.
     bias : bytes or None
-        What is added to scores, [layer, head, query, key], or [head, query, key] where it is the
-        same in all layers.
+        Added to the scores, [layer, head, query, key], or [head, query, key] if it is the same in
+        all layers.
     sinks : bytes or None
-        Logits without a key, which take part in each row's softmax, [layer, head].
+        Logits without a key that take part in the softmax of each row, [layer, head].
     not_understood : tuple of str
-        What else the attention was given, by which it may have computed something unknown.
+        Extra inputs of the attention whose effect is unknown.
     is_plain : bool
-        Whether nothing but the scaling and the mask stood between scores and softmax.
+        Whether only scaling and mask were applied between scores and softmax.
     cut : tuple of (layer, head, query, key)
-        Cells that were masked in single heads besides, ascending.
+        Cells that were additionally masked in single heads, ascending.
     """
 
     d_head: int
@@ -110,7 +110,7 @@ class CapturedVectors(Struct, frozen=True):
 
     @property
     def common_mask(self) -> LayerMask:
-        """The mask of all layers, where they have the same."""
+        """The mask of all layers, if it is the same."""
         return LayerMask(self.mask, self.own_mask, self.window)
 
     def array(self, name: str, captured: CapturedAttention) -> np.ndarray:
@@ -132,14 +132,14 @@ class CapturedVectors(Struct, frozen=True):
 
 
 class ImagePatches(Struct, frozen=True):
-    """What a vision model saw of an image, and where its tokens lie in it.
+    """The input image of a vision model, and the position of its patches among the tokens.
 
     Parameters
     ----------
     first : int
-        How many tokens that are no patches come before them.
+        Number of tokens before the patches.
     rows, columns : int
-        The patches, which follow row by row.
+        Size of the grid of patches, which follow row by row.
     height, width : int
         Of the image, in pixels.
     pixels : bytes
@@ -163,7 +163,7 @@ class ImagePatches(Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """How many tokens the image has, with those that are no patches."""
+        """Number of tokens of the image, including tokens that are not patches."""
         return self.first + self.rows * self.columns
 
 
@@ -182,9 +182,9 @@ class CapturedAttention(Struct, frozen=True):
         One per query and one per key; empty where the file has none. If only the keys have tokens
         and there are more of them, the queries are the last of these: a step with cached keys.
     vectors : CapturedVectors or None
-        What the weights come from, where it is known.
+        Source of the weights, if known.
     patches : ImagePatches or None
-        The image whose patches its tokens are; None of a text.
+        The image whose patches are its tokens; None for a text.
     """
 
     name: str
@@ -223,7 +223,7 @@ class CapturedAttention(Struct, frozen=True):
         return np.frombuffer(self.numbers, dtype=self.dtype.value).reshape(sizes)
 
     def held(self) -> tuple[bytes, ...]:
-        """Return its numbers, the parts that can be large."""
+        """Return its numbers as separate parts, which can be large."""
         vectors, patches = self.vectors, self.patches
         parts = [self.numbers, patches.pixels if patches else None]
         if vectors:
@@ -242,7 +242,7 @@ class CapturedAttention(Struct, frozen=True):
 
     @property
     def has_other_keys(self) -> bool:
-        """Whether keys are of other tokens than queries, or of more."""
+        """Whether the keys belong to other tokens than the queries, or to more tokens."""
         own = self.key_tokens and self.key_tokens != self.query_tokens
         return not self.is_square or bool(own)
 
@@ -261,7 +261,7 @@ class CapturedAttention(Struct, frozen=True):
 
     @property
     def spec(self) -> AttentionSpec:
-        """A spec for its trace, of which only the number of heads and the type may be known."""
+        """A spec for its trace; possibly only the number of heads and the dtype are known."""
         d_head = self.vectors.d_head if self.vectors else 1
         spec = AttentionSpec(
             d_in=self.heads * d_head,
@@ -278,9 +278,9 @@ class CapturedAttention(Struct, frozen=True):
 
 
 def _with_vectors(spec: AttentionSpec, vectors: CapturedVectors) -> AttentionSpec:
-    """Add the mask and the scaling to a spec; a usual scaling as the root of the head's size.
+    """Add the mask and the scaling to a spec; a scaling of 1/√d_head is stored as such.
 
-    Where masks differ by layer, it is the first that forbids something.
+    If the masks of the layers differ, the first one that forbids a cell is used.
     """
     forbidding = (one for one in vectors.layer_masks if one.mask is not Mask.NONE)
     spec = with_mask(spec, next(forbidding, vectors.common_mask))
@@ -303,26 +303,26 @@ def captured_stages(
     *,
     has_other_keys: bool = False,
 ) -> tuple[Stage, ...]:
-    """List the stages of captured attention.
+    """Return the stages of captured attention.
 
     Parameters
     ----------
     names : iterable of str
         All of them.
     given : collection of str
-        Those that were computed elsewhere; the others follow from them as the spec's stages do.
+        Stages computed elsewhere; the others are computed from them like the stages of the spec.
     steps : mapping, optional
-        How a model computes some stages, for which a spec has no settings.
+        How a model computes stages for which a spec has no settings.
     has_other_keys : bool
-        Whether keys and values are of other tokens than queries.
+        Whether keys and values belong to other tokens than the queries.
 
     Returns
     -------
     tuple of Stage
-        In order of computation. Of those from scores to weights, each reads the one before.
+        In order of computation. From scores to weights, each stage takes the previous one as input.
     """
     rows = {row.name: row for row in stages(spec)}
-    if spec.scale is Scale.NONE and "scaled" in rows:  # by what the model chose: no temperature
+    if spec.scale is Scale.NONE and "scaled" in rows:  # scale chosen by the model: no temperature
         by = f"{spec.divisor:.4g}"
         rows["scaled"] = replace(rows["scaled"], symbol=f"QKᵀ/{by}", says=f"scores divided by {by}")
     rows |= {
@@ -361,7 +361,7 @@ def _given(name: str, row: Stage | None) -> Stage:
 
 
 def possible_dims(name: str) -> set[tuple[str, ...]]:
-    """Return the axes that a stage can have: a module's, a layer's, or those of other keys."""
+    """Return the possible axes of a stage: of a module, of a layer, or with other keys."""
     found = {row.dims for row in TABLE if row.name == name}
     if name in LAYER_STAGES:
         found.add(LAYER_STAGES[name][0])

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 # temporary memory.
 ROWS, CELLS = 1024, 2**16
 CACHED_ROWS = 64
-"""So many rows are worked on again and again while they are near."""
+"""Rows that are processed together, so that they stay in the processor cache."""
 SORTED_KEYS = 1024
-"""So many lengths of values are sorted together."""
+"""Number of value norms that are sorted together."""
 
 
 class HeadMeasures(Struct, frozen=True, eq=False):
@@ -64,7 +64,7 @@ class HeadMeasures(Struct, frozen=True, eq=False):
     duplicate : numpy.ndarray
         Weight on earlier occurrences of the query's token; a mean over the queries that have some.
     value_weighting : numpy.ndarray
-        How far a row moves when its weights are value-weighted: half of Σ |s − |w|/Σ|w||, with
+        Change of a row when its weights are value-weighted: half of Σ |s − |w|/Σ|w||, with
         the shares s = ‖w·v‖ / Σ ‖w·v‖; 0 where all values are of one length, 1 at most. A mean
         over the queries whose weighted values have a length; NaN without values.
     queries : numpy.ndarray
@@ -83,15 +83,15 @@ class HeadMeasures(Struct, frozen=True, eq=False):
     queries: np.ndarray
 
 
-# Columns of the working tensor; the last two tell which queries count.
+# Columns of the working tensor; the last two count the queries.
 (
     ENTROPY, DISTANCE, FIRST, OWN, PREVIOUS, TOP_WEIGHT, INDUCTION, DUPLICATE, VALUE_WEIGHTING,
     READS, HAS_LENGTH,
 ) = range(11)  # fmt: skip
 AFTER_EQUAL = ((INDUCTION, 1), (DUPLICATE, 0))
-"""The columns of equal tokens, and how far after them the keys are."""
+"""Columns of the equal-token measures, and the offset of their keys after the equal token."""
 POSITION_MEASURES = (DISTANCE, OWN, PREVIOUS, INDUCTION, DUPLICATE)
-"""The columns that need the positions of queries among the keys."""
+"""Columns that need the positions of the queries among the keys."""
 
 
 def measure(
@@ -100,14 +100,14 @@ def measure(
     texts: Texts | None = None,
     values: Tensor | None = None,
 ) -> HeadMeasures:
-    """Measure every head of every text, as many at a time as take little memory.
+    """Measure every head of every text, several at a time within a limited memory.
 
     Parameters
     ----------
     weights : Tensor
         [..., head, query, key]; of a padded batch [..., text, head, query, key].
     lengths : tuple of int
-        Tokens of each text without padding; empty where nothing is padded.
+        Tokens of each text without padding; empty if there is no padding.
     texts : tuple of tuple of str, optional
         The tokens of each text's keys, of which the queries are the last, for induction and
         duplicates; empty where the keys are of another text, None where tokens are not known.
@@ -124,8 +124,8 @@ def measure(
         for start in range(0, heads, several):
             some = slice(start, start + several)
             own = weights[place][some, :real]
-            means[place][some] = _measured(
-                _bands(own),
+            means[place][some] = _measure_heads(
+                _split_into_bands(own),
                 own.new_zeros((len(own), real, HAS_LENGTH + 1)),
                 text_numbers.at(place),
                 None if norms is None else norms[place][some],
@@ -135,7 +135,7 @@ def measure(
 
 
 def first_query(sides: tuple[int, int], texts: Texts | None) -> int | None:
-    """Return the position of the first query among the keys; None where these are of another text.
+    """Return the position of the first query among the keys; None if the keys are of another text.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def measure_each(
     lengths: tuple[int, ...],
     texts: Texts | None,
 ) -> HeadMeasures:
-    """Measure every head as `measure`, of a tensor of which layers may be computed when read."""
+    """Measure every head like `measure`, for a tensor whose layers may be computed when read."""
     if not (held.is_computed and len(held.shape) > 3):
         vectors = None if values is None else values.tensor.detach()
         return measure(held.tensor.detach(), lengths, texts, vectors)
@@ -181,14 +181,14 @@ def measure_by_bands(
     norms: Tensor | None = None,
     progress: Progress = no_progress,
 ) -> HeadMeasures:
-    """Measure every head of a tensor that is computed where it is read, a band of rows at a time.
+    """Measure every head of a tensor that is computed when read, one band of rows at a time.
 
     Parameters
     ----------
     norms : Tensor, optional
         The lengths of the values, [..., head, key].
     progress : callable
-        Called with the number of rows that are measured, and that of all.
+        Called with the number of measured rows and the total number of rows.
     """
     *leading, heads, queries, keys = held.shape
     first, text_numbers = first_query((queries, keys), texts), _TextNumbers(texts or ())
@@ -198,8 +198,8 @@ def measure_by_bands(
     for place, real in zip(np.ndindex(*leading), of_place, strict=True):
         for head in range(heads):
             own = (*place, head)
-            means[own] = _measured(
-                _reported(held.bands(own, real), progress, (done, rows)),
+            means[own] = _measure_heads(
+                _report_progress(held.bands(own, real), progress, (done, rows)),
                 held.zeros((1, real, HAS_LENGTH + 1)),
                 text_numbers.at(place),
                 None if norms is None else norms[own][None],
@@ -216,15 +216,17 @@ def _as_arrays(means: Tensor) -> HeadMeasures:
     return HeadMeasures(*(array[..., column] for column in range(READS + 1)))
 
 
-def _bands(weights: Tensor) -> Iterator[Band]:
-    """Cut the rows of some heads, [head, query, key], into bands."""
+def _split_into_bands(weights: Tensor) -> Iterator[Band]:
+    """Split the rows of some heads, [head, query, key], into bands."""
     for start in range(0, weights.shape[1], ROWS):
         rows = weights[:, start : start + ROWS]
         yield Band(rows, range(start, start + rows.shape[1]), range(weights.shape[2]))
 
 
-def _reported(bands: Iterable[Band], progress: Progress, so_far: tuple[int, int]) -> Iterator[Band]:
-    """Report the progress before each band, after so many rows of all."""
+def _report_progress(
+    bands: Iterable[Band], progress: Progress, so_far: tuple[int, int]
+) -> Iterator[Band]:
+    """Report the progress before each band: the rows measured so far and their total."""
     done, rows = so_far
     for band in bands:
         progress(done + band.queries.start, rows)
@@ -232,10 +234,10 @@ def _reported(bands: Iterable[Band], progress: Progress, so_far: tuple[int, int]
 
 
 class _TextNumbers:
-    """The tokens of each text as numbers, equal ones alike; none where none stands twice."""
+    """Token ids of each text, equal for equal tokens; none if no token is repeated."""
 
     def __init__(self, texts: Texts) -> None:
-        self._numbers = [_numbered(text) for text in texts]
+        self._numbers = [_token_ids(text) for text in texts]
 
     def at(self, place: tuple[int, ...]) -> np.ndarray | None:
         if not self._numbers:
@@ -244,7 +246,7 @@ class _TextNumbers:
 
 
 def keys_read(weights: Tensor) -> np.ndarray:
-    """Return which keys any head of any layer reads, boolean [query, key]; NaN counts as read."""
+    """Return the keys that any head of any layer attends to, boolean [query, key]; includes NaN."""
     read = weights.new_zeros(weights.shape[-2:]).ne(0)
     for place in np.ndindex(weights.shape[:-2]):
         read |= weights[place].ne(0)
@@ -259,7 +261,7 @@ def measure_uniform(
     norms: np.ndarray | None = None,
     first: int | None = 0,
 ) -> HeadMeasures:
-    """Return the measures of one head that reads every allowed key alike.
+    """Return the measures of one head that attends to all allowed keys equally.
 
     Parameters
     ----------
@@ -268,7 +270,7 @@ def measure_uniform(
     queries : int
         Number of queries without padding.
     text : tuple of str
-        The tokens, for induction and duplicates; empty where they are not known.
+        The tokens, for induction and duplicates; empty if they are unknown.
     norms : numpy.ndarray, optional
         The lengths of the values of some heads, [head, key]. The measure that needs them is the
         mean over these heads, each with its own values.
@@ -289,10 +291,10 @@ def measure_uniform(
     if first is not None:
         own = reads + first  # positions among the keys
         places = [*zip(reads.tolist(), own.tolist(), strict=True)]
-        found[DISTANCE] = [_distances(allowed[row], query) for row, query in places] / counts
+        found[DISTANCE] = [_sum_distances(allowed[row], query) for row, query in places] / counts
         found[OWN] = allowed[reads, own] / counts
         found[PREVIOUS] = np.where(own > 0, allowed[reads, own - 1] / counts, math.nan)
-        numbers = _numbered(text)
+        numbers = _token_ids(text)
         if numbers is not None:
             for column, after in AFTER_EQUAL:
                 found[column] = [
@@ -300,7 +302,7 @@ def measure_uniform(
                     for row, query in places
                 ]
                 found[column] /= counts
-    means = [_mean(row[~np.isnan(row)]) for row in found[:READS]]
+    means = [_mean_or_nan(row[~np.isnan(row)]) for row in found[:READS]]
     if norms is not None and len(reads):
         means[VALUE_WEIGHTING] = _uniform_value_weighting(allowed[reads], norms)
     return HeadMeasures(*(np.array([one]) for one in (*means, len(reads))))
@@ -313,9 +315,9 @@ def measure_uniform_in_ranges(
     progress: Progress = no_progress,
     first: int | None = 0,
 ) -> HeadMeasures:
-    """Return what `measure_uniform` returns where each query may read a range of keys.
+    """Return the result of `measure_uniform` if each query may attend to a range of keys.
 
-    No matrix of queries and keys is made. There are as many queries as keys.
+    No query–key matrix is allocated. There are as many queries as keys.
 
     Parameters
     ----------
@@ -324,7 +326,7 @@ def measure_uniform_in_ranges(
     text, norms
         As for `measure_uniform`.
     progress : callable
-        Called before each head of the lengths, as done with nothing: it may end the work.
+        Called before each head of the norms, with no progress: it may cancel the work.
     first : int or None
         None where the keys are of another text.
     """
@@ -342,14 +344,14 @@ def measure_uniform_in_ranges(
     found[OWN] = ((starts <= reads) & (reads < stops)) / counts
     is_read = (starts < reads) & (reads <= stops)
     found[PREVIOUS] = np.where(reads > 0, is_read / counts, math.nan)
-    numbers = _numbered(text)
+    numbers = _token_ids(text)
     if numbers is not None:
         for column, behind_equal in AFTER_EQUAL:
             found[column] = _in_ranges_after_equal(numbers, reads, starts, stops, behind_equal)
             found[column] /= counts
     if first is None:
         found[[*POSITION_MEASURES]] = math.nan
-    means = [_mean(row[~np.isnan(row)]) for row in found[:READS]]
+    means = [_mean_or_nan(row[~np.isnan(row)]) for row in found[:READS]]
     if norms is not None and len(reads):
         means[VALUE_WEIGHTING] = _value_weighting_in_ranges(starts, stops, norms, progress)
     return HeadMeasures(*(np.array([one]) for one in (*means, len(reads))))
@@ -364,12 +366,12 @@ def _sum_to(numbers: np.ndarray) -> np.ndarray:
 def _in_ranges_after_equal(
     numbers: np.ndarray, reads: np.ndarray, starts: np.ndarray, stops: np.ndarray, after: int
 ) -> np.ndarray:
-    """Count the keys in ranges so far after a query's token where it stood before; NaN of none."""
+    """Count the keys at an offset after earlier equal tokens; NaN if there are none."""
     size = len(numbers) + 1
     known = np.sort(numbers * size + np.arange(len(numbers)))  # by token, then by place
 
     def below(places: np.ndarray) -> np.ndarray:
-        """Count the equal tokens before a place."""
+        """Count the equal tokens before a position."""
         own = numbers[reads] * size
         upto = np.searchsorted(known, own + np.maximum(places, 0))
         return np.asarray(upto - np.searchsorted(known, own))
@@ -383,9 +385,9 @@ def _in_ranges_after_equal(
 def _value_weighting_in_ranges(
     starts: np.ndarray, stops: np.ndarray, norms: np.ndarray, progress: Progress
 ) -> float:
-    """Return what `_uniform_value_weighting` returns, of ranges of keys.
+    """Return the result of `_uniform_value_weighting` for ranges of keys.
 
-    Of lengths n with the mean m, half of Σ |n/m − 1| is Σ (1 − n/m) over those below m.
+    For norms n with mean m, half of Σ |n/m − 1| is Σ (1 − n/m) over the norms below m.
     """
     moved = []
     for own in norms.astype(np.float64):
@@ -395,16 +397,16 @@ def _value_weighting_in_ranges(
         has_length = means > 0
         ends = [ends[has_length] for ends in (starts, stops)]
         level = means[has_length]
-        first, last = (_below(own, level, each) for each in ends)
+        first, last = (_count_below(own, level, each) for each in ends)
         counts, lengths = (after - before for before, after in zip(first, last, strict=True))
         moved.append((counts - lengths / level) / (ends[1] - ends[0]))
-    return _mean(np.concatenate(moved))
+    return _mean_or_nan(np.concatenate(moved))
 
 
-def _below(
+def _count_below(
     lengths: np.ndarray, levels: np.ndarray, stops: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Count and add up the lengths that are below each level, among those before its stop."""
+    """Count and sum the norms below each level, among those before its stop."""
     counts, sums = np.zeros(len(levels), np.int64), np.zeros(len(levels))
     for start in range(0, len(lengths), SORTED_KEYS):
         block = lengths[start : start + SORTED_KEYS]
@@ -425,7 +427,7 @@ def _below(
 
 
 def _uniform_value_weighting(allowed: np.ndarray, norms: np.ndarray) -> float:
-    """Return how far the rows of uniform attention move by the lengths of values, over all heads.
+    """Return the value weighting of uniform attention, averaged over all heads.
 
     Parameters
     ----------
@@ -447,46 +449,46 @@ def _uniform_value_weighting(allowed: np.ndarray, norms: np.ndarray) -> float:
             np.abs(buffer, out=buffer)
             rows = np.einsum("qk,qk->q", buffer, read) / (2 * counts)
             moved.append(rows[has_length])
-    return _mean(np.concatenate(moved).astype(np.float64))
+    return _mean_or_nan(np.concatenate(moved).astype(np.float64))
 
 
-def _distances(allowed: np.ndarray, query: int) -> int:
+def _sum_distances(allowed: np.ndarray, query: int) -> int:
     """Return the sum of the distances of a query's allowed keys."""
     return int(np.abs(np.flatnonzero(allowed) - query).sum())
 
 
-def _numbered(text: tuple[str, ...]) -> np.ndarray | None:
-    """Number the tokens of a text, equal ones alike; None where none stands twice."""
+def _token_ids(text: tuple[str, ...]) -> np.ndarray | None:
+    """Return ids of a text's tokens, equal for equal tokens; None if no token is repeated."""
     distinct: dict[str, int] = {}
     numbers = np.array([distinct.setdefault(token, len(distinct)) for token in text], np.int64)
     return numbers if len(distinct) < len(text) else None
 
 
 def _allowed_after_equal(allowed: np.ndarray, numbers: np.ndarray, query: int, after: int) -> float:
-    """Count the allowed keys so far after a query's token where it stood before; NaN of none."""
+    """Count the allowed keys at an offset after earlier equal tokens; NaN if there are none."""
     keys = np.flatnonzero(numbers[: max(0, query - after)] == numbers[query]) + after
     return float(allowed[keys].sum()) if keys.size else math.nan
 
 
-def _mean(values: np.ndarray) -> float:
+def _mean_or_nan(values: np.ndarray) -> float:
     return float(values.mean()) if values.size else math.nan
 
 
-def _measured(
+def _measure_heads(
     bands: Iterable[Band],
     found: Tensor,
     numbers: np.ndarray | None,
     norms: Tensor | None,
     first: int | None,
 ) -> Tensor:
-    """Measure some heads, a band of rows after another.
+    """Measure some heads, one band of rows at a time.
 
     Parameters
     ----------
     found : Tensor
         Zeros, [head, query, measure]; the queries have no padding.
     numbers : numpy.ndarray or None
-        The tokens, equal ones alike.
+        Ids of the tokens, equal for equal tokens.
     norms : Tensor or None
         The lengths of the values, [head, key].
     first : int or None
@@ -506,7 +508,7 @@ def _measured(
         if tokens is not None:
             for column, after in AFTER_EQUAL:
                 rows[..., column] = _after_equal(band, tokens, after, first or 0)
-    means = _means(found, first or 0)
+    means = _mean_over_queries(found, first or 0)
     if first is None:
         means[:, [*POSITION_MEASURES]] = math.nan
     for column, after in AFTER_EQUAL:
@@ -521,10 +523,10 @@ def _measured(
 
 
 def _of_band(band: Band, found: Tensor, first_query: int | None) -> None:
-    """Measure each query of a band, except by equal tokens and values."""
+    """Compute the measures of each query of a band that need neither equal tokens nor values."""
     weights, queries, keys = band.weights, band.queries, band.keys
     is_zero = weights.eq(0)
-    # As xlogy, which takes ten times as long.
+    # The same as xlogy, which takes ten times as long.
     bits = weights.masked_fill(is_zero, 1).log_().mul_(weights).sum(-1) / -math.log(2)
     found[..., ENTROPY] = bits
     largest = weights.amax(-1)
@@ -545,7 +547,7 @@ def _of_band(band: Band, found: Tensor, first_query: int | None) -> None:
 
 
 def _value_weighting(band: Band, norms: Tensor, found: Tensor) -> None:
-    """Find how far each row of a band moves when weights are times the lengths of values."""
+    """Compute how far each row of a band changes when its weights are value-weighted."""
     block, lengths = band.weights.abs(), norms[:, band.keys.start : band.keys.stop]
     sums, weighted = block.sum(-1), (block @ lengths[..., None])[..., 0]
     # |w|·|‖v‖ / Σ ‖w·v‖ − 1 / Σ |w||, without a matrix of shares
@@ -557,23 +559,23 @@ def _value_weighting(band: Band, norms: Tensor, found: Tensor) -> None:
 
 
 def _after_equal(band: Band, tokens: Tensor, after: int, first_query: int) -> Tensor:
-    """Return each query's weight on keys so far after earlier occurrences of its token.
+    """Return each query's weight on keys at an offset after earlier occurrences of its token.
 
     Parameters
     ----------
     after : int
-        0 for the occurrences of the query's token themselves, 1 for what followed them.
+        0 for the occurrences of the query's token, 1 for the tokens that follow them.
     first_query : int
-        Position of the first query of all among the keys.
+        Position of the first of all queries among the keys.
     """
     queries = range(band.queries.start + first_query, band.queries.stop + first_query)
     first = max(band.keys.start, after)
-    stop = min(band.keys.stop, queries.stop)  # later keys are later than all of the band's queries
+    stop = min(band.keys.stop, queries.stop)  # later keys are later than all queries of the band
     keys = range(first, max(first, stop))
     block = band.weights[..., keys.start - band.keys.start : keys.stop - band.keys.start]
     own = tokens[queries.start : queries.stop]
     others = own[:, None] != tokens[keys.start - after : keys.stop - after]
-    late = max(keys.start, queries.start)  # keys from here on are earlier than some of these only
+    late = max(keys.start, queries.start)  # earlier than only some of the queries
     places = own.new_ones(max(0, queries.stop - late)).cumsum(0) + late - 1
     rows = own.new_ones(len(queries)).cumsum(0) + queries.start - 1
     others[:, late - keys.start :] |= rows[:, None] <= places[: max(0, keys.stop - late)]
@@ -581,20 +583,20 @@ def _after_equal(band: Band, tokens: Tensor, after: int, first_query: int) -> Te
 
 
 def _has_equal(numbers: np.ndarray, after: int) -> np.ndarray:
-    """Return for which queries there is a key so far after an earlier occurrence of its token."""
+    """Return which queries have a key at an offset after an earlier occurrence of their token."""
     _, firsts, which = np.unique(numbers, return_index=True, return_inverse=True)
     found: np.ndarray = firsts[which] + after < np.arange(len(numbers))
     return found
 
 
 def _mean_where(values: Tensor, counts: Tensor) -> Tensor:
-    """Return the mean over the queries that count, [head]; NaN where none does."""
+    """Return the mean over the counted queries, [head]; NaN if there are none."""
     is_counted = counts.ne(0)
     return values.where(is_counted, 0).sum(-1) / is_counted.sum(-1)
 
 
-def _means(found: Tensor, first_query: int) -> Tensor:
-    """Return the means over the queries with nonzero weights, and the number of these."""
+def _mean_over_queries(found: Tensor, first_query: int) -> Tensor:
+    """Return the means over the queries with nonzero weights, and the number of these queries."""
     found, reads = found[..., : READS + 1], found[..., READS]
     sums = (found * reads[..., None]).sum(-2)  # a row without weights is all zeros
     means = sums / reads.sum(-1, keepdim=True)

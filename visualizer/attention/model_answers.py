@@ -1,4 +1,4 @@
-"""What can be asked of a model about a text that it has read, and its answers; no torch here."""
+"""Questions about a model's forward pass on a text, and their answers; imports no torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class QuestionKind(StrEnum):
-    """Which numbers are asked for."""
+    """What a question asks for."""
 
     LENS = "lens"
     PARTS = "parts"
@@ -27,9 +27,9 @@ class ModelQuestion(Struct, frozen=True):
     Parameters
     ----------
     token : str
-        The token that may come next whose logit is asked about; empty for the likeliest.
+        The candidate for the next token whose logit is asked about; empty for the most probable.
     is_costly : bool
-        Whether it is answered even where that takes long.
+        Whether to answer even if it takes long.
     """
 
     kind: QuestionKind
@@ -38,12 +38,12 @@ class ModelQuestion(Struct, frozen=True):
 
 
 class LensAnswer(Struct, frozen=True, eq=False):
-    """The tokens that each layer would say next if it were the last, the likeliest first.
+    """Logit lens: the next tokens predicted from each layer, the most probable first.
 
     Parameters
     ----------
     layers : tuple of int
-        The layers' numbers in the model.
+        Layer numbers in the model.
     words : tuple
         The tokens, [layer][query][rank].
     probabilities : ndarray
@@ -56,24 +56,24 @@ class LensAnswer(Struct, frozen=True, eq=False):
 
 
 class LogitParts(Struct, frozen=True, eq=False):
-    """The parts of the logit of one token as the next one; they sum to it.
+    """Direct logit attribution: the parts of the logit of one next token, which sum to it.
 
-    The last norm is frozen: its scale is taken as a constant, so that it is linear.
+    The final norm is frozen: its scale is treated as a constant, which makes it linear.
 
     Parameters
     ----------
     number : int
         The token's number in the vocabulary.
     logit : float
-        As the model gives it.
+        Logit computed by the model.
     heads : ndarray
-        What each head adds, [layer, head].
+        Contribution of each head, [layer, head].
     rest : ndarray
-        What else each layer adds, [layer]: feed-forward, biases, layers without attention.
+        Remaining contribution of each layer, [layer]: MLP, biases, layers without attention.
     embedding : float
-        What the last token's own embedding adds.
+        Contribution of the last token's embedding.
     bias : float
-        What the biases of the last norm and of the last matrix add.
+        Contribution of the biases of the final norm and of the unembedding.
     layers : tuple of int
         The layers' numbers in the model.
     """
@@ -98,7 +98,7 @@ class LogitParts(Struct, frozen=True, eq=False):
 
 
 class PartsAnswer(Struct, frozen=True, eq=False):
-    """The parts of the logit of a token, with the token as text and its probability."""
+    """The parts of a token's logit, with the token as text and its probability."""
 
     parts: LogitParts
     token: str
@@ -106,17 +106,17 @@ class PartsAnswer(Struct, frozen=True, eq=False):
 
 
 class AblationAnswer(Struct, frozen=True, eq=False):
-    """What is lost without each head.
+    """Effect of ablating each head.
 
     Parameters
     ----------
     token : str
-        The token that may come next.
+        The candidate for the next token.
     layers : tuple of int
-        The layers' numbers in the model.
+        Layer numbers in the model.
     changes : ndarray
-        The change of the token's log-probability, in nats, where the head alone is switched off,
-        [layer, head]; NaN of heads that have not been tried yet.
+        Change of the token's log-probability, in nats, when only this head is switched off,
+        [layer, head]; NaN for heads that have not been measured yet.
     """
 
     token: str
@@ -125,17 +125,17 @@ class AblationAnswer(Struct, frozen=True, eq=False):
 
     @property
     def done(self) -> int:
-        """How many heads were tried."""
+        """Number of measured heads."""
         return int((self.changes == self.changes).sum())
 
     @property
     def is_complete(self) -> bool:
-        """Whether all heads were tried."""
+        """Whether all heads have been measured."""
         return self.done == self.changes.size
 
 
 class CostlyAnswer(Struct, frozen=True):
-    """An answer that would take long: it is computed when it is asked for again."""
+    """An answer that takes long; it is computed when it is requested again."""
 
     sentence: str
 
@@ -144,9 +144,9 @@ ModelAnswer: TypeAlias = "LensAnswer | PartsAnswer | AblationAnswer | CostlyAnsw
 
 
 class ModelAnswers:
-    """The answers about one reading of a text; written on the thread of the window alone."""
+    """Answers for one forward pass on a text; written on the window's thread only."""
 
     def __init__(self) -> None:
         self.known: dict[ModelQuestion, ModelAnswer] = {}
         self.wanted: set[ModelQuestion] = set()
-        """Questions that are answered on demand only, and have been asked."""
+        """Costly questions that the user has requested."""

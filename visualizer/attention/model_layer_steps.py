@@ -1,6 +1,6 @@
-"""How a layer of a model computes a stage around its attention, as values; no torch.
+"""Steps of a transformer layer around its attention, as plain values; imports no torch.
 
-Each kind has a tag, by which it is told from the others where it is sent as JSON.
+Each step type has a tag that identifies it in JSON.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from visualizer.brief_repr import brief_repr
 
 
 class EmbeddedTokens(Struct, frozen=True, tag=True):
-    """What the residual stream of the first layer is: rows of tables, added up.
+    """Input of the first layer: the sum of rows of embedding tables.
 
     Parameters
     ----------
     tables : tuple of (str, tuple of int)
-        The path of each table of the model, and the row of it that each token has.
+        Path of each table in the model, and the row of each token.
     factor : float
         Multiplies the sum.
     norm : NormLayer or None
-        What makes the product of one size.
+        Normalizes the sum.
     """
 
     tables: tuple[tuple[str, tuple[int, ...]], ...]
@@ -31,15 +31,15 @@ class EmbeddedTokens(Struct, frozen=True, tag=True):
 
 
 class ResidualStream(Struct, frozen=True, tag=True):
-    """What enters a layer: the stream that leaves the one before.
+    """Input of a layer: the residual stream after the previous layer.
 
     Parameters
     ----------
     before : tuple of int or None
-        For each layer of the run, the place in it of the layer before; None where that is not in
-        the run.
+        For each layer of the run, the index of the previous layer in the run; None if that layer is
+        not in the run.
     embedded : EmbeddedTokens or None
-        What enters the model's first layer, where it is known.
+        Input of the model's first layer, if known.
     """
 
     before: tuple[int | None, ...]
@@ -49,24 +49,24 @@ class ResidualStream(Struct, frozen=True, tag=True):
 
 
 class NormLayer(Struct, frozen=True, tag=True):
-    """Vectors made of one size: divided by their root mean square, or by their deviation.
+    """Layer-normalized vectors: divided by their root mean square or standard deviation.
 
     Parameters
     ----------
     modules : tuple of str
-        The path of the norm in the model, for each layer of the run.
+        Path of the norm in the model, for each layer of the run.
     epsilon : float
         Added to the mean square.
     is_centred : bool
-        Whether the mean is subtracted before (layer norm, and not RMS norm).
+        Whether the mean is subtracted first (layer norm rather than RMS norm).
     has_gain, has_bias : bool
-        Whether each column has a factor, and what is added to it.
+        Whether there is a gain, and a bias, for each column.
     adds_one : bool
-        Whether the factor is 1 more than the number in the model.
+        Whether the gain is 1 plus the parameter of the model.
     is_over_heads : bool
-        Whether the vectors of all heads of a token are made of one size together.
+        Whether the vectors of all heads of a token are normalized together.
     heads : tuple of int
-        For each head of the queries, which one's numbers it has; empty where there are no heads.
+        For each query head, the head whose numbers it uses; empty if the stage has no heads.
     """
 
     modules: tuple[str, ...]
@@ -80,25 +80,25 @@ class NormLayer(Struct, frozen=True, tag=True):
 
     @property
     def name(self) -> str:
-        """What such a norm is called."""
+        """Name of this kind of norm."""
         return "LayerNorm" if self.is_centred else "RMSNorm"
 
 
 class LinearLayer(Struct, frozen=True, tag=True):
-    """Vectors times a matrix.
+    """Vectors times a weight matrix.
 
     Parameters
     ----------
     modules : tuple of str
-        The path of the matrix in the model, for each layer of the run.
+        Path of the weight matrix in the model, for each layer of the run.
     has_bias : bool
-        Whether something is added to each column.
+        Whether a bias is added to each column.
     is_transposed : bool
-        Whether the matrix is [in, out], and not [out, in].
+        Whether the matrix is [in, out] instead of [out, in].
     first_columns : tuple of int
-        Which of the matrix's results is the first of each head, or of the stage.
+        Output column of the matrix at which each head, or the stage, starts.
     factor : float
-        Multiplies what comes of it.
+        Multiplies the result.
     """
 
     modules: tuple[str, ...]
@@ -109,44 +109,44 @@ class LinearLayer(Struct, frozen=True, tag=True):
 
     @property
     def name(self) -> str:
-        """The matrix's own name in the model."""
+        """Name of the matrix in the model."""
         return self.modules[0].rpartition(".")[2]
 
 
 class LatentKeys(LinearLayer, frozen=True, tag=True):
-    """Keys of which the first columns are a vector times a matrix, and the others are shared.
+    """Keys whose first columns come from a weight matrix; the other columns are shared.
 
-    The others are the same in all heads, and are read from a stage of their own.
+    The other columns are the same in all heads and are taken from a separate stage.
 
     Parameters
     ----------
     own_columns : int
-        How many columns of each head are its own.
+        Number of columns that each head has for itself.
     """
 
     own_columns: int = 0
 
 
 class RotaryPosition(Struct, frozen=True, tag=True):
-    """Pairs of columns turned by angles that grow with the place in the text (RoPE).
+    """Rotary embedding (RoPE): pairs of columns rotated by angles proportional to the position.
 
     Parameters
     ----------
     angles : str
-        The name of the trace's numbers [layer, token, pair] of which ``.cos`` and ``.sin`` are
-        there.
+        Prefix of the trace's numbers [layer, token, pair]; the suffixes are ``.cos`` and
+        ``.sin``.
     pairs : int
-        How many pairs are turned; other columns stay. None in a layer without positions.
+        Number of rotated pairs; other columns are unchanged. None in a layer without positions.
     is_interleaved : bool
-        Whether neighbours are a pair, and not the columns ``pairs`` apart.
+        Whether a pair consists of adjacent columns instead of columns ``pairs`` apart.
     stride : int
-        The model gives the angle of each pair so many times, side by side.
+        How many times the model repeats the angle of each pair, next to each other.
     is_backward : bool
-        Whether the model turns the other way round; the numbers of the trace have its sign.
+        Whether the model rotates in the opposite direction; the trace's numbers have that sign.
     start : int
-        The first column that is turned.
+        First rotated column.
     is_regrouped : bool
-        Whether of neighbours that were a pair, the columns come out ``pairs`` apart.
+        Whether pairs of adjacent columns are output as columns ``pairs`` apart.
     """
 
     angles: str
@@ -158,13 +158,13 @@ class RotaryPosition(Struct, frozen=True, tag=True):
     is_regrouped: bool = False
 
     def turned(self, column: int) -> tuple[int, int, int, int] | None:
-        """Say what a column is made of; None where it is taken over.
+        """Return how a column is computed; None if it is copied unchanged.
 
         Returns
         -------
         tuple of int
-            The pair, the column that is times the cosine, the one that is times the sine, and the
-            sign of what that adds.
+            The pair, the column multiplied by the cosine, the one multiplied by the sine, and the
+            sign of the sine term.
         """
         within = column - self.start
         if not 0 <= within < 2 * self.pairs:
@@ -182,7 +182,7 @@ class RotaryPosition(Struct, frozen=True, tag=True):
 
 
 class HiddenActivation(Struct, frozen=True, tag=True):
-    """A function of each number, times another number where it is a gate of that.
+    """An activation function of each number, times another number if it is gated.
 
     Parameters
     ----------
@@ -194,18 +194,18 @@ class HiddenActivation(Struct, frozen=True, tag=True):
 
 
 class ExpertMixture(Struct, frozen=True, tag=True):
-    """The results of the experts that a router has chosen for a token, times its weights for them.
+    """Sum of the outputs of the experts chosen by the router, times the router's weights.
 
-    The trace has what they are made of, by the path of the experts: ``.numbers``,
-    ``.router_weights`` [token, expert], ``.results`` [token, expert, column] and, of what all
-    tokens share, ``.shared`` [token, column].
+    The trace holds their inputs under the path of the experts: ``.numbers``, ``.router_weights``
+    [token, expert], ``.results`` [token, expert, column] and, for the shared expert, ``.shared``
+    [token, column].
 
     Parameters
     ----------
     modules : tuple of str
         The path of the experts in the model, for each layer of the run.
     has_shared : bool
-        Whether something is added that is not routed.
+        Whether there is a shared expert, which is not routed.
     """
 
     modules: tuple[str, ...]
@@ -213,55 +213,55 @@ class ExpertMixture(Struct, frozen=True, tag=True):
 
 
 class JoinedHeads(Struct, frozen=True, tag=True):
-    """Context vectors side by side, those of some heads edited.
+    """Concatenated context vectors, of which those of some heads are edited.
 
     Parameters
     ----------
     edits : frozenset of (layer, head, factor)
-        The heads that are edited, by the layer's place in the run, and what they are multiplied
-        with: 0 of those that are off. Without a factor other vectors stand in their place.
+        The edited heads, by the index of the layer in the run, and the factor that multiplies them:
+        0 for heads that are switched off, None if the vectors are replaced by others.
     """
 
     edits: frozenset[tuple[int, int, float | None]]
 
 
 class ScoreCap(Struct, frozen=True, tag=True):
-    """Scores kept within limits: limit·tanh(score/limit).
+    """Soft-capped scores: limit·tanh(score/limit).
 
     Parameters
     ----------
     limit : float
-        No score is larger, or smaller than its negative.
+        Largest absolute value of a score.
     """
 
     limit: float
 
 
 class ScoreBias(Struct, frozen=True, tag=True):
-    """A number added to each score, of which the places of query and key often decide."""
+    """A bias added to each score, often a function of the query and key positions."""
 
 
 class SinkSoftmax(Struct, frozen=True, tag=True):
-    """A softmax of each row and of one logit more, that of the head's sink, which has no key.
+    """A softmax over each row and one extra logit per head, the attention sink, which has no key.
 
     Parameters
     ----------
     logits : str
-        The name of the trace's numbers [layer, head].
+        Name of the trace's numbers [layer, head].
     """
 
     logits: str
 
 
 class ScaledVector(Struct, frozen=True, tag=True):
-    """A vector times a factor of each column (LayerScale), or times one number.
+    """A vector times one factor per column (LayerScale), or times a single factor.
 
     Parameters
     ----------
     modules : tuple of str
-        The name of the factors in the model, for each layer of the run; empty names of one number.
+        Name of the factors in the model, for each layer of the run; empty for a single factor.
     factor : float
-        The number, where there is one.
+        The single factor, if any.
     """
 
     modules: tuple[str, ...]
@@ -273,12 +273,12 @@ class ScaledVector(Struct, frozen=True, tag=True):
 
     @property
     def name(self) -> str:
-        """The factors' own name in the model."""
+        """Name of the factors in the model."""
         return self.modules[0].rpartition(".")[2]
 
 
 class LateSink(Struct, frozen=True, tag=True):
-    """Context vectors times the share of its row that a head's sink leaves, after the softmax.
+    """Context vectors times the share of the row that the head's sink leaves, after the softmax.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ class LateSink(Struct, frozen=True, tag=True):
 
 
 class ResidualAddition(Struct, frozen=True, tag=True):
-    """The sum of vectors: what a part of the layer made is added to the stream."""
+    """The sum of vectors: the output of a part of the layer is added to the residual stream."""
 
 
 LayerStep = (
@@ -312,9 +312,9 @@ LayerStep = (
 
 
 def weight_names(step: LayerStep) -> tuple[str, ...]:
-    """Return what a trace needs to explain a stage: weights of the model, and numbers beside them.
+    """Return the names of a step's model weights and extra numbers that a trace needs.
 
-    Those of `ResidualStream` are left out: the stream is known without its tables.
+    The tables of `ResidualStream` are omitted: the stream is known without them.
     """
     names: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()

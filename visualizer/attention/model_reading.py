@@ -1,4 +1,4 @@
-"""What else is known of a run whose numbers a model computed as it read a text; no torch here."""
+"""Data about a run that comes from a model's forward pass; imports no torch."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 SpecialTokens = tuple[tuple[int, str], ...]
-"""The places of special tokens in a text, each with what it is for."""
+"""Positions of special tokens in a text, each with its purpose."""
 
 
 class SecondText(StrEnum):
-    """What a second text is to a model."""
+    """How a model uses a second text."""
 
     NONE = "none"
     PAIR = "pair"
@@ -32,7 +32,7 @@ class SecondText(StrEnum):
 
 
 class AttentionPart(StrEnum):
-    """The kinds of attention of a model with an encoder and a decoder, as they are called."""
+    """Names of the kinds of attention of an encoder–decoder model."""
 
     ENCODER = "Encoder"
     DECODER = "Decoder"
@@ -40,14 +40,14 @@ class AttentionPart(StrEnum):
 
 
 class NextToken(Struct, frozen=True):
-    """A token that may come next.
+    """A candidate for the next token.
 
     Parameters
     ----------
     probability : float
-        With what is edited in the model now.
+        With the current edits of the model.
     probability_of_all_heads : float
-        Without edits; the same number where nothing is edited.
+        Without edits; the same number if nothing is edited.
     """
 
     token: str
@@ -56,41 +56,40 @@ class NextToken(Struct, frozen=True):
 
 
 class ModelReading(Struct, frozen=True, eq=False):
-    """One reading of a text by a model.
+    """A model's forward pass on a text.
 
     Parameters
     ----------
     made_of : hashable
-        The model, what is changed in it, and the text.
+        Cache key: the model, its edits, and the text.
     layers : tuple of int
-        The number in the model of each layer of the run.
+        The layer number in the model of each layer of the run.
     edits : mapping
-        What became of heads that were edited, in words, by the layer's number in the model and the
-        head.
+        Description of each edited head, by the layer's number in the model and the head.
     cuts : mapping
-        The (query, key) of edges of attention that were cut, likewise.
+        The (query, key) pairs of cut attention edges, by the same keys.
     are_heads_switchable : bool
         Whether heads of this model can be edited.
     next_tokens : tuple of NextToken
-        The most probable ones, with edits or without them.
+        The most probable candidates, with or without edits.
     no_next_token : str
-        Why there are none, as a sentence; empty where there are.
+        Why there are none, as a sentence; empty if there are any.
     captured : CapturedAttention or None
-        The run's numbers, as a document holds them; None of a long text, which is read again.
+        The run's numbers, as saved in a document; None for a long text, which is computed again.
     model : object
-        The model, which stays in memory as long as one of its readings is shown.
+        The model, which stays in memory while one of its readings is shown.
     changes : ndarray or None
-        How far the weights of each head are from those without edits, [layer of the run, head]: the
-        mean over all rows of half the sum of the differences, from 0 to 1. None where nothing is
-        edited, and where it is not known.
+        Change of each head's weights relative to the model without edits, [layer of the run, head]:
+        the mean over all rows of half the sum of absolute differences, from 0 to 1. None if nothing
+        is edited or if it is unknown.
     largest_changes : tuple of NextToken
-        Those whose probability the edits have changed most, the largest change first.
+        Tokens whose probability the edits changed most, the largest change first.
     is_of_lab : bool
-        Whether it was trained in the language lab, so that transformers alone does not open it.
+        Whether it was trained in the language lab; transformers alone cannot open such a model.
     text : str
-        What it read.
+        The text.
     answers : ModelAnswers
-        What else was asked about it, as far as it is answered.
+        Answers to further questions about the text that are available so far.
     special : SpecialTokens
         The special tokens among those that read.
     has_chat_template : bool

@@ -1,7 +1,7 @@
-"""Numbers that are on another machine: who may wait for them, and who is told when they are here.
+"""Numbers that are on another machine: whether to wait for them, and callbacks on arrival.
 
-No torch here. The thread of a window never waits: what it makes of numbers that are not here yet is
-made again once they are.
+Imports no torch. The window's thread never waits: results that need missing numbers are
+computed again once the numbers have arrived.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ _told: list[WeakMethod[Callable[[], object]]] = []
 
 
 class NumbersOnTheirWayError(Exception):
-    """Numbers are asked for and not here yet, where they are not waited for."""
+    """Raised if numbers have not arrived yet and the caller does not wait for them."""
 
 
 def without_waiting() -> AbstractContextManager[None]:
-    """Have numbers that are not here raise `NumbersOnTheirWayError` within the context."""
+    """Raise `NumbersOnTheirWayError` for missing numbers within the context."""
     return held_within(_may_wait, False)
 
 
 def may_wait() -> bool:
-    """Whether the work on this thread waits for numbers."""
+    """Return whether this thread waits for numbers."""
     return _may_wait.get()
 
 
 def tell_arrivals(method: Callable[[], object]) -> None:
-    """Have a method called, on any thread, when numbers have arrived that were not waited for.
+    """Call a method, on any thread, when numbers arrive that were not waited for.
 
-    It is called as long as its object is there.
+    The method is called for as long as its object exists.
     """
     _told.append(WeakMethod(method, _told.remove))
 
 
 def numbers_arrived() -> None:
-    """Tell that numbers are here; called on any thread."""
+    """Call the registered methods, as numbers have arrived; can be called on any thread."""
     for one in [*_told]:
         if (method := one()) is not None:
             method()

@@ -1,6 +1,6 @@
 """Runs: a spec computed on tokenized texts, on a chosen device and within the free memory.
 
-Failures are reported as sentences: no text, too long a text, an absent device, no free memory.
+Failures are reported as messages: no text, text too long, missing device, too little memory.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 SMALL = 2**24
 
 MAX_TOKENS = 100_000
-"""The tokens of a text."""
+"""Maximum number of tokens of a text."""
 HELD_WHOLE = 2**29
-"""Bytes of matrices of queries and keys that are held; of more, blocks are computed when read."""
+"""Bytes of query–key matrices held in full; larger ones are computed in blocks when read."""
 
 MIN_BLOCKWISE_BYTES = 2**26
-"""Bytes of matrices that are held even so, as blocks of less would save nothing."""
+"""Bytes of matrices that are always held, as blocks of smaller ones would save nothing."""
 
 # Share of the free memory that a trace may use, so that the machine stays responsive.
 USABLE = 0.75
@@ -67,11 +67,11 @@ class Run(Struct, frozen=True, eq=False):
     notices : tuple of str
         Remarks on the numbers, each a sentence.
     captured : CapturedAttention or None
-        The captured attention that the trace holds, for reuse; what it lacks, the trace says.
+        The captured attention that the trace holds, for reuse; the trace reports what it lacks.
     key_tokens : tuple of str
-        Tokens of the keys, where they differ from those of the queries.
+        Tokens of the keys, if they differ from those of the queries.
     reading : ModelReading or None
-        What else is known where a model read the text.
+        Additional data if a model computed the run.
     weights_source : str
         Where own weights are from; empty if they were typed or passed as arrays.
     """
@@ -88,26 +88,26 @@ class Run(Struct, frozen=True, eq=False):
     __repr__ = brief_repr
 
     def words(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
-        """Return the tokens along an axis of the stages, at a place on the leading axes."""
+        """Return the tokens along an axis of the stages, at an index of the leading axes."""
         is_key = axis == "key" and self.key_tokens
         return self.key_tokens if is_key else self.texts[self.trace.at("text", leading)]
 
     def number(self, at: int, axis: str) -> int:
-        """Return the number of a token, from 1: queries are counted among the keys."""
+        """Return the number of a token, from 1; queries are numbered among the keys."""
         is_later = axis == "query" and self.is_continuation
         return at + 1 + (len(self.key_tokens) - len(self.texts[0]) if is_later else 0)
 
     def labels(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
-        """Return the tokens as `words`, of an image's patches their rows and columns alone."""
+        """Return the tokens like `words`; only rows and columns for the patches of an image."""
         words = self.words(leading, axis)
         patches = self.patches
         return (*words[: patches.first], *patches.labels) if patches else words
 
     @property
     def most_tokens_held(self) -> int:
-        """About how many tokens a text may have of which the same matrices are held whole."""
+        """Approximate number of tokens up to which the same matrices are held in full."""
         trace, (queries, keys) = self.trace, self.trace.sides
-        if self.reading:  # of models only the weights count
+        if self.reading:  # for models only the weights count
             item = trace.holding(trace.attention).dtype.itemsize
             size = item * math.prod(trace.shape(trace.attention))
         else:
@@ -117,7 +117,7 @@ class Run(Struct, frozen=True, eq=False):
 
     @property
     def has_same_keys(self) -> bool:
-        """Whether the keys are the queries' own tokens."""
+        """Whether the keys belong to the same tokens as the queries."""
         return not self.key_tokens or (self.key_tokens,) == self.texts
 
     @property
@@ -127,14 +127,14 @@ class Run(Struct, frozen=True, eq=False):
 
     @property
     def compared_texts(self) -> Texts:
-        """The tokens of the keys, of which queries are the last; none where those are of others."""
+        """Tokens of the keys, queries last; empty if the keys belong to other tokens."""
         if self.is_continuation:
             return (self.key_tokens,)
         return self.texts if self.has_same_keys else ()
 
     @property
     def patches(self) -> ImagePatches | None:
-        """The image whose patches its tokens are; None of a text."""
+        """The image whose patches are its tokens; None for a text."""
         return self.captured.patches if self.captured else None
 
     @property
@@ -144,7 +144,7 @@ class Run(Struct, frozen=True, eq=False):
 
     @property
     def source_file(self) -> str:
-        """The whole name of that file, which may hold anything."""
+        """The full name of that file, which may contain any characters."""
         return self.captured.name if self.captured else ""
 
     @property
@@ -154,9 +154,9 @@ class Run(Struct, frozen=True, eq=False):
 
 
 def share_cores(texts: Texts, spec: AttentionSpec) -> None:
-    """Set the number of torch's threads on this thread; one core is left to the window.
+    """Set torch's number of threads for this thread, leaving one core to the window.
 
-    Small work takes one thread, as waking others takes longer than the work itself.
+    Small computations use one thread, as waking others takes longer than the computation.
     """
     tokens = max(map(len, texts), default=0)
     is_small = bytes_needed(spec, tokens, len(texts)) < SMALL
@@ -167,7 +167,7 @@ def share_cores(texts: Texts, spec: AttentionSpec) -> None:
 
 
 def leave_core_to_window() -> None:
-    """Set the number of torch's threads on this thread, for work of which the sizes are unknown."""
+    """Set torch's number of threads for this thread, for work of unknown size."""
     torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
 
 
@@ -182,7 +182,7 @@ def run(
     Parameters
     ----------
     texts : tuple of tuple of str
-        One tuple of tokens per text; several make a batch, padded where lengths differ.
+        One tuple of tokens per text; several form a batch, padded if their lengths differ.
     previous : Run, optional
         An earlier run, whose unchanged stages are reused.
     pool : BufferPool, optional
@@ -191,28 +191,28 @@ def run(
     Raises
     ------
     InputError
-        When the spec or the text cannot be used, or needs more memory than is free.
+        If the spec or the text is invalid, or needs more memory than is free.
     """
     check(spec)
     texts, spec = padded(texts, spec)
     device, notice = attention_device.resolve(spec.device, spec.dtype)
     if is_read_by_blocks(texts, spec, device):
-        device = Device.CPU  # where blocks are computed; it holds any text's vectors
+        device = Device.CPU  # blocks are computed there; it can hold the vectors of any text
     with torch.no_grad():
         try:
-            trace = _trace(texts, spec, device, previous, pool)
+            trace = _compute_trace(texts, spec, device, previous, pool)
         except torch.OutOfMemoryError:
             notice = (
                 f"The memory of {attention_device.describe(device)} ran out; computed on the CPU."
             )
             device = Device.CPU
-            trace = _trace(texts, spec, device, previous, pool)
+            trace = _compute_trace(texts, spec, device, previous, pool)
     notices = (notice,) if notice else ()
     return Run(texts, trace, attention_device.describe(device), notices + notices_of(trace))
 
 
 def is_read_by_blocks(texts: Texts, spec: AttentionSpec, device: Device) -> bool:
-    """Whether matrices of queries and keys are too large to be held whole, or take longer so."""
+    """Return whether query–key matrices are too large to hold, or faster to compute in blocks."""
     count, tokens = len(texts), len(texts[0])
     size = matrix_bytes(spec, tokens, count)
     if not MIN_BLOCKWISE_BYTES < size <= HELD_WHOLE:
@@ -221,7 +221,7 @@ def is_read_by_blocks(texts: Texts, spec: AttentionSpec, device: Device) -> bool
 
 
 def _least_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
-    """Return the bytes needed, by blocks where that may be chosen."""
+    """Return the bytes needed, with blocks if they are allowed."""
     whole = bytes_needed(spec, tokens, texts)
     if matrix_bytes(spec, tokens, texts) <= MIN_BLOCKWISE_BYTES:
         return whole
@@ -229,12 +229,12 @@ def _least_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
 
 
 def padded(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
-    """Pad texts to the longest, and set the spec's lengths where they differ.
+    """Pad texts to the longest, and set the spec's lengths if they differ.
 
     Raises
     ------
     InputError
-        When the spec or the texts cannot be used.
+        If the spec or the texts are invalid.
     """
     if not texts or not all(texts):
         raise InputError("text", "There is nothing to read yet. Type a word or a sentence.")
@@ -262,7 +262,7 @@ def _check_own_input(own: NumberMatrix, texts: int, tokens: int, d_in: int) -> N
         raise InputError("own_input", sentence, ("own_input", None))
 
 
-def _trace(
+def _compute_trace(
     texts: Texts,
     spec: AttentionSpec,
     device: Device,
@@ -273,7 +273,7 @@ def _trace(
         by_blocks = is_read_by_blocks(texts, spec, device)
         needed = bytes_needed(spec, len(texts[0]), len(texts), by_blocks=by_blocks)
         _make_room(needed, device, pool)
-        return _computed(texts, spec, device, previous, pool, by_blocks=by_blocks)
+        return _compute_stages(texts, spec, device, previous, pool, by_blocks=by_blocks)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -281,9 +281,9 @@ def _trace(
             raise torch.OutOfMemoryError from error
         if pool is None:
             raise _too_large(texts, spec, USABLE * attention_device.free_bytes(device)) from error
-    # Only here are the error and the stages that it kept alive gone; they are in the pool now.
+    # Only now the error and the stages that it kept alive are freed and back in the pool.
     pool.release()
-    return _trace(texts, spec, device, previous, None)
+    return _compute_trace(texts, spec, device, previous, None)
 
 
 def _make_room(needed: int, device: Device, pool: BufferPool | None) -> None:
@@ -295,7 +295,7 @@ def _make_room(needed: int, device: Device, pool: BufferPool | None) -> None:
     _make_room(needed, device, pool)
 
 
-def _computed(
+def _compute_stages(
     texts: Texts,
     spec: AttentionSpec,
     device: Device,
@@ -307,14 +307,14 @@ def _computed(
     target = torch.device(device)
     old = previous.trace if previous and _is_at(previous, target) else None
     is_same = previous and old and previous.texts == texts and _reads_alike(spec, old.spec)
-    given = old.tensor(old.names[0]) if old and is_same else _given(texts, spec, target)
+    given = old.tensor(old.names[0]) if old and is_same else _given_vectors(texts, spec, target)
     parameters = old.parameters if old and _draws_alike(spec, old, given) else None
     if parameters is None:
         parameters = draw(spec, len(texts[0]), target)
     return attend(spec, given, parameters, reuse=old, pool=pool, by_blocks=by_blocks)
 
 
-def _given(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Tensor:
+def _given_vectors(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Tensor:
     if spec.own_input:
         return own_tensor("own_input", spec.own_input, spec, target)  # token d_in
     vectors = np.stack([embed(text, spec.d_in, spec.seed) for text in texts])  # text token d_in
@@ -324,13 +324,13 @@ def _given(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Ten
 
 
 def _is_at(run: Run, target: torch.device) -> bool:
-    """Whether a run was computed on a device, so that its stages may be reused."""
+    """Return whether a run was computed on a device, so that its stages can be reused."""
     trace = run.trace
     return trace.has_module and trace.tensor(trace.names[0]).device.type == target.type
 
 
 def _reads_alike(spec: AttentionSpec, old: AttentionSpec) -> bool:
-    """Whether two specs give the same tokens the same vectors."""
+    """Return whether two specs give the same vectors to the same tokens."""
     return all(getattr(spec, field) == getattr(old, field) for field in READ_FROM)
 
 
@@ -340,7 +340,7 @@ def _draws_alike(spec: AttentionSpec, old: Trace, given: torch.Tensor) -> bool:
 
 
 def _too_large(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
-    """Return the error of the largest cause: the sizes if too large alone, else the text."""
+    """Return the error for the main cause: a size that is too large by itself, or else the text."""
     count, tokens = len(texts), len(texts[0])
     room = f"{gib(free)} can be used."
     alone = _least_bytes(replace(spec, lengths=()), 1)
@@ -365,7 +365,7 @@ def _too_large(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
 def _largest_size(spec: AttentionSpec) -> tuple[str, str]:
     """Return the size that needs most memory: the spec's field, and its value as text."""
     sizes = {"d_in": (spec.d_in, f"the embedding size {spec.d_in:,}")}
-    if _projects(spec):
+    if _has_projections(spec):
         sizes["d_out"] = (spec.d_out, f"the output size {spec.d_out:,}")
     if spec.arrangement is Arrangement.STACKED:
         sizes["heads"] = (spec.heads, f"{spec.heads:,} heads")
@@ -378,9 +378,9 @@ def _largest_size(spec: AttentionSpec) -> tuple[str, str]:
 def _largest_fitting_size(
     spec: AttentionSpec, field: str, tokens: int, texts: int, free: float
 ) -> int:
-    """Return the largest value of a size with which the texts fit, or else one token; 0 if none."""
+    """Return the largest value of a size that fits the texts, or at least one token; else 0."""
     is_split = spec.arrangement is Arrangement.SPLIT
-    shared = {"d_out" if _projects(spec) else "d_in"} if is_split else set()
+    shared = {"d_out" if _has_projections(spec) else "d_in"} if is_split else set()
     shared |= {"d_in"} if spec.has_block else set()
     part = spec.heads if field in shared else 1
     for asked in ((tokens, texts), (1, 1)):
@@ -403,7 +403,7 @@ def _with_size(spec: AttentionSpec, field: str, size: int) -> AttentionSpec:
     return replace(spec, **{field: size})
 
 
-def _projects(spec: AttentionSpec) -> bool:
+def _has_projections(spec: AttentionSpec) -> bool:
     return spec.projection is not Projection.NONE
 
 

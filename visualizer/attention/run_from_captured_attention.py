@@ -53,16 +53,16 @@ def captured_run(
     previous : Run, optional
         An earlier run, whose trace is reused if it has the same numbers.
     """
-    trace, notices = _kept(captured, previous) or _made(captured)
-    return _run(captured, trace, notices, query_tokens, key_tokens)
+    trace, notices = _reusable_trace(captured, previous) or _create_trace(captured)
+    return _create_run(captured, trace, notices, query_tokens, key_tokens)
 
 
 def run_of_layers(captured: CapturedAttention, layers: Sequence[LayerNumbers]) -> Run:
     """Return a run of captured attention whose numbers are elsewhere; see `trace_of_layers`."""
-    return _run(captured, *trace_of_layers(captured, layers))
+    return _create_run(captured, *trace_of_layers(captured, layers))
 
 
-def _run(
+def _create_run(
     captured: CapturedAttention,
     trace: Trace,
     notices: tuple[str, ...],
@@ -77,14 +77,14 @@ def _run(
     return Run((queries,), trace, "Not computed here", notices, captured, keys)
 
 
-def _kept(
+def _reusable_trace(
     captured: CapturedAttention, previous: Run | None
 ) -> tuple[Trace, tuple[str, ...]] | None:
     is_same = previous is not None and previous.captured == captured
     return (previous.trace, previous.notices) if previous and is_same else None
 
 
-def _made(captured: CapturedAttention) -> tuple[Trace, tuple[str, ...]]:
+def _create_trace(captured: CapturedAttention) -> tuple[Trace, tuple[str, ...]]:
     layers = [ArrayLayer(captured, layer) for layer in range(captured.layers)]
     return trace_of_layers(captured, layers)
 
@@ -109,7 +109,7 @@ def trace_of_layers(
     made_by = CapturedStages(captured, layers)
     found = _FoundStages(("weights" if is_weights else "scores",))
     if captured.vectors and is_weights:
-        found = _around(captured, captured.vectors, made_by, samples, layers)
+        found = _surrounding_stages(captured, captured.vectors, made_by, samples, layers)
     rows = captured_stages(
         captured.spec,
         found.names,
@@ -131,7 +131,7 @@ def trace_of_layers(
         masks,
         cut,
     )
-    return trace, (*found.notices, *_remarks(samples, is_weights=is_weights))
+    return trace, (*found.notices, *_weight_notices(samples, is_weights=is_weights))
 
 
 class _FoundStages(Struct):
@@ -158,7 +158,7 @@ class _FoundStages(Struct):
     notices: tuple[str, ...] = ()
 
 
-def _around(
+def _surrounding_stages(
     captured: CapturedAttention,
     vectors: CapturedVectors,
     made_by: CapturedStages,
@@ -189,7 +189,7 @@ def _around(
     return _FoundStages(names, computed, steps, {SINKS: sinks}, (WITH_SINKS,))
 
 
-def _remarks(samples: Sequence[WeightSample], *, is_weights: bool) -> Sequence[str]:
+def _weight_notices(samples: Sequence[WeightSample], *, is_weights: bool) -> Sequence[str]:
     said = []
     odd = sum(one.not_numbers for one in samples)
     if odd:

@@ -370,10 +370,10 @@ class AttentionSpec(Struct, frozen=True):
 
 def problems(spec: AttentionSpec) -> tuple[Problem, ...]:
     """Return the problems of a spec, field by field; empty if it can be computed."""
-    sizes = _sizes(spec) + _heads(spec)
-    own = [] if sizes else _own(spec)
-    block = _block(spec) if spec.has_block and not sizes else []
-    return tuple(sizes + _ranges(spec) + _mask(spec) + own + block)
+    sizes = _size_problems(spec) + _head_problems(spec)
+    own = [] if sizes else _own_weight_problems(spec)
+    block = _block_problems(spec) if spec.has_block and not sizes else []
+    return tuple(sizes + _range_problems(spec) + _mask_problems(spec) + own + block)
 
 
 def check(spec: AttentionSpec) -> None:
@@ -382,7 +382,7 @@ def check(spec: AttentionSpec) -> None:
         raise InputError(problem.field, problem.sentence, problem.remedy)
 
 
-def _sizes(spec: AttentionSpec) -> list[Problem]:
+def _size_problems(spec: AttentionSpec) -> list[Problem]:
     names = {"d_in": "The embedding size", "d_out": "The output size", "heads": "The heads"}
     found = []
     for field, name in names.items():
@@ -392,12 +392,12 @@ def _sizes(spec: AttentionSpec) -> list[Problem]:
             found.append(Problem(field, sentence, (field, 1)))
         elif size > largest:
             sentence = f"{name} cannot be more than {largest:,}. Use {largest:,} or less."
-            mended = _divisor(spec, largest) if field == "heads" else largest
+            mended = _divisor_problem(spec, largest) if field == "heads" else largest
             found.append(Problem(field, sentence, (field, mended)))
     return found
 
 
-def _block(spec: AttentionSpec) -> list[Problem]:
+def _block_problems(spec: AttentionSpec) -> list[Problem]:
     found = []
     largest = MAX_VALUES["d_ff"]
     if not 0 <= spec.d_ff <= largest:
@@ -415,18 +415,18 @@ def _block(spec: AttentionSpec) -> list[Problem]:
     return found
 
 
-def _divided(spec: AttentionSpec) -> str:
+def _division_problem(spec: AttentionSpec) -> str:
     return "d_in" if spec.projection is Projection.NONE else "d_out"
 
 
-def _divisor(spec: AttentionSpec, most: int) -> int:
+def _divisor_problem(spec: AttentionSpec, most: int) -> int:
     """Return the largest number of heads, at most ``most``, that divides the size."""
-    total = 0 if spec.arrangement is Arrangement.STACKED else getattr(spec, _divided(spec))
+    total = 0 if spec.arrangement is Arrangement.STACKED else getattr(spec, _division_problem(spec))
     return next(heads for heads in range(most, 0, -1) if total % heads == 0)
 
 
-def _heads(spec: AttentionSpec) -> list[Problem]:
-    field, heads = _divided(spec), spec.heads
+def _head_problems(spec: AttentionSpec) -> list[Problem]:
+    field, heads = _division_problem(spec), spec.heads
     if spec.has_block and spec.d_in == spec.d_out:  # a block's output size goes with it
         field = "d_in"
     total = getattr(spec, field)
@@ -434,7 +434,7 @@ def _heads(spec: AttentionSpec) -> list[Problem]:
     if spec.arrangement is Arrangement.STACKED or not usable or total % heads == 0:
         return []
     size = "embedding size" if field == "d_in" else "output size"
-    below = _divisor(spec, min(heads, total))
+    below = _divisor_problem(spec, min(heads, total))
     near = range(heads + 1, min(total, MAX_VALUES["heads"]) + 1)
     above = next((more for more in near if total % more == 0), 0)
     nearest = f"{below} or {above} heads" if above else f"{below} head{'s' * (below > 1)}"
@@ -446,7 +446,7 @@ def _heads(spec: AttentionSpec) -> list[Problem]:
     return [Problem("heads", sentence, (field, wider))]
 
 
-def _ranges(spec: AttentionSpec) -> list[Problem]:
+def _range_problems(spec: AttentionSpec) -> list[Problem]:
     found = []
     if not 0 <= spec.dropout < 1:
         sentence = f"A rate of {spec.dropout:g} is not a share. Use 0 up to, but not with, 1."
@@ -466,7 +466,7 @@ def _ranges(spec: AttentionSpec) -> list[Problem]:
     return found
 
 
-def _mask(spec: AttentionSpec) -> list[Problem]:
+def _mask_problems(spec: AttentionSpec) -> list[Problem]:
     found, widest = [], MAX_VALUES["window"]
     if spec.window < 1:
         sentence = f"A window of {spec.window} tokens reads nothing. Use 1 or more."
@@ -488,18 +488,18 @@ def _mask(spec: AttentionSpec) -> list[Problem]:
     return found
 
 
-def _own(spec: AttentionSpec) -> list[Problem]:
+def _own_weight_problems(spec: AttentionSpec) -> list[Problem]:
     found, given = [], spec.own_input
     if given and given.columns != spec.d_in:
         sentence = f"The vectors are {given.rows} × {given.columns} and the embedding size is "
         found.append(Problem("own_input", f"{sentence}{spec.d_in}.", ("own_input", None)))
-    fitting = tuple(own for own in spec.own_weights if not _unfit(spec, *own))
+    fitting = tuple(own for own in spec.own_weights if not _misfit_message(spec, *own))
     wrong = [own for own in spec.own_weights if own not in fitting][:1]
     remedy = ("own_weights", fitting)
-    return found + [Problem("own_weights", _unfit(spec, *own), remedy) for own in wrong]
+    return found + [Problem("own_weights", _misfit_message(spec, *own), remedy) for own in wrong]
 
 
-def _unfit(spec: AttentionSpec, name: str, own: NumberMatrix) -> str:
+def _misfit_message(spec: AttentionSpec, name: str, own: NumberMatrix) -> str:
     """Return why own weights do not fit; empty if they fit or do not act."""
     if name not in OWN_LAYERS and name not in OWN_BIASES:
         return f"There are no weights “{name}”, only {', '.join(OWN_LAYERS)}."

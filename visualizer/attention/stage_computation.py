@@ -72,7 +72,7 @@ def computed(work: StageInputs, stage: Stage, read: Sequence[Tensor]) -> Tensor:
     return _COMPUTE[stage.operation](work, stage, *read)
 
 
-def _position(work: StageInputs, stage: Stage) -> Tensor:
+def _position_vectors(work: StageInputs, stage: Stage) -> Tensor:
     if work.spec.position is Position.LEARNED:
         table = work.parameters["position.weight"][: work.tokens]  # token d_in
     else:
@@ -80,12 +80,12 @@ def _position(work: StageInputs, stage: Stage) -> Tensor:
     return table.to(work.given).expand(work.given.shape)
 
 
-def _project(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+def _project_input(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     weight, bias = as_matrix(work.spec, work.parameters, stage.parameters[0])  # width d_in
     return _to_heads(work.spec, functional.linear(x, weight, bias))  # head token d_head
 
 
-def _split(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+def _split_heads(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     if work.spec.arrangement is Arrangement.SPLIT:
         return _to_heads(work.spec, x)  # head token d_head
     return x.unsqueeze(-3).expand(*x.shape[:-2], work.spec.heads, *x.shape[-2:])
@@ -95,19 +95,19 @@ def _to_heads(spec: AttentionSpec, x: Tensor) -> Tensor:
     return torch.unflatten(x, -1, (spec.heads, spec.d_head)).transpose(-3, -2)
 
 
-def _dot(work: StageInputs, stage: Stage, queries: Tensor, keys: Tensor) -> Tensor:
+def _dot_product(work: StageInputs, stage: Stage, queries: Tensor, keys: Tensor) -> Tensor:
     return torch.matmul(queries, keys.mT, out=work.room(stage))  # head query key
 
 
-def _scale(work: StageInputs, stage: Stage, scores: Tensor) -> Tensor:
+def _scale_scores(work: StageInputs, stage: Stage, scores: Tensor) -> Tensor:
     return torch.div(scores, work.spec.divisor, out=work.room(stage))  # head query key
 
 
-def _zero(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+def _zero_masked(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     return torch.where(work.allowed(stage), x, x.new_zeros(()), out=work.room(stage))
 
 
-def _forbid(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+def _mask_scores(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     forbidden = ~work.allowed(stage)  # query key
     if x.requires_grad and work.reading(stage).all():
         # An addition, whose gradient is free; an infinite score would become NaN.
@@ -115,7 +115,7 @@ def _forbid(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     return torch.where(forbidden, x.new_tensor(-torch.inf), x, out=work.room(stage))
 
 
-def _normalise(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+def _normalise_scores(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     if work.spec.normalisation is Normalisation.SUM:
         return torch.div(x, x.sum(-1, keepdim=True), out=work.room(stage))
     if work.spec.normalisation is Normalisation.NAIVE_SOFTMAX:
@@ -132,20 +132,20 @@ def _nothing_read(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
     return weights if some.all() else weights.where(some.to(weights.device), 0)
 
 
-def _average(work: StageInputs, stage: Stage) -> Tensor:
+def _average_allowed(work: StageInputs, stage: Stage) -> Tensor:
     rows = work.allowed(stage).to(work.given)
     weights = rows / rows.sum(-1, keepdim=True).clamp(min=1)  # query key
     sizes = work.given.shape[:-2] + shape(work.spec, stage.dims, work.tokens)
     return weights.expand(sizes)  # head query key
 
 
-def _renormalise(work: StageInputs, stage: Stage, zeroed: Tensor) -> Tensor:
+def _renormalise_weights(work: StageInputs, stage: Stage, zeroed: Tensor) -> Tensor:
     sums = zeroed.sum(-1, keepdim=True)  # head query 1
     # A row of zeros stays zero.
     return zeroed / sums.masked_fill(~zeroed.any(-1, keepdim=True), 1)
 
 
-def _drop(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
+def _apply_dropout(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
     spec = work.spec
     if work.kept is not None:
         kept = work.kept
@@ -166,12 +166,12 @@ def _project_out(work: StageInputs, stage: Stage, concat: Tensor) -> Tensor:
     )
 
 
-def _norm(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+def _apply_norm(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     gain, bias = _weight_and_bias(work, stage)  # d_model
     return functional.layer_norm(x, gain.shape, gain, bias, NORM_EPSILON)
 
 
-def _linear(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+def _apply_linear(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     return functional.linear(x, *_weight_and_bias(work, stage))
 
 
@@ -180,37 +180,37 @@ def _weight_and_bias(work: StageInputs, stage: Stage) -> tuple[Tensor, Tensor]:
     return work.parameters[weight], work.parameters[bias]
 
 
-def _activate(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+def _apply_activation(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     return functional.gelu(x) if work.spec.activation is Activation.GELU else functional.relu(x)
 
 
-def _add(work: StageInputs, stage: Stage, x: Tensor, *others: Tensor) -> Tensor:
+def _add_vectors(work: StageInputs, stage: Stage, x: Tensor, *others: Tensor) -> Tensor:
     return sum(others, start=x)
 
 
 _COMPUTE: dict[Operation, Callable[..., Tensor]] = {
     Operation.INPUT_VECTORS: lambda work, stage: work.given,  # token d_in
-    Operation.POSITION_VECTORS: _position,  # token d_in
+    Operation.POSITION_VECTORS: _position_vectors,  # token d_in
     Operation.ADD_POSITION: lambda work, stage, embedding, position: (
         embedding + position
     ),  # token d_in
-    Operation.INPUT_PROJECTION: _project,  # head token d_head
-    Operation.UNPROJECTED_INPUT: _split,  # head token d_head
-    Operation.DOT_PRODUCT: _dot,  # head query key
-    Operation.SCALE_SCORES: _scale,  # head query key
-    Operation.MASK_BEFORE_SOFTMAX: _forbid,  # head query key
-    Operation.SCORES_TO_WEIGHTS: _normalise,  # head query key
-    Operation.EQUAL_WEIGHTS: _average,  # head query key
-    Operation.MASK_AFTER_SOFTMAX: _zero,  # head query key
-    Operation.RENORMALISE_MASKED_WEIGHTS: _renormalise,  # head query key
-    Operation.DROPOUT: _drop,  # head query key
+    Operation.INPUT_PROJECTION: _project_input,  # head token d_head
+    Operation.UNPROJECTED_INPUT: _split_heads,  # head token d_head
+    Operation.DOT_PRODUCT: _dot_product,  # head query key
+    Operation.SCALE_SCORES: _scale_scores,  # head query key
+    Operation.MASK_BEFORE_SOFTMAX: _mask_scores,  # head query key
+    Operation.SCORES_TO_WEIGHTS: _normalise_scores,  # head query key
+    Operation.EQUAL_WEIGHTS: _average_allowed,  # head query key
+    Operation.MASK_AFTER_SOFTMAX: _zero_masked,  # head query key
+    Operation.RENORMALISE_MASKED_WEIGHTS: _renormalise_weights,  # head query key
+    Operation.DROPOUT: _apply_dropout,  # head query key
     Operation.WEIGHTED_SUM: lambda work, stage, weights, values: (
         weights @ values
     ),  # head query d_head
     Operation.CONCAT_HEADS: lambda work, stage, context: context.transpose(-3, -2).flatten(-2),
     Operation.OUTPUT_PROJECTION: _project_out,  # query d_out
-    Operation.NORM_LAYER: _norm,  # query d_model
-    Operation.LINEAR_LAYER: _linear,  # query d_ff, or d_model
-    Operation.HIDDEN_ACTIVATION: _activate,  # query d_ff
-    Operation.RESIDUAL_ADDITION: _add,  # query d_model
+    Operation.NORM_LAYER: _apply_norm,  # query d_model
+    Operation.LINEAR_LAYER: _apply_linear,  # query d_ff, or d_model
+    Operation.HIDDEN_ACTIVATION: _apply_activation,  # query d_ff
+    Operation.RESIDUAL_ADDITION: _add_vectors,  # query d_model
 }

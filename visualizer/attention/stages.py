@@ -1,7 +1,7 @@
-"""The stage table: what is computed, from what, in which order; imports no torch.
+"""The stage table: what is computed, from which inputs and in which order; imports no torch.
 
-It is the single source on stages for the computation, the reuse of unchanged stages, shape
-checks, explanations, the stage bar, captions and exports.
+It is the only source of information on stages for the computation, the reuse of unchanged
+stages, shape checks, explanations, the stage bar, captions and exports.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ Step = TypeVar("Step", bound="LayerStep")
 MASK_FIELDS = ("mask", "window", "own_mask", "lengths")
 HEAD_FIELDS = ("heads", "arrangement", "projection")
 BLOCKWISE_BYTES = 2**28
-"""What the blocks that are computed and the pictures of them take at most."""
+"""Maximum memory for computed blocks and their tiles."""
 NORM_EPSILON = 1e-5
-"""What layer norms add to the mean square, as torch's do."""
+"""Added to the mean square by layer norms; the default of torch."""
 
 
 class Operation(StrEnum):
-    """What a stage computes from the stages it reads."""
+    """How a stage is computed from its inputs."""
 
     INPUT_VECTORS = auto()
     POSITION_VECTORS = auto()
@@ -98,22 +98,22 @@ class Stage(Struct, frozen=True):
     Parameters
     ----------
     dims : tuple of str
-        Names of its axes; a batch axis may stand before them.
+        Names of its axes; a batch axis may precede them.
     reads : tuple of str
-        Stages it reads; in the table, the first of those that supersede one another.
+        Input stages; in the table, the first of those that supersede one another.
     fields : tuple of str
-        Fields of the spec that its values depend on, besides those of the stages it reads.
+        Fields of the spec that its values depend on, in addition to those of its inputs.
     parameters : tuple of str
-        Layers or tables of weights it reads.
+        Layers or tables of weights that it uses.
     when : callable
-        Whether a spec has this row.
+        Returns whether a spec has this row.
     supersedes : bool
-        Whether the rows below read this stage in place of the first that it reads itself.
+        Whether the rows below use this stage in place of its own first input.
     step : LayerStep or None
         How a layer of a model computes it.
     by_layer : tuple of Stage
-        Its row in each layer, where a model's layers do not compute it alike; else empty. This row
-        is that of most of them.
+        Its row in each layer if the layers of a model compute it differently; else empty. This row
+        is then the most common one.
     """
 
     name: str
@@ -133,38 +133,38 @@ class Stage(Struct, frozen=True):
     __repr__ = brief_repr
 
     def step_as(self, kind: type[Step]) -> Step:
-        """Return how a layer computes it, where that is known to be of a kind."""
+        """Return how a layer computes it; the step must be of the given kind."""
         assert isinstance(self.step, kind)
         return self.step
 
     @property
     def is_weights(self) -> bool:
-        """Whether its values are shares of a row: sequential from 0, not signed."""
+        """Whether its values are shares of a row: unsigned, with a sequential colour map."""
         return self.name in WEIGHTS
 
     @property
     def noun(self) -> str:
-        """What one of its numbers is called."""
+        """Name of one of its numbers."""
         return NOUNS.get(self.name, (self.name, ""))[0]
 
     @property
     def nouns(self) -> str:
-        """What its numbers are called."""
+        """Name of its numbers, in the plural."""
         return NOUNS.get(self.name, ("", self.title.lower()))[1]
 
     @property
     def is_before_mask(self) -> bool:
-        """Whether the mask acts on these weights only later."""
+        """Whether the mask is applied to these weights at a later stage."""
         return self.name == "unmasked"
 
     @property
     def reads_masked(self) -> bool:
-        """Whether it reads scores that are −∞ where forbidden."""
+        """Whether its input scores are −∞ at forbidden cells."""
         return any(name in MASKED_SCORES for name in self.reads)
 
 
 def given_row(row: Stage) -> Stage:
-    """Return the row of a stage whose numbers are known, and not how they are computed."""
+    """Return the row of a stage whose numbers are known but not their computation."""
     return replace(
         row,
         symbol="given",
@@ -178,35 +178,35 @@ def given_row(row: Stage) -> Stage:
     )
 
 
-def _positioned(spec: AttentionSpec) -> bool:
+def _has_positions(spec: AttentionSpec) -> bool:
     return spec.position is not Position.NONE
 
 
-def _projected(spec: AttentionSpec) -> bool:
+def _has_projections(spec: AttentionSpec) -> bool:
     return spec.projection is not Projection.NONE
 
 
-def _compares(spec: AttentionSpec) -> bool:
+def _has_dot_products(spec: AttentionSpec) -> bool:
     return spec.normalisation is not Normalisation.UNIFORM
 
 
-def _divides(spec: AttentionSpec) -> bool:
+def _has_scaling(spec: AttentionSpec) -> bool:
     return spec.normalisation is Normalisation.SUM
 
 
-def _forbids(spec: AttentionSpec) -> bool:
+def _has_score_mask(spec: AttentionSpec) -> bool:
     return spec.mask is not Mask.NONE and spec.route is Route.BEFORE
 
 
-def _zeroes(spec: AttentionSpec) -> bool:
+def _has_weight_mask(spec: AttentionSpec) -> bool:
     return spec.mask is not Mask.NONE and spec.route is not Route.BEFORE
 
 
-def _renormalises(spec: AttentionSpec) -> bool:
-    return _zeroes(spec) and spec.route is Route.AFTER_RENORMALISED
+def _has_renormalisation(spec: AttentionSpec) -> bool:
+    return _has_weight_mask(spec) and spec.route is Route.AFTER_RENORMALISED
 
 
-def _always(spec: AttentionSpec) -> bool:
+def _is_always_present(spec: AttentionSpec) -> bool:
     return True
 
 
@@ -231,7 +231,7 @@ def _in_block(
     *,
     supersedes: bool = False,
 ) -> Stage:
-    """Return the row of a stage of a block, which is the one that a model's layer has."""
+    """Return the row of a stage of a block, as also used for a layer of a model."""
     dims, symbol, says = LAYER_STAGES[name]
     modules = step.modules if isinstance(step, NormLayer | LinearLayer) else ()
     return Stage(
@@ -250,16 +250,16 @@ def _in_block(
     )
 
 
-def _norm(name: str, read: str, layer: str, *, supersedes: bool = False) -> Stage:
+def _norm_stage(name: str, read: str, layer: str, *, supersedes: bool = False) -> Stage:
     step = NormLayer((layer,), NORM_EPSILON, is_centred=True, has_gain=True, has_bias=True)
     return _in_block(name, Operation.NORM_LAYER, (read,), step, supersedes=supersedes)
 
 
-def _linear(name: str, read: str, layer: str) -> Stage:
+def _linear_stage(name: str, read: str, layer: str) -> Stage:
     return _in_block(name, Operation.LINEAR_LAYER, (read,), LinearLayer((layer,), has_bias=True))
 
 
-def _activated(activation: Activation, function: str) -> Stage:
+def _activation_stage(activation: Activation, function: str) -> Stage:
     def when(spec: AttentionSpec) -> bool:
         return spec.has_block and spec.activation is activation
 
@@ -268,7 +268,7 @@ def _activated(activation: Activation, function: str) -> Stage:
     )
 
 
-def _added(
+def _addition_stage(
     name: str,
     *reads: str,
     when: Callable[[AttentionSpec], bool] = _has_block,
@@ -286,103 +286,106 @@ def _from_input(
     return (
         Stage(*common, Operation.INPUT_PROJECTION, ("input",),
               (*HEAD_FIELDS, "d_out", "bias"), (layer,), f"each token's vector times {layer}",
-              lambda spec: needed(spec) and _projected(spec)),
+              lambda spec: needed(spec) and _has_projections(spec)),
         Stage(*common, Operation.UNPROJECTED_INPUT, ("input",), HEAD_FIELDS, (),
               "the input itself, as there is no projection",
-              lambda spec: needed(spec) and not _projected(spec)),
+              lambda spec: needed(spec) and not _has_projections(spec)),
     )
 
 
-def _scaled(
+def _scaling_stage(
     symbol: str, divisor: str, needed: Callable[[AttentionSpec], bool]
 ) -> Stage:
     return Stage("scaled", "Scaled", symbol, CELLS, Operation.SCALE_SCORES, ("scores",),
                  ("scale", "temperature", "d_in", "d_out", *HEAD_FIELDS), (),
-                 f"scores divided by {divisor}", lambda spec: _compares(spec) and needed(spec),
+                 f"scores divided by {divisor}",
+                 lambda spec: _has_dot_products(spec) and needed(spec),
                  supersedes=True)
 
 
-def _normalised(
+def _softmax_stages(
     name: str, says: str, needed: Callable[[AttentionSpec], bool]
 ) -> tuple[Stage, Stage]:
     title = name.capitalize()
     return (
         Stage(name, title, "softmax", CELLS, Operation.SCORES_TO_WEIGHTS, ("scores",),
               ("normalisation",), (), f"each row made to sum to 1{says}",
-              lambda spec: _compares(spec) and not _divides(spec) and needed(spec)),
+              lambda spec: _has_dot_products(spec) and not _has_scaling(spec) and needed(spec)),
         Stage(name, title, "÷ row sum", CELLS, Operation.SCORES_TO_WEIGHTS, ("scores",),
               ("normalisation",), (), f"each score divided by its row's sum{says}",
-              lambda spec: _divides(spec) and needed(spec)),
+              lambda spec: _has_scaling(spec) and needed(spec)),
     )
 
 
 TABLE: tuple[Stage, ...] = (
     Stage("embedding", "Embedding", "E", ("token", "d_in"), Operation.INPUT_VECTORS, (), (), (),
-          "one vector a token", _positioned),
+          "one vector a token", _has_positions),
     Stage("position", "Position", "P", ("token", "d_in"), Operation.POSITION_VECTORS, (),
-          ("position",), ("position",), "one vector a place in the text", _positioned),
+          ("position",), ("position",), "one vector a place in the text", _has_positions),
     Stage("input", "Input", "X", ("token", "d_in"), Operation.INPUT_VECTORS, (), (), (),
-          "one vector a token", lambda spec: not _positioned(spec)),
+          "one vector a token", lambda spec: not _has_positions(spec)),
     Stage("input", "Input", "X = E + P", ("token", "d_in"), Operation.ADD_POSITION,
-          ("embedding", "position"), (), (), "embedding plus position", _positioned),
-    _added("residual", "input", supersedes=True),
-    _norm("normed", "input", "ln1", supersedes=True),
-    *_from_input("queries", "Q", "W_query", _compares),
-    *_from_input("keys", "K", "W_key", _compares),
-    *_from_input("values", "V", "W_value", _always),
+          ("embedding", "position"), (), (), "embedding plus position", _has_positions),
+    _addition_stage("residual", "input", supersedes=True),
+    _norm_stage("normed", "input", "ln1", supersedes=True),
+    *_from_input("queries", "Q", "W_query", _has_dot_products),
+    *_from_input("keys", "K", "W_key", _has_dot_products),
+    *_from_input("values", "V", "W_value", _is_always_present),
     Stage("scores", "Scores", "QKᵀ", CELLS, Operation.DOT_PRODUCT, ("queries", "keys"), (), (),
-          "each query meets each key in a dot product", _compares),
-    _scaled("QKᵀ/√d", "√d, so that large sizes do not saturate the softmax",
+          "each query meets each key in a dot product", _has_dot_products),
+    _scaling_stage("QKᵀ/√d", "√d, so that large sizes do not saturate the softmax",
             lambda spec: spec.scale is not Scale.NONE and spec.temperature == 1),
-    _scaled("QKᵀ/T", "the temperature T",
+    _scaling_stage("QKᵀ/T", "the temperature T",
             lambda spec: spec.scale is Scale.NONE and spec.temperature != 1),
-    _scaled("QKᵀ/(√d·T)", "√d and by the temperature T",
+    _scaling_stage("QKᵀ/(√d·T)", "√d and by the temperature T",
             lambda spec: spec.scale is not Scale.NONE and spec.temperature != 1),
     Stage("masked", "Masked", "−∞ where forbidden", CELLS, Operation.MASK_BEFORE_SOFTMAX,
           ("scores",), MASK_FIELDS, (), "forbidden keys get −∞",
-          lambda spec: _compares(spec) and _forbids(spec), supersedes=True),
+          lambda spec: _has_dot_products(spec) and _has_score_mask(spec), supersedes=True),
     Stage("masked", "Masked", "−∞ at padding", CELLS, Operation.MASK_BEFORE_SOFTMAX,
           ("scores",), ("lengths",), (), "padding gets −∞, as it is no key",
-          lambda spec: _compares(spec) and not _forbids(spec) and bool(spec.lengths),
+          lambda spec: _has_dot_products(spec) and not _has_score_mask(spec) and bool(spec.lengths),
           supersedes=True),
-    *_normalised("unmasked", ", before the mask", _zeroes),
+    *_softmax_stages("unmasked", ", before the mask", _has_weight_mask),
     Stage("unmasked", "Unmasked", "1/n", CELLS, Operation.EQUAL_WEIGHTS, (), ("lengths",), (),
           "every key read alike, before the mask",
-          lambda spec: not _compares(spec) and _zeroes(spec)),
+          lambda spec: not _has_dot_products(spec) and _has_weight_mask(spec)),
     Stage("zeroed", "Zeroed", "0 where forbidden", CELLS, Operation.MASK_AFTER_SOFTMAX,
           ("unmasked",), MASK_FIELDS, (),
-          "forbidden weights set to 0; rows no longer sum to 1", _renormalises),
-    *_normalised("weights", "", lambda spec: not _zeroes(spec)),
+          "forbidden weights set to 0; rows no longer sum to 1", _has_renormalisation),
+    *_softmax_stages("weights", "", lambda spec: not _has_weight_mask(spec)),
     Stage("weights", "Weights", "1/n", CELLS, Operation.EQUAL_WEIGHTS, (), MASK_FIELDS, (),
-          "every allowed key read alike", lambda spec: not _compares(spec) and not _zeroes(spec)),
+          "every allowed key read alike",
+          lambda spec: not _has_dot_products(spec) and not _has_weight_mask(spec)),
     Stage("weights", "Weights", "÷ row sum", CELLS, Operation.RENORMALISE_MASKED_WEIGHTS,
-          ("zeroed",), (), (), "what is left divided by its row's sum", _renormalises),
+          ("zeroed",), (), (), "what is left divided by its row's sum", _has_renormalisation),
     Stage("weights", "Weights", "0 where forbidden", CELLS, Operation.MASK_AFTER_SOFTMAX,
           ("unmasked",), MASK_FIELDS, (), "forbidden weights set to 0; rows no longer sum to 1",
-          lambda spec: _zeroes(spec) and not _renormalises(spec)),
+          lambda spec: _has_weight_mask(spec) and not _has_renormalisation(spec)),
     Stage("dropped", "Dropped", "0 or ×1/(1−p)", CELLS, Operation.DROPOUT, ("weights",),
           ("dropout", "dropout_seed", "own_kept", "mode"), (),
           "some weights dropped, the others made larger", lambda spec: spec.drops,
           supersedes=True),
     Stage("context", "Context", "weights·V", ("head", "query", "d_head"), Operation.WEIGHTED_SUM,
-          ("weights", "values"), (), (), "each query's weighted sum of the values", _always),
+          ("weights", "values"), (), (), "each query's weighted sum of the values",
+          _is_always_present),
     Stage("concat", "Concat", "‖ heads", ("query", "d_out"), Operation.CONCAT_HEADS, ("context",),
-          (), (), "the heads' context vectors side by side", _always),
+          (), (), "the heads' context vectors side by side", _is_always_present),
     Stage("output", "Output", "·W_O", ("query", "d_out"), Operation.OUTPUT_PROJECTION, ("concat",),
           (), ("out_proj",), "the heads mixed by the output projection",
           lambda spec: spec.output_projection),
-    _added("attended", "residual", "output", when=_projects_output),
-    _added("attended", "residual", "concat", when=_adds_heads),
-    _norm("normed_attended", "attended", "ln2"),
-    _linear("up", "normed_attended", "linear1"),
-    _activated(Activation.RELU, "ReLU"),
-    _activated(Activation.GELU, "GELU"),
-    _linear("feed_forward", "hidden", "linear2"),
-    _added("result", "attended", "feed_forward"),
+    _addition_stage("attended", "residual", "output", when=_projects_output),
+    _addition_stage("attended", "residual", "concat", when=_adds_heads),
+    _norm_stage("normed_attended", "attended", "ln2"),
+    _linear_stage("up", "normed_attended", "linear1"),
+    _activation_stage(Activation.RELU, "ReLU"),
+    _activation_stage(Activation.GELU, "GELU"),
+    _linear_stage("feed_forward", "hidden", "linear2"),
+    _addition_stage("result", "attended", "feed_forward"),
 )
 # fmt: on
 
-# One number of a stage, and several, where its name and its title do not say it.
+# Singular and plural of a stage's numbers, if its name and title do not provide them.
 NOUNS = {
     "embedding": ("embedding", "numbers of the embedding"),
     "position": ("position", "numbers of the position"),
@@ -437,13 +440,13 @@ NOUNS = {
 
 
 def axis_word(dim: str) -> str:
-    """Return what a place along one of a stage's dims is called."""
+    """Return the name of an element along one of a stage's dims."""
     return "column" if dim.startswith("d_") else {"token": "place"}.get(dim, dim)
 
 
 @lru_cache(maxsize=4)
 def stages(spec: AttentionSpec) -> tuple[Stage, ...]:
-    """List the stages of a spec in the order of computation."""
+    """Return the stages of a spec in the order of computation."""
     found: list[Stage] = []
     superseded: dict[str, str] = {}
     for row in TABLE:
@@ -456,11 +459,11 @@ def stages(spec: AttentionSpec) -> tuple[Stage, ...]:
 
 
 def whole_stages(spec: AttentionSpec) -> tuple[Stage, ...]:
-    """List the stages before the first of queries and keys, which are small."""
+    """Return the stages before the first query–key matrix, which are small."""
     return tuple(takewhile(lambda row: row.dims[-1] != "key", stages(spec)))
 
 
-# What torch's `scaled_dot_product_attention` computes, and what is done before and after it.
+# Operations of torch's `scaled_dot_product_attention`, and those before and after it.
 IN_ONE_CALL = frozenset({
     Operation.DOT_PRODUCT, Operation.SCALE_SCORES, Operation.MASK_BEFORE_SOFTMAX,
     Operation.SCORES_TO_WEIGHTS, Operation.DROPOUT, Operation.WEIGHTED_SUM,
@@ -474,20 +477,20 @@ BESIDE_THE_CALL = frozenset({
 
 
 def outside_one_call(spec: AttentionSpec) -> tuple[Stage, ...]:
-    """List the stages that torch's fused attention would have to compute and cannot."""
+    """Return the stages of a spec that torch's fused attention does not support."""
     known = IN_ONE_CALL | BESIDE_THE_CALL
     return tuple(stage for stage in stages(spec) if stage.operation not in known)
 
 
 def is_hatched(spec: AttentionSpec, stage: str) -> bool:
-    """Whether a stage has forbidden cells, which are hatched instead of coloured."""
+    """Return whether a stage has forbidden cells, which are hatched instead of coloured."""
     return stage in FORBIDDING and Masking.of(spec, stage).forbids
 
 
 def parameter_names(spec: AttentionSpec, layer: str) -> tuple[str, ...]:
-    """Name the tensors of a layer as the book's ``state_dict`` does, heads in order.
+    """Return the ``state_dict`` names of a layer's tensors as in the book, heads in order.
 
-    With linear layers the weights come first, then the biases.
+    For linear layers the weights come first, then the biases.
     """
     if layer == "position":
         return ("position.weight",) if spec.position is Position.LEARNED else ()
@@ -504,7 +507,7 @@ def parameter_names(spec: AttentionSpec, layer: str) -> tuple[str, ...]:
 
 
 def shape(spec: AttentionSpec, dims: tuple[str, ...], tokens: int) -> tuple[int, ...]:
-    """Return the sizes of named dims for a text's number of tokens."""
+    """Return the sizes of named dims for a number of tokens."""
     sizes = {
         "token": tokens, "query": tokens, "key": tokens, "d_in": spec.d_in, "head": spec.heads,
         "d_head": spec.d_head, "d_out": spec.width, "d_model": spec.d_in,
@@ -514,7 +517,7 @@ def shape(spec: AttentionSpec, dims: tuple[str, ...], tokens: int) -> tuple[int,
 
 
 def matrix_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
-    """Return the bytes of all stages of queries and keys, held whole."""
+    """Return the bytes of all query–key stages held in full."""
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     count = sum(row.dims[-1] == "key" for row in stages(spec))
     return item * count * texts * spec.heads * tokens * tokens
@@ -532,7 +535,7 @@ def bytes_needed(
     Parameters
     ----------
     by_blocks : bool
-        Without the stages that are computed block by block, but for what is kept of them.
+        Excludes stages that are computed block by block, except for what they cache.
     """
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     rows = whole_stages(spec) if by_blocks else stages(spec)
@@ -545,7 +548,9 @@ def bytes_needed(
     has_matrix = spec.is_masked and (not by_blocks or spec.mask is Mask.OWN)
     mask = 3 * texts * tokens * tokens if has_matrix else 0
     mask += BLOCKWISE_BYTES + 20 * texts * spec.heads * tokens if by_blocks else 0
-    looked_up = 24 * texts * tokens + 80  # one vector takes 80 bytes a number while it is drawn
+    looked_up = (
+        24 * texts * tokens + 80
+    )  # one vector takes 80 bytes per number while it is generated
     looked_up += 48 * tokens if spec.position is not Position.NONE else 0
-    drawn = 4 * (3 * layer + output)  # in float32, whatever the spec's type
+    drawn = 4 * (3 * layer + output)  # in float32, whatever the dtype of the spec
     return item * (sum(sizes) + 3 * layer + output + room) + mask + drawn + spec.d_in * looked_up

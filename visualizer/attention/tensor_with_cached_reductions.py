@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 Index = tuple[int | slice, ...]
 MAX_LOOPED_BLOCK = 3
-"""Blocks of so many numbers are compared number by number, which torch does twice as fast."""
+"""Block size up to which cells are compared one by one, twice as fast as torch's reductions."""
 RowLimits = tuple["Tensor", "Tensor", float, float]
-"""The smallest and the largest finite number of each row, and of all rows."""
+"""The smallest and largest finite number of each row, and of all rows."""
 
 
 class CachedTensor:
@@ -39,21 +39,21 @@ class CachedTensor:
         self._kept: dict[Hashable, Any] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Copy and pickle the numbers, without what was cached of them."""
+        """Copy and pickle the numbers, without the caches."""
         return CachedTensor, (self.tensor,)
 
     def with_own_pictures(self) -> CachedTensor:
-        """Return the same numbers, of which pictures can be made apart from those of this."""
+        """Return a tensor of the same numbers whose tiles are drawn independently."""
         return self
 
     is_held = True
-    """Whether `tensor` has its numbers."""
+    """Whether `tensor` holds its numbers in memory."""
     is_computed = False
-    """Whether `tensor` is computed each time it is read, so that it takes no memory of its own."""
+    """Whether `tensor` is computed on every read and needs no memory of its own."""
     is_blockwise = False
-    """Whether it is computed where it is read, and what is drawn may be known in part."""
+    """Whether blocks are computed when read, so that a drawing may be partial."""
     version = 0
-    """Grows whenever more is known of what is drawn."""
+    """Incremented whenever more of a drawing is known."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -65,12 +65,12 @@ class CachedTensor:
 
     @property
     def bytes(self) -> int:
-        """The bytes of its storage, which others may share."""
+        """Bytes of its storage, which other tensors may share."""
         return self.tensor.untyped_storage().nbytes()
 
     @property
     def bytes_in_file(self) -> int:
-        """The part of `bytes` that lies in a file instead of in memory."""
+        """The part of `bytes` that is stored in a file instead of in memory."""
         return 0
 
     @property
@@ -88,7 +88,7 @@ class CachedTensor:
         return self.keep_result(key, lambda: make(self.tensor.detach()))
 
     def keep_result(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the cached result for a key as `keep` does, of what is made without the tensor."""
+        """Return the cached result for a key like `keep`; ``make`` does not use the tensor."""
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
@@ -109,65 +109,67 @@ class CachedTensor:
     def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
         """Pool blocks of rows × columns to their number farthest from 0.
 
-        On a tie the positive one is taken; −∞ only where a block has nothing else; NaN takes
+        On a tie the positive one is used; −∞ only if a block contains nothing else; NaN takes
         precedence. The last blocks of an axis may be smaller.
         """
         if (rows, columns) == (1, 1):
             return self.read(index)
         is_signed = self.limits()[0] < 0
-        pool = _farthest if is_signed else _pooled
+        pool = _pool_magnitudes if is_signed else _pool_blocks
         pooled = self.keep(("pooled", rows, columns), lambda whole: pool(whole, rows, columns))
         return readable(pooled[index])
 
     def read_largest(self, count: int, index: Index = ()) -> tuple[np.ndarray, np.ndarray]:
-        """Read the numbers of each row that are farthest from 0, farthest first, and their columns.
+        """Read the numbers of each row with the largest absolute values, and their columns.
 
         NaN comes first.
         """
         # Rounded up to a power of two, so that few distinct counts are computed and cached.
         several = min(1 << max(count - 1, 0).bit_length(), self.tensor.shape[-1])
-        numbers, columns = self.keep(("largest", several), lambda whole: _first(whole, several))
+        numbers, columns = self.keep(
+            ("largest", several), lambda whole: _top_magnitudes(whole, several)
+        )
         first = (*index, ..., slice(count))
         return readable(numbers[first]), readable(columns[first])
 
     def sketch(
         self, rows: int, columns: int, index: Index = (), most_cells: int | None = None
     ) -> bool:
-        """Make a first picture for `read_pooled`; return whether there was anything to make.
+        """Compute a coarse drawing for `read_pooled`; return whether there was anything to compute.
 
         Parameters
         ----------
         most_cells : int, optional
-            About how many numbers may be computed now; the picture has fewer rows for it.
+            Approximate limit of computed numbers; the drawing has fewer rows to respect it.
         """
         return False
 
     def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
-        """Make the picture for `read_pooled` exact, or until it is over; return whether it is."""
+        """Make the drawing for `read_pooled` exact unless interrupted; return whether it is."""
         return True
 
     def rows_drawn(self, rows: int, columns: int, index: tuple[int, ...]) -> range:
-        """Return the rows that a pooled row, whose number comes last in the index, stands for."""
+        """Return the rows that a pooled row represents; the row is the last number of the index."""
         *_, row = index
         return range(row * rows, min((row + 1) * rows, self.shape[-2]))
 
     def drop(self, rows: int, columns: int) -> None:
-        """Forget what was drawn of these blocks, where pictures are drawn in parts."""
+        """Discard the drawing of these blocks, if drawings are partial."""
 
     def exact_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the rows of `read_pooled` that are exact."""
         return 1.0
 
     def begun_share(self, rows: int, columns: int, index: Index = ()) -> float:
-        """Return the share of the rows of `read_pooled` of which anything was read."""
+        """Return the share of the rows of `read_pooled` of which any part was read."""
         return 1.0
 
     def sampled_rows(self, rows: int, columns: int, index: Index = ()) -> int:
-        """Return of how many rows `read_pooled` shows one, where it is not exact."""
+        """Return how many rows of the tensor one row of `read_pooled` represents, if not exact."""
         return rows
 
     def limits(self) -> tuple[float, float]:
-        """Return the smallest and largest finite number; zeros where none is finite."""
+        """Return the smallest and largest finite number; zeros if there are none."""
         limits: tuple[float, float] = self.keep_result("limits", self._limits)
         return limits
 
@@ -176,7 +178,7 @@ class CachedTensor:
         return readable(self.keep_result("row ends", lambda: _row_ends(self.row_limits()))[index])
 
     def row_lengths(self) -> Tensor:
-        """Return the length of each row as a vector, [..., row]."""
+        """Return the Euclidean norm of each row, [..., row]."""
         lengths: Tensor = self.tensor.detach().norm(dim=-1)
         return lengths
 
@@ -185,12 +187,12 @@ class CachedTensor:
         return (low, high) if low <= high else (0.0, 0.0)
 
     def row_limits(self) -> RowLimits:
-        """Return the finite limits of each row and of all; ∞ and −∞ where none is finite."""
+        """Return the finite limits of each row and of all rows; ∞ and −∞ if no number is finite."""
         limits: RowLimits = self.keep("row limits", row_limits)
         return limits
 
     def by_layer(self) -> tuple[CachedTensor, ...]:
-        """Return each layer of a tensor [layer, …, row, column] by itself."""
+        """Return each layer of a tensor [layer, …, row, column] separately."""
         return tuple(map(CachedTensor, self.tensor))
 
     def farthest(self, index: Index = ()) -> tuple[int, ...]:
@@ -206,7 +208,7 @@ class CachedTensor:
         Parameters
         ----------
         values : CachedTensor or None
-            The values that the weights are of.
+            The values that the weights are applied to.
         """
         made: CachedTensor
         if transform is WeightTransform.WITHOUT_FIRST or values is None:
@@ -218,7 +220,7 @@ class CachedTensor:
         return made
 
     def aggregated(self, by: HeadAggregate) -> CachedTensor:
-        """Return its heads, the axis before the rows, aggregated to one."""
+        """Return its heads, the axis before the rows, aggregated to a single one."""
         folded: CachedTensor = self.keep(
             by, lambda tensor: CachedTensor(aggregate_heads(tensor, by))
         )
@@ -231,12 +233,12 @@ class CachedTensor:
         """
         if self.tensor is other.tensor:  # expanded zeros take no memory
             return CachedTensor(self.tensor.new_zeros(()).expand(self.tensor.shape))
-        return CachedTensor(_difference(self.tensor.detach(), other.tensor.detach()))
+        return CachedTensor(_subtract_tensors(self.tensor.detach(), other.tensor.detach()))
 
     def between_heads(self, one: int, other: int) -> CachedTensor:
         """Subtract head ``one`` from head ``other``, [..., row, column]."""
         whole = self.tensor.detach()
-        return CachedTensor(_difference(whole.select(-3, other), whole.select(-3, one)))
+        return CachedTensor(_subtract_tensors(whole.select(-3, other), whole.select(-3, one)))
 
     def times(self, factors: np.ndarray, divisor: float) -> CachedTensor:
         """Multiply by factors cell by cell and divide by a common divisor."""
@@ -276,12 +278,12 @@ def is_kept_with(values: CachedTensor | None, held: CachedTensor, key: Hashable)
     return by_key in held.kept and values in held.keep_result(by_key, dict)
 
 
-def _first(tensor: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def _top_magnitudes(tensor: Tensor, count: int) -> tuple[Tensor, Tensor]:
     columns = tensor.abs().topk(count, -1).indices
     return tensor.gather(-1, columns), columns
 
 
-def _pooled(tensor: Tensor, rows: int, columns: int, end: str = "amax") -> Tensor:
+def _pool_blocks(tensor: Tensor, rows: int, columns: int, end: str = "amax") -> Tensor:
     return _ends_of(_ends_of(tensor, rows, -2, end), columns, -1, end)
 
 
@@ -309,16 +311,16 @@ def _ends_of(tensor: Tensor, block: int, axis: int, end: str) -> Tensor:
     return pooled
 
 
-def _farthest(tensor: Tensor, rows: int, columns: int) -> Tensor:
-    high, low = (_pooled(tensor, rows, columns, end) for end in ("amax", "amin"))
+def _pool_magnitudes(tensor: Tensor, rows: int, columns: int) -> Tensor:
+    high, low = (_pool_blocks(tensor, rows, columns, end) for end in ("amax", "amin"))
     if not math.isfinite(float(low.amin())):
-        low = low.clone()  # of a single row or column it is a view of the tensor itself
-        for place, matrix in _raised(tensor):
-            low[place] = _pooled(matrix, rows, columns, "amin")
-    return low.where(low + high < 0, high)  # not where either is NaN, or ∞ in place of −∞
+        low = low.clone()  # for a single row or column it is a view of the tensor itself
+        for place, matrix in _matrices_without_minus_infinity(tensor):
+            low[place] = _pool_blocks(matrix, rows, columns, "amin")
+    return low.where(low + high < 0, high)  # not if either is NaN, nor ∞ in place of −∞
 
 
-def _difference(tensor: Tensor, other: Tensor) -> Tensor:
+def _subtract_tensors(tensor: Tensor, other: Tensor) -> Tensor:
     other = other.to(tensor.device)
     difference = tensor - other
     for one in (tensor, other):
@@ -335,16 +337,16 @@ def _farthest_at(tensor: Tensor) -> tuple[int, ...]:
 
 
 def row_limits(tensor: Tensor) -> RowLimits:
-    """Return the finite limits; ∞ and −∞ where none is finite."""
+    """Return the finite limits; ∞ and −∞ if no number is finite."""
     lows, highs = tensor.amin(-1), tensor.amax(-1)
     low, high = float(lows.amin()), float(highs.amax())
     if math.isfinite(low) and math.isfinite(high):
         return lows, highs, low, high
-    if math.isfinite(high):  # then only −∞ has to be left out
-        for place, matrix in _raised(tensor):
+    if math.isfinite(high):  # then only −∞ has to be excluded
+        for place, matrix in _matrices_without_minus_infinity(tensor):
             lows[place] = matrix.amin(-1)
         return lows, highs, float(lows.amin()), high
-    for place, matrix in _matrices(tensor):  # one by one, as leaving numbers out makes copies
+    for place, matrix in _iter_matrices(tensor):  # one at a time, as excluding numbers makes copies
         finite = matrix.isfinite()
         lows[place] = matrix.where(finite, math.inf).amin(-1)
         highs[place] = matrix.where(finite, -math.inf).amax(-1)
@@ -357,13 +359,13 @@ def _row_ends(limits: RowLimits) -> Tensor:
     return ends.where(ends.isfinite(), 0)
 
 
-def _raised(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
+def _matrices_without_minus_infinity(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
     """Yield each matrix with ∞ in place of −∞, all in the same buffer."""
     room = tensor.new_empty(tensor.shape[-2:])
-    for place, matrix in _matrices(tensor):
+    for place, matrix in _iter_matrices(tensor):
         yield place, room.copy_(matrix).nan_to_num_(math.nan, math.inf, math.inf)
 
 
-def _matrices(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
+def _iter_matrices(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
     for place in itertools.product(*map(range, tensor.shape[:-2])):
         yield place, tensor[place]

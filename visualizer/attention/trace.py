@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from visualizer.progress_callback import Progress
 
 LeadingIndex = tuple[int, ...]
-"""A place on a trace's leading axes: which layer, which text; empty where there are none."""
+"""Indices on a trace's leading axes, such as layer and text; empty if there are none."""
 
 
 class _TextsKey:
-    """Texts as a part of keys: to hash 100,000 tokens takes as long as to show a pane."""
+    """Texts as part of cache keys; hashing 100,000 tokens takes as long as showing a pane."""
 
     def __init__(self, texts: Texts | None) -> None:
         self.texts, self._hash = texts, hash(texts)
@@ -73,23 +73,23 @@ class Trace:
     stages : tuple of Stage
         Its stages, in order.
     parameters : mapping
-        Its weights, by the names of the book's ``state_dict``.
+        Its weights, by their ``state_dict`` names in the book.
     held : mapping
         The stages' tensors, as `holding` returns them.
     recomputed : frozenset of str
-        The newly computed stages; the others are tensors of an earlier trace.
+        The newly computed stages; the others share tensors with an earlier trace.
     axes : tuple of str
         The names of the axes that precede every stage's own dims, outermost first: ``layer`` and
         ``text``.
     model_weights : mapping, optional
-        What the stages of a model's layer are computed with, by their names in the model. They are
-        the model's own, and no parameters of the run.
+        Weights that the stages of a model's layer use, by their names in the model. They belong to
+        the model and are not parameters of the run.
     layer_masks : tuple of LayerMask
-        The mask of each layer, where they differ; else the spec's is that of all.
+        The mask of each layer if the layers differ; otherwise the mask of the spec applies to all.
     cut : sequence of (layer, head, query, key)
-        Cells that are forbidden in single heads, besides those of the spec's mask.
+        Cells that are forbidden in single heads, in addition to those of the spec's mask.
     measure_elsewhere : callable, optional
-        Measures the heads of a stage where its numbers are, when these are on another machine.
+        Measures the heads of a stage remotely if its numbers are on another machine.
     """
 
     def __init__(
@@ -121,9 +121,9 @@ class Trace:
         self._texts_key = _TextsKey(None)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Copy and pickle the numbers, without what was cached of them; they return to the CPU.
+        """Copy and pickle the numbers on the CPU, without their caches.
 
-        Of matrices that are computed block by block, it is what they are computed from.
+        For matrices that are computed block by block, the inputs of the computation are copied.
         """
         if self.is_blockwise:
             parts = self._parts(self._held)[2:]
@@ -138,7 +138,7 @@ class Trace:
 
     @property
     def _own_rows(self) -> tuple[Stage, ...] | None:
-        """The stages that a copy cannot make of the spec; None where it can."""
+        """The stages that a copy cannot derive from the spec; None if it can derive all."""
         return None if self.has_module else self.stages
 
     def _parts(self, held: Mapping[str, CachedTensor]) -> tuple[Any, ...]:
@@ -148,9 +148,9 @@ class Trace:
         )  # fmt: skip
 
     def with_own_pictures(self) -> Trace:
-        """Return the same numbers, of which pictures can be drawn apart from those of this.
+        """Return a trace of the same numbers whose tiles are drawn independently.
 
-        Where all is held, it is the very same trace.
+        If all stages are held in memory, return this trace.
         """
         if not self.is_blockwise:
             return self
@@ -159,9 +159,9 @@ class Trace:
         )
 
     def of_stages(self, names: Collection[str]) -> Trace:
-        """Return a trace of some stages, and of the attention.
+        """Return a trace of the named stages and of the attention.
 
-        A stage that reads one that is left out is given: how it is computed cannot be shown.
+        A stage whose input is omitted becomes a given stage, as its computation cannot be shown.
         """
         kept = {*names, self.attention}
         rows = tuple(
@@ -178,7 +178,7 @@ class Trace:
 
     @cached_property
     def tokens(self) -> int:
-        """Number of tokens, padding included; where queries and keys differ, of queries."""
+        """Number of tokens including padding; of the queries, if queries and keys differ."""
         return self.shape(self.stages[0].name)[-2]
 
     @cached_property
@@ -191,30 +191,30 @@ class Trace:
 
     @cached_property
     def leading(self) -> tuple[int, ...]:
-        """Sizes of the leading axes; empty for one text in one layer."""
+        """Sizes of the leading axes; empty for a single text in a single layer."""
         first = self.stages[0]
         return self.shape(first.name)[: -len(first.dims)]
 
     @property
     def counted_axes(self) -> tuple[str, ...]:
-        """The leading axes, or the one that a second text or layer would be counted on."""
+        """The leading axes, or the one on which a second text or layer would be counted."""
         return self.axes or ("text" if self.has_module else "layer",)
 
     def count(self, axis: str) -> int:
-        """Return the size of a leading axis; 1 where there is none of that name."""
+        """Return the size of a leading axis; 1 if there is no such axis."""
         return dict(zip(self.axes, self.leading, strict=True)).get(axis, 1)
 
     def at(self, axis: str, leading: LeadingIndex) -> int:
-        """Return the position on a leading axis; 0 where there is none of that name."""
+        """Return the position on a leading axis; 0 if there is no such axis."""
         return dict(zip(self.axes, leading, strict=True)).get(axis, 0)
 
     def leading_index(self, **positions: int) -> LeadingIndex:
-        """Return the index of positions given by axis name, each limited to the last there is."""
+        """Return the leading index of positions given by axis name, clipped to the axis sizes."""
         sized = zip(self.axes, self.leading, strict=True)
         return tuple(min(positions.get(axis, 0), size - 1) for axis, size in sized)
 
     def leading_indices(self) -> Iterator[LeadingIndex]:
-        """Yield every index of the leading axes, the innermost fastest; at least the empty one."""
+        """Yield every index of the leading axes, innermost fastest; yields () if there are none."""
         return product(*map(range, self.leading))
 
     @cached_property
@@ -222,7 +222,7 @@ class Trace:
         return tuple(with_mask(self.spec, one) for one in self.layer_masks)
 
     def spec_at(self, leading: LeadingIndex) -> AttentionSpec:
-        """Return the spec with the mask of a layer, where layers differ in it."""
+        """Return the spec with the mask of the layer, if the layers have different masks."""
         return self._specs[self.at("layer", leading)] if self._specs else self.spec
 
     def allowed(
@@ -238,9 +238,9 @@ class Trace:
         Parameters
         ----------
         head : int, optional
-            With it, cells that are cut in that head are not allowed.
+            If given, cells that are cut in this head are not allowed.
         queries : int or slice or numpy.ndarray
-            Those asked for; of a single one the result is [key].
+            Which queries; for a single one the result is [key].
         """
         masking, text = Masking.of(self.spec_at(leading), stage), self.at("text", leading)
         rows = slice(queries, queries + 1) if isinstance(queries, int) else queries
@@ -252,14 +252,14 @@ class Trace:
         return cells[0] if isinstance(queries, int) else cells
 
     def is_hatched(self, stage: str, leading: LeadingIndex, head: int | None = None) -> bool:
-        """Whether a stage has cells that are forbidden, or cut in a head."""
+        """Return whether a stage has forbidden cells, or cells that are cut in a head."""
         is_cut = self.cut_cells(stage, leading, head) is not None
         return is_cut or is_hatched(self.spec_at(leading), stage)
 
     def cut_cells(self, stage: str, leading: LeadingIndex, head: int | None) -> np.ndarray | None:
-        """Return which cells of a head are cut at a stage, boolean, read-only [query, key].
+        """Return the cells of a head that are cut at a stage, boolean, read-only [query, key].
 
-        None where none is.
+        None if no cell is cut.
         """
         if head is None or stage not in FORBIDDING:
             return None
@@ -267,7 +267,7 @@ class Trace:
 
     @cached_property
     def _cut(self) -> dict[tuple[int, int], np.ndarray]:
-        """The cut cells of each layer and head that has any."""
+        """Cut cells of each layer and head that has any."""
         found: dict[tuple[int, int], np.ndarray] = {}
         for layer, head, query, key in self.cut:
             cells = found.setdefault((layer, head), np.zeros(self.sides, dtype=bool))
@@ -278,7 +278,7 @@ class Trace:
 
     @property
     def has_module(self) -> bool:
-        """Whether it has the stages of a module whose settings are known, from its input on."""
+        """Whether the trace has all stages of a module with known settings, from its input on."""
         return self.stages[0].operation is Operation.INPUT_VECTORS
 
     @property
@@ -288,14 +288,14 @@ class Trace:
 
     @property
     def last(self) -> str:
-        """Name of the stage that is the module's result."""
+        """Name of the stage that is the output of the module."""
         return self.stages[-1].name
 
     @property
     def bytes(self) -> int:
-        """Bytes of all stages, each storage counted once."""
+        """Bytes of all stages; shared storage is counted once."""
         apart = [one for one in self._held.values() if one.is_blockwise or one.is_computed]
-        # What is on another machine has no storage here, unless it is a matrix that blocks make.
+        # Remote tensors have no storage here, except matrices that are computed block by block.
         whole = [one for one in self._held.values() if one not in apart and one.is_held]
         storages = [held.tensor.untyped_storage() for held in whole]
         held = sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
@@ -303,17 +303,17 @@ class Trace:
 
     @property
     def bytes_in_file(self) -> int:
-        """The part of `bytes` that lies in a file instead of in memory."""
+        """The part of `bytes` that is stored in a file instead of in memory."""
         return sum(held.bytes_in_file for held in self._held.values())
 
     @property
     def held_stages(self) -> tuple[Stage, ...]:
-        """The stages whose numbers are in memory: of a long text, those before the scores."""
+        """The stages whose numbers are in memory; for a long text, those before the scores."""
         return tuple(one for one in self.stages if not self._held[one.name].is_blockwise)
 
     @cached_property
     def is_blockwise(self) -> bool:
-        """Whether its matrices of queries and keys are computed block by block when read."""
+        """Whether its query–key matrices are computed block by block when read."""
         return self._held[self.attention].is_blockwise
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -321,11 +321,11 @@ class Trace:
         return self._held[name].shape if name in self._held else tuple(self.tensor(name).shape)
 
     def stage(self, name: str) -> Stage:
-        """Look up a stage's row of the table."""
+        """Return a stage's row of the stage table."""
         return self._rows[name]
 
     def stage_at(self, name: str, leading: LeadingIndex) -> Stage:
-        """Look up a stage's row in a layer, where layers do not compute it alike."""
+        """Return a stage's row in a layer; layers may compute a stage differently."""
         row = self._rows[name]
         return row.by_layer[self.at("layer", leading)] if row.by_layer else row
 
@@ -337,14 +337,14 @@ class Trace:
 
     @cached_property
     def dropout_stage(self) -> str | None:
-        """Name of the stage of weights after dropout; None where nothing is dropped."""
+        """Name of the stage of weights after dropout; None if there is no dropout."""
         return next((row.name for row in self.stages if row.operation is Operation.DROPOUT), None)
 
     def weights_qualifier(self, stage: str) -> str:
-        """Name the step that weights are taken before or after: "before dropout".
+        """Return which step the weights precede or follow, such as "before dropout".
 
-        Empty for the only weights of a computation, and for stages other than weights. All that is
-        said of a weight uses it, so that numbers of two stages for one pair cannot be mistaken.
+        Empty for the only weights of a computation and for stages other than weights. Every text
+        about a weight includes it, so that numbers of two stages for one pair are not confused.
         """
         row = self.stage(stage)
         if row.is_before_mask:
@@ -365,7 +365,7 @@ class Trace:
         return self._held[stage]
 
     def possible(self, lens: WeightTransform) -> WeightTransform:
-        """Return a transform, or the plain one if it needs values and there are none."""
+        """Return a transform, or the identity if the transform needs values and there are none."""
         return (
             lens
             if lens is not WeightTransform.TIMES_VALUE or "values" in self
@@ -380,12 +380,12 @@ class Trace:
     ) -> CachedTensor:
         """Return a stage as displayed: weights transformed, heads aggregated.
 
-        Results are cached with the stage's tensor, and so shared with traces that reuse it.
+        Results are cached with the stage's tensor, and so are shared with traces that reuse it.
 
         Raises
         ------
         KeyError
-            When there is no such stage, or heads of a stage without heads are to be aggregated.
+            If there is no such stage, or if it has no heads to aggregate.
         """
         held, row = self._held[stage], self.stage(stage)
         lens = self.possible(lens)
@@ -425,14 +425,14 @@ class Trace:
     ) -> HeadMeasures:
         """Return the measures of each head of a stage of weights.
 
-        They are cached with its tensor, and with that of the values by which weights are weighted.
-        Of a stage that is computed block by block they may take minutes.
+        They are cached with the tensor of the stage and with that of the values that the weights
+        are applied to. For a stage that is computed block by block this may take minutes.
 
         Parameters
         ----------
         texts : tuple of tuple of str, optional
-            The tokens of each text's keys, of which the queries are the last; empty where keys are
-            of another text, None where the tokens are not known.
+            The tokens of each text's keys, of which the queries are the last; empty if the keys are
+            from another text, None if the tokens are unknown.
         progress : callable
             Called while a stage is measured block by block.
         """
@@ -451,12 +451,12 @@ class Trace:
         return measures
 
     def is_measured(self, stage: str, texts: Texts | None = None) -> bool:
-        """Whether `measured` has its numbers at once, or soon: those of a stage that is held."""
+        """Return whether `measured` returns at once or soon, as for a stage held in memory."""
         held, values = self._held[stage], self._held.get("values")
         return not held.is_blockwise or is_kept_with(values, held, self._measures_key(texts))
 
     def head_measurement(self, stage: str, texts: Texts | None = None) -> HeadMeasurement:
-        """Return how far `measured` has come with a stage, for who shows that."""
+        """Return the progress of `measured` for a stage, for display."""
         key = "measurement", *self._measures_key(texts)
         found: HeadMeasurement = kept_with(
             self._held.get("values"), self._held[stage], key, HeadMeasurement
@@ -464,7 +464,7 @@ class Trace:
         return found
 
     def _measures_key(self, texts: Texts | None) -> tuple[Hashable, ...]:
-        key = self._texts_key  # the worker may ask for other texts meanwhile
+        key = self._texts_key  # the worker may request other texts in the meantime
         if key.texts is not texts:
             key = self._texts_key = _TextsKey(texts)
         return "measures", self.spec.lengths, key
@@ -476,11 +476,11 @@ class Trace:
         texts: Texts | None = None,
         progress: Progress = no_progress,
     ) -> HeadMeasures:
-        """Return the measures of a head that reads every allowed key of a text alike.
+        """Return the measures of a head that attends to all allowed keys of a text equally.
 
-        How far it moves by the lengths of values is a mean over the heads of all layers. Where no
-        mask is known, the allowed keys of a query are those that any head reads. Cached with the
-        stage's tensor, and with that of the values.
+        The value weighting is a mean over the heads of all layers, as it depends on the norms of
+        their values. If no mask is known, the allowed keys of a query are those that any head
+        attends to. Cached with the tensors of the stage and of the values.
         """
         text, held, values = self.at("text", leading), self._held[stage], self._held.get("values")
         words, first = texts[text] if texts else (), first_query(self.sides, texts)
@@ -506,7 +506,7 @@ class Trace:
         return measures
 
     def _lengths_of_values(self, text: int) -> np.ndarray | None:
-        """Return the lengths of a text's values in all heads of all layers, [head, key]."""
+        """Return the norms of a text's values in all heads of all layers, [head, key]."""
         if "values" not in self or not self._held["values"].is_held:
             return None
         index = tuple(text if axis == "text" else slice(None) for axis in self.axes)
@@ -526,7 +526,7 @@ def _reads_of_layer_before(row: Stage) -> tuple[str, ...]:
 
 
 def _trace_by_blocks(spec: AttentionSpec, rows: tuple[Stage, ...] | None, *parts: Any) -> Trace:
-    """Make the trace of a copy whose matrices are computed block by block."""
+    """Create the trace of a copy whose matrices are computed block by block."""
     return Trace(spec, rows or stages(spec), *parts)
 
 
@@ -540,14 +540,14 @@ def trace_of_arrays(
     layer_masks: tuple[LayerMask, ...],
     cut: Sequence[tuple[int, int, int, int]],
 ) -> Trace:
-    """Make the trace of a copy.
+    """Create the trace of a copy.
 
     Parameters
     ----------
     rows : tuple of Stage or None
-        Its stages; None where all were computed from the spec.
+        Its stages; None if all were computed from the spec.
     """
-    import torch  # late: this module is loaded without it
+    import torch  # imported late so that this module loads without torch
 
     tensors = {name: CachedTensor(torch.tensor(array)) for name, array in held.items()}
     own = {name: torch.tensor(array) for name, array in parameters.items()}

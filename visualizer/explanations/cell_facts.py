@@ -1,4 +1,4 @@
-"""A cell with the words for its parts, from which its sentences are written."""
+"""A cell with the names of its parts, for writing sentences about it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CellFacts(Struct, frozen=True, eq=False):
-    """A cell with the words for its parts."""
+    """A cell with the names of its parts."""
 
     run: Run
     leading: LeadingIndex
@@ -31,7 +31,7 @@ class CellFacts(Struct, frozen=True, eq=False):
 
     @property
     def layer(self) -> int:
-        """The place of its layer in the run."""
+        """Index of its layer in the run."""
         return self.run.trace.at("layer", self.leading)
 
     @property

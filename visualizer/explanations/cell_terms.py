@@ -23,7 +23,7 @@ CellIndex = tuple[int, ...]
 
 
 class CombineRule(StrEnum):
-    """How terms combine to the value: their sum, one's share of it, or one chosen term."""
+    """How terms combine to the value: a sum, one term's share of the sum, or one chosen term."""
 
     SUM = auto()
     SHARE = auto()
@@ -114,7 +114,7 @@ class Explanation(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        """The absolute values of all terms, in which what is no number is 0."""
+        """Absolute values of all terms; NaN counts as 0."""
         sizes: np.ndarray = np.abs(self.terms)
         sizes[np.isnan(sizes)] = 0
         return sizes
@@ -145,7 +145,7 @@ class ExplainedCell(Struct, frozen=True, eq=False):
 
     @property
     def layer(self) -> int:
-        """The place of its layer in the run."""
+        """Index of its layer in the run."""
         return self.trace.at("layer", self.leading)
 
     def factor_of_layer(self, layer: int, name: str, *place: int | None) -> Factor:
@@ -169,7 +169,7 @@ class ExplainedCell(Struct, frozen=True, eq=False):
 
 
 def largest_first(sizes: np.ndarray, count: int) -> np.ndarray:
-    """Return the places of the largest numbers, of equal ones the first, without sorting all."""
+    """Return the indices of the largest numbers without a full sort; ties keep their order."""
     if count >= len(sizes):
         return np.argsort(-sizes, kind="stable")
     least = np.partition(sizes, -count)[-count]
@@ -179,18 +179,18 @@ def largest_first(sizes: np.ndarray, count: int) -> np.ndarray:
 
 
 def constant(value: float, form: str) -> Factor:
-    """Make a factor that is read from nowhere."""
+    """Create a factor that is a constant."""
     number = np.array([value])
     return Factor("", (), number, number, form)
 
 
 def sum_of(*groups: tuple[Factor, ...]) -> TermList:
-    """Make terms whose sum is the value, each group of the same factors."""
+    """Create terms whose sum is the value; each group has the same factors."""
     return TermList(CombineRule.SUM, tuple(Group(factors) for factors in groups))
 
 
 def choice_of(explained: ExplainedCell, otherwise: float, form: str) -> TermList:
-    """Make two terms: the cell that was read where it is allowed, and what replaces it."""
+    """Create two terms: the input cell if it is allowed, and its replacement otherwise."""
     read = (explained.factor(explained.stage.reads[0], *explained.place),)
     groups = (Group(read), Group((constant(otherwise, form),)))
     return TermList(

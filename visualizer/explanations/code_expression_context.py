@@ -1,4 +1,4 @@
-"""What an operation's line of code is written from: a stage and the words of a dialect for it."""
+"""Context for writing an operation's line of code: a stage and the names of a dialect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ExpressionContext(Struct, frozen=True):
-    """A stage to be written, with short ways to the words for it."""
+    """A stage to write as code, with shortcuts to its names."""
 
     spec: AttentionSpec
     stage: Stage
@@ -33,7 +33,7 @@ class ExpressionContext(Struct, frozen=True):
 
     @property
     def divisor(self) -> str:
-        """What the scores are divided by, as an expression that a division may be put before."""
+        """Divisor of the scores, as an expression that can follow a division sign."""
         size = {Scale.D_HEAD: self.words.names["keys"], Scale.D_MODEL: self.x}
         temperature = repr(float(self.spec.temperature))
         if self.spec.scale is Scale.NONE:
@@ -42,7 +42,7 @@ class ExpressionContext(Struct, frozen=True):
         return root if self.spec.temperature == 1 else f"({root} * {temperature})"
 
     def masks(self) -> tuple[str, ...]:
-        """Name what forbids cells at this stage."""
+        """Names of the masks that forbid cells at this stage."""
         masking = Masking.of(self.spec, self.stage.name)
         mask = () if masking.mask is Mask.NONE else (self.words.mask_names[masking.mask],)
         return (*mask, self.words.padding) if masking.lengths else mask
@@ -54,18 +54,18 @@ class ExpressionContext(Struct, frozen=True):
         return self.words.allowed(self.masks())
 
     def leaves_nothing(self) -> bool:
-        """Whether there is a query that may read no key at this stage."""
+        """Return whether a query may have no allowed key at this stage."""
         masking = Masking.of(self.spec, self.stage.name)
         if masking.lengths:
             tokens = max(masking.lengths)
         elif masking.own:
             tokens = masking.own.rows
         else:
-            return False  # causal masks and windows leave the token itself
+            return False  # causal masks and windows keep the token itself
         return not attention_masks.allowed_by(masking, tokens).any(-1).all()
 
     def where_nothing(self) -> str:
-        """Say what to add so that a query that may read nothing has zeros; mostly nothing."""
+        """Return code that zeroes the row of a query without allowed keys; usually empty."""
         if not self.leaves_nothing():
             return ""
         forbidden = self.forbidden()
@@ -73,7 +73,7 @@ class ExpressionContext(Struct, frozen=True):
         return f".masked_fill({forbidden}.all(-1, keepdim=True), 0)"
 
     def to_heads(self, expression: str) -> str:
-        """Give an expression [token, width] its axis of heads."""
+        """Add the head axis to an expression [token, width]."""
         heads = self.spec.heads
         if heads == 1:
             return f"{expression}.unsqueeze(-3)"

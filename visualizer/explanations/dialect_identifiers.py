@@ -24,14 +24,14 @@ class CodeIdentifiers(Struct, frozen=True, eq=False):
     Parameters
     ----------
     names : dict
-        The variable of each stage: its own name unless the dialect has another word. No two stages
-        share one, so that each can be looked at.
+        The variable of each stage: the stage's name unless the dialect uses another. Every stage
+        has its own variable, so that each can be inspected.
     layers : dict
         The variable of each layer, by its name in the book's ``state_dict``.
     mask_names, mask_lines : dict
         By the kind of mask; in the lines, ``{window}`` is the lowest diagonal to keep.
     real_tokens : str
-        The line that defines `padding`, which tells tokens from padding.
+        The line that defines `padding`, a mask that separates tokens from padding.
     """
 
     names: dict[str, str]
@@ -48,25 +48,23 @@ class CodeIdentifiers(Struct, frozen=True, eq=False):
     real_tokens: str
 
     def forbidden(self, found: tuple[str, ...]) -> str:
-        """An expression that is true for forbidden cells."""
+        """Return an expression that is true for forbidden cells."""
         if self.polarity is MaskPolarity.COUNTS:
-            return _joined([f"{name} == 0" for name in found], " | ")
-        return (
-            " | ".join(found) if self.polarity is MaskPolarity.FORBIDS else _negated(found, " & ")
-        )
+            return _join([f"{name} == 0" for name in found], " | ")
+        return " | ".join(found) if self.polarity is MaskPolarity.FORBIDS else _negate(found, " & ")
 
     def allowed(self, found: tuple[str, ...]) -> str:
-        """An expression that is true for allowed cells."""
+        """Return an expression that is true for allowed cells."""
         if self.polarity is MaskPolarity.COUNTS:
-            return _joined([f"{name} > 0" for name in found], " & ")
-        return " & ".join(found) if self.polarity is MaskPolarity.ALLOWS else _negated(found, " | ")
+            return _join([f"{name} > 0" for name in found], " & ")
+        return " & ".join(found) if self.polarity is MaskPolarity.ALLOWS else _negate(found, " | ")
 
 
-def _joined(parts: list[str], joint: str) -> str:
+def _join(parts: list[str], joint: str) -> str:
     return parts[0] if len(parts) == 1 else joint.join(f"({part})" for part in parts)
 
 
-def _negated(found: tuple[str, ...], joint: str) -> str:
+def _negate(found: tuple[str, ...], joint: str) -> str:
     return f"~{found[0]}" if len(found) == 1 else f"~({joint.join(found)})"
 
 

@@ -20,47 +20,47 @@ if TYPE_CHECKING:
 
 
 def no_code(context: ExpressionContext) -> str:
-    """Write nothing: what was read from a file is made by no code."""
+    """Write no code: numbers from a file are not computed."""
     return ""
 
 
 def same_shape(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
-    """Write no equation: the shape stays as it is."""
+    """Write no equation: the shape does not change."""
     return ()
 
 
 def no_product(spec: AttentionSpec, stage: Stage, tokens: int) -> int:
-    """Count no multiply-adds: there is no matrix product."""
+    """Return 0: there is no matrix product."""
     return 0
 
 
 def no_parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> None:
-    """Give no weights: most operations meet none."""
+    """Return None: most operations have no weights."""
 
 
 class OperationExplainer(Struct, frozen=True, kw_only=True):
-    """All that is said and written of an operation, each by what knows the numbers.
+    """All texts about an operation, as functions of the numbers that each needs.
 
     Parameters
     ----------
     terms : callable
-        The terms that give a cell's value.
+        Returns the terms that give a cell's value.
     cell_sentence : callable
-        What a cell means, with the tokens in bold (HTML).
+        Describes a cell, with the tokens in bold (HTML).
     row_sentence, stage_sentence : callable
-        What the computation of a row or of a whole stage does, without the head and the full stop.
+        Describe the computation of a row or of a whole stage, without the head and the full stop.
     formula : callable
-        How the Cell pane writes what is done, in words and signs.
+        Writes the operation for the Cell pane, in words and symbols.
     equation : callable
-        How a cell arose, with its numbers.
+        Writes the computation of a cell, with its numbers.
     code : callable
-        The expression that makes the stage, in the words of a dialect.
+        Writes the expression that computes the stage, with the names of a dialect.
     shape_equations : callable
-        What becomes of the shapes of one text.
+        Write how the shapes of one text change.
     multiply_adds : callable
-        How many the matrix product of one text takes: rows × between × columns.
+        Counts the multiply-adds of the matrix product for one text: rows × between × columns.
     parameter : callable
-        The weights that are met.
+        Returns the weights that are used.
     """
 
     operation: Operation

@@ -1,4 +1,4 @@
-"""What is said and written of each operation, from the module of its name in `operations`."""
+"""Explainers of all operations, loaded from the module in `operations` of the same name."""
 
 from __future__ import annotations
 

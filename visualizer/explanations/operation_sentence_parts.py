@@ -1,4 +1,4 @@
-"""Parts of sentences that operations share: what divides, projects, drops, forbids and mixes."""
+"""Phrases shared by operations: scaling, projection, dropout, masks and mixtures of values."""
 
 from __future__ import annotations
 
@@ -41,27 +41,27 @@ KINDS = {
     "scaled_output": "scaled output", "scaled_feed_forward": "scaled feed-forward result",
     "added": "sum", "result": "result",
 }  # fmt: skip
-"""What one vector of a stage is called."""
+"""Name of one vector of a stage."""
 SHARES = "shares that add up to 1"
 UNFINISHED = "not every number is finite"
 NOTHING = "no token may read anything: all weights are 0"
 
 
 def column_of(facts: CellFacts) -> str:
-    """Name a cell of a stage of vectors by its column, its token and its head."""
+    """Return the name of a cell of a vector stage: its column, token and head."""
     stage = facts.explanation.stage
     whose = f"the {KINDS[stage.name]} of {facts.token(stage.dims[-2])}{facts.in_head}"
     return f"Column {facts.column} of {whose}"
 
 
 def listed(names: list[str]) -> str:
-    """Write names as a list: the one, the other and the third."""
+    """Join names to a list: "the one, the other and the third"."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def divided_by(block: StepValues) -> str:
-    """Write what divides the scores, as it is made; a model has no temperature."""
+    """Return the divisor of the scores as a phrase; the scores of a model have no temperature."""
     spec = block.spec
     temperature, divisor = trimmed(spec.temperature), trimmed(spec.divisor)
     if spec.scale is Scale.NONE:
@@ -72,24 +72,24 @@ def divided_by(block: StepValues) -> str:
 
 
 def changed(before: float, after: float) -> str:
-    """Say from what to what a number goes."""
+    """Describe the change of a number."""
     old, new = format_number(before), format_number(after)
     return f"stays {new}" if old == new else f"goes from {old} to {new}"
 
 
 def projected_by(block: StepValues) -> str:
-    """Name the weights of a projection that belong to the head."""
+    """Return the name of the head's projection weights."""
     spec, layer = block.spec, block.stage.parameters[0]
-    bias = ", plus a bias," if any(".bias" in name for name in _layers(block)) else ""
+    bias = ", plus a bias," if any(".bias" in name for name in _layer_names(block)) else ""
     if spec.heads == 1:
         return f"{layer}{bias}"
     if spec.arrangement is Arrangement.STACKED:
         return f"this head’s {layer}{bias}"
-    return f"{_columns(block)} of {layer}{bias}"
+    return f"{_head_columns(block)} of {layer}{bias}"
 
 
-def _columns(block: StepValues) -> str:
-    """Name the columns that belong to a head, where heads split what there is."""
+def _head_columns(block: StepValues) -> str:
+    """Return the columns that belong to a head, if heads split the projection."""
     size = block.spec.d_head
     first = block.head * size + 1
     if size == 1:
@@ -97,21 +97,21 @@ def _columns(block: StepValues) -> str:
     return f"columns {first} {'and' if size == 2 else 'to'} {first + size - 1}"
 
 
-def _layers(block: StepValues) -> list[str]:
+def _layer_names(block: StepValues) -> list[str]:
     layer = block.stage.parameters[0]
     return [name for name in block.run.trace.parameters if layer in name]
 
 
 def taken_over(block: StepValues) -> str:
-    """Say which part of the input a head takes where there is no projection."""
+    """Describe the columns of the input that a head uses if there is no projection."""
     spec, read = block.spec, KINDS[block.reads]
     if spec.heads == 1 or spec.arrangement is Arrangement.STACKED:
         return f"its {read} itself"
-    return f"{_columns(block)} of its {read}"
+    return f"{_head_columns(block)} of its {read}"
 
 
 def factor_of(spec: AttentionSpec) -> str:
-    """Say what dropout does to the weights that it keeps."""
+    """Describe how dropout scales the weights that are kept."""
     factor = 1 / (1 - spec.dropout)
     if factor == 1:
         return "stays as it is"
@@ -120,18 +120,18 @@ def factor_of(spec: AttentionSpec) -> str:
 
 
 def all_heads(spec: AttentionSpec) -> str:
-    """Name the heads together."""
+    """Return a phrase for all heads together."""
     return "both heads" if spec.heads == 2 else f"all {spec.heads} heads"
 
 
 def softmax(spec: AttentionSpec) -> str:
-    """Name what makes shares of scores."""
+    """Return the name of the function that turns scores into weights."""
     naive = spec.normalisation is Normalisation.NAIVE_SOFTMAX
     return "the naive softmax" if naive else "softmax"
 
 
 def shared_out(block: StepValues, weights: np.ndarray) -> str:
-    """Say who gets most of a row of finite weights."""
+    """Describe which keys have the largest weights of a row of finite weights."""
     low, top = float(weights.min()), LargestValue.of(weights)
     if top is None or low < 0 or top.value > 1:
         return f"the weights run from {format_number(low)} to {format_number(float(weights.max()))}"
@@ -148,7 +148,7 @@ def shared_out(block: StepValues, weights: np.ndarray) -> str:
 
 
 def mixed_by(block: StepValues, weights: np.ndarray, keys: np.ndarray) -> str:
-    """Name the largest parts of a mixture of several values, and how many there are besides."""
+    """Describe the largest terms of a weighted sum of values, and count the others."""
     sizes = np.abs(weights[keys])
     order = keys[np.argsort(-sizes, kind="stable")]
     values = weights[order]
@@ -164,14 +164,14 @@ def mixed_by(block: StepValues, weights: np.ndarray, keys: np.ndarray) -> str:
 
 
 def part_of(weights: np.ndarray, weight: float) -> str:
-    """Write a weight so that what it is of can follow: 52 % of, 1.5 times."""
+    """Format a weight so that a noun can follow: "52 % of", "1.5 times"."""
     if weights.min() >= 0 and weights.max() <= 1:
         return f"{format_share(weight)} of"
     return f"{trimmed(weight)} times"
 
 
 def may_read(block: StepValues) -> tuple[str, str]:
-    """Say how many keys a query may read, and which cells the mask acts on."""
+    """Return how many keys a query may attend to, and the cells that the mask acts on."""
     allowed = block.allowed_row()
     count, may = len(allowed), int(allowed.sum())
     left = count - may
@@ -184,7 +184,7 @@ def may_read(block: StepValues) -> tuple[str, str]:
 
 
 def reads_nothing(block: StepValues) -> str:
-    """Say that a query may read nothing."""
+    """Return the sentence for a query that may not attend to any key."""
     is_single = len(block.allowed_row()) == 1
     weights = "its weight is 0" if is_single else "its weights are all 0"
     return f"{block.query} may read nothing: {weights}"
@@ -193,7 +193,7 @@ def reads_nothing(block: StepValues) -> str:
 def largest_number(
     block: StepValues, name: str = "the largest number", *, is_of_places: bool = False
 ) -> str:
-    """Say where the largest number of a stage of vectors is: whose, or of which place."""
+    """Describe where the largest number of a vector stage is: its token or its index."""
     numbers = block.matrix()
     top = LargestValue.of(numbers)
     if top is None:
@@ -211,18 +211,18 @@ def largest_number(
 
 
 def forbidden_cells(block: StepValues, noun: str, one: str, many: str) -> str:
-    """Say how many cells of a stage the mask acts on, and what becomes of them."""
+    """Describe how many cells of a stage are masked, and which value replaces them."""
     allowed = block.allowed()
     count, left = allowed.size, allowed.size - int(allowed.sum())
     if left == 0:
-        return f"{_rule(block)}: all {count:,} {noun}s stay"
+        return f"{_describe_rule(block)}: all {count:,} {noun}s stay"
     if left == count:
-        return f"{_rule(block)}: all {count:,} {noun}s {many}"
-    return f"{_rule(block)}: {left:,} of {count:,} {noun}s {one if left == 1 else many}"
+        return f"{_describe_rule(block)}: all {count:,} {noun}s {many}"
+    return f"{_describe_rule(block)}: {left:,} of {count:,} {noun}s {one if left == 1 else many}"
 
 
-def _rule(block: StepValues) -> str:
-    """Say what is forbidden, and whether it is the mask or the padding."""
+def _describe_rule(block: StepValues) -> str:
+    """Describe what is forbidden, by the mask or because of padding."""
     masking, before = block.masking, block.masking.window - 1
     window = (
         "itself and the one before it" if before == 1 else f"itself and the {before:,} before it"
@@ -238,7 +238,7 @@ def _rule(block: StepValues) -> str:
 
 
 def most_read(block: StepValues) -> str:
-    """Say which token is read most on average over all queries but padding."""
+    """Return the token with the largest mean weight over all queries except padding."""
     weights = block.matrix()[: block.queries]
     low, high = float(weights.min()), float(weights.max())
     if not np.isfinite([low, high]).all():
@@ -260,7 +260,7 @@ def most_read(block: StepValues) -> str:
 
 
 def empty_rows(cells: np.ndarray) -> str:
-    """Say how many rows have nothing to share out: nothing allowed, or nothing but zeros."""
+    """Describe how many rows have no weights: all keys forbidden, or all weights zero."""
     count = len(cells) - int(np.count_nonzero(cells.any(axis=1)))
     if count == 0:
         return ""

@@ -1,4 +1,4 @@
-"""Shapes in words: the weights that a stage meets, and parts of equations of shapes."""
+"""Shapes as text: weights used by a stage, and parts of shape equations."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class ShapeParameter(Struct, frozen=True):
-    """A layer or table of weights that a stage meets.
+    """A layer or table of weights that a stage uses.
 
     Parameters
     ----------
     shape : tuple of int
-        As it stands in the equation; of stacked heads, that of one head.
+        As written in the equation; for stacked heads, the shape of one head.
     copies : int
-        How many of them there are: one for each stacked head.
+        Number of copies: one for each stacked head.
     """
 
     name: str
@@ -27,35 +27,35 @@ class ShapeParameter(Struct, frozen=True):
 
     @property
     def written(self) -> str:
-        """Its name and its size: W_query 3 × 4."""
+        """Its name and size: W_query 3 × 4."""
         sizes = " × ".join(map(str, self.shape))
         return f"{self.name} {sizes}" + (f", {self.copies} of them" if self.copies > 1 else "")
 
 
 def heads_apart(spec: AttentionSpec, tokens: int) -> str:
-    """Write how the shape of heads joined becomes that of heads apart."""
+    """Return the shapes before and after concatenated heads are split."""
     apart, between, joined = head_shapes(spec, tokens)
     return f"{joined} → {between} → {apart}"
 
 
 def head_shapes(spec: AttentionSpec, tokens: int) -> tuple[str, str, str]:
-    """Write the shape with heads first, with heads beside the tokens, and with heads joined."""
+    """Return the shapes with heads first, with heads after the tokens, and concatenated."""
     heads, d_head = spec.heads, spec.d_head
     return sizes(heads, tokens, d_head), sizes(tokens, heads, d_head), sizes(tokens, spec.width)
 
 
 def matrix_product(rows: int, between: int, columns: int, has_bias: bool = False) -> str:
-    """Write the shapes of a matrix product."""
+    """Return the shapes of a matrix product."""
     bias = f" + {sizes(columns)}" if has_bias else ""
     left, right, made = sizes(rows, between), sizes(between, columns), sizes(rows, columns)
     return f"{left} · {right}{bias} = {made}"
 
 
 def each_head(spec: AttentionSpec) -> str:
-    """Say that it is done in every head, where there are several."""
+    """Return a phrase for "in every head" if there are several heads."""
     return f" in each of {spec.heads} heads" if spec.heads > 1 else ""
 
 
 def sizes(*counts: int) -> str:
-    """Write sizes as Python does; without separators of thousands, which look like axes."""
+    """Format sizes as Python does, without thousands separators, which look like axes."""
     return f"({', '.join(map(str, counts))})"

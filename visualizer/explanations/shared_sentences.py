@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def weights_sentence(facts: CellFacts) -> str:
-    """Say how much a query reads of a key, or why it may not."""
+    """Describe how strongly a query attends to a key, or why it may not."""
     qualifier = facts.run.trace.weights_qualifier(facts.cell.stage)
     before = f"{qualifier.capitalize()}, " * bool(qualifier)
     is_before_mask = facts.explanation.stage.is_before_mask
@@ -31,11 +31,11 @@ def weights_sentence(facts: CellFacts) -> str:
 
 
 def vector_column(facts: CellFacts, name: str) -> str:
-    """Say what stands in a column of a vector that was given or looked up."""
+    """Describe a column of a vector that was given or looked up."""
     column = f"Column {facts.column} of the {name} of {facts.token('token')}"
     return f"{column} is {format_number(facts.value)}."
 
 
 def with_bias(facts: CellFacts, formula: str) -> str:
-    """Add the bias to a projection's formula, where it has one."""
+    """Add the bias to a projection's formula, if there is one."""
     return f"{formula} + bias" if len(facts.explanation.groups) > 1 else formula

@@ -25,9 +25,9 @@ class Equation(Struct, frozen=True):
     Parameters
     ----------
     left : str
-        What the cell is called.
+        Name of the cell.
     result : str
-        Empty where nothing is reckoned and the parts are the result, as for what is looked up.
+        Empty if nothing is computed and the parts are the result, as for a table lookup.
     """
 
     left: str
@@ -36,13 +36,13 @@ class Equation(Struct, frozen=True):
 
     @property
     def plain(self) -> str:
-        """The line without marks."""
+        """The line as plain text."""
         terms = "".join(part.text for part in self.parts)
         return " = ".join(filter(None, (self.left, terms, self.result)))
 
 
 def equation(run: Run, leading: LeadingIndex, step: Step, head: int) -> Equation:
-    """Write how the leading cell of a step arose."""
+    """Write the computation of the leading cell of a step."""
     trace = run.trace
     place = described_cell(run, leading, step, head)
     explanation = explain(trace, step.stage, (*leading, *place))

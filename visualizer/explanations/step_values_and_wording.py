@@ -1,4 +1,4 @@
-"""What is read of a step to tell it: one head's row or matrix, the words of its tokens, facts."""
+"""Values and words for describing a step: rows, matrices, token names and facts of one head."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import LeadingIndex
     from visualizer.session.timeline import Step
 
-# What stands for a token without a letter.
+# Stands for a token without a letter.
 EMPTY = "∅"
 
 SHOWN_NUMBERS = 4
 MIN_ROUNDED = 0.01
 
-# Numbers that differ by less than this part of the largest are alike: float32 rounds as much.
+# Relative difference up to which numbers count as equal; float32 rounding can be this large.
 ALIKE = 1e-6
 
 
@@ -35,9 +35,9 @@ class LargestValue(Struct, frozen=True):
     Parameters
     ----------
     at : int
-        Where it stands, as a flat index.
+        Flat index of the largest number.
     times : int
-        How many are as large, but for rounding.
+        How many numbers are equally large, up to rounding.
     count : int
         How many numbers there are.
     """
@@ -49,7 +49,7 @@ class LargestValue(Struct, frozen=True):
 
     @classmethod
     def of(cls, numbers: np.ndarray) -> LargestValue | None:
-        """Find it; None where not every number is finite."""
+        """Find the largest number; None if any number is not finite."""
         at = int(numbers.argmax())
         value, least = float(numbers.flat[at]), float(numbers.min())
         if not np.isfinite([value, least]).all():
@@ -59,22 +59,22 @@ class LargestValue(Struct, frozen=True):
 
     @property
     def is_shared(self) -> bool:
-        """Whether others are as large."""
+        """Whether other numbers are equally large."""
         return self.times > 1
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether all numbers are alike, and more than one."""
+        """Whether there are several numbers and all are equal."""
         return self.times == self.count > 1
 
 
 class StepValues(Struct, frozen=True, eq=False):
-    """A step in one head of one text, with ways to read what it is made of.
+    """A step in one head of one text, with access to its inputs.
 
     Parameters
     ----------
     at : int
-        The first row of the step: for a row, the token it stands for.
+        First row of the step; for a row step, the token of the row.
     """
 
     run: Run
@@ -88,7 +88,7 @@ class StepValues(Struct, frozen=True, eq=False):
 
     @property
     def layer(self) -> int:
-        """The place of its layer in the run."""
+        """Index of its layer in the run."""
         return self.run.trace.at("layer", self.leading)
 
     @property
@@ -105,22 +105,22 @@ class StepValues(Struct, frozen=True, eq=False):
 
     @property
     def reads(self) -> str:
-        """The first stage that was read."""
+        """First input stage."""
         return self.stage.reads[0]
 
     @property
     def before(self) -> str:
-        """Begin a sentence on the step's weights with what they are taken before or after."""
+        """Start of a sentence that says which step the weights precede or follow."""
         return self.before_of(self.stage.name)
 
     def before_of(self, stage: str) -> str:
-        """Begin a sentence on a stage's weights with what they are taken before or after."""
+        """Return the start of a sentence: the step that a stage's weights precede or follow."""
         qualifier = self.run.trace.weights_qualifier(stage)
         return f"{qualifier}, " * bool(qualifier)
 
     @property
     def is_before(self) -> bool:
-        """Whether the mask acts on these weights only later."""
+        """Whether the mask is applied to these weights at a later stage."""
         return self.stage.is_before_mask
 
     def _index(self, name: str) -> tuple[int, ...]:
@@ -128,21 +128,21 @@ class StepValues(Struct, frozen=True, eq=False):
         return (*self.leading, self.head) if has_heads else self.leading
 
     def matrix(self, name: str = "") -> np.ndarray:
-        """Read one head of a stage, of the step's own where none is named."""
+        """Read one head of a stage; by default the stage of the step."""
         name = name or self.stage.name
         return self.run.trace.read(name, self._index(name))
 
     def row(self, name: str = "") -> np.ndarray:
-        """Read the step's row of a stage, float64."""
+        """Read the step's row of a stage, as float64."""
         name = name or self.stage.name
         return self.run.trace.read(name, (*self._index(name), self.at)).astype(np.float64)
 
     def allowed(self) -> np.ndarray:
-        """Say which keys may be read, boolean [query, key]."""
+        """Return which keys each query may attend to, boolean [query, key]."""
         return self.run.trace.allowed(self.stage.name, self.leading, self.head)
 
     def allowed_row(self) -> np.ndarray:
-        """Say which keys the step's query may read, boolean [key]."""
+        """Return which keys the step's query may attend to, boolean [key]."""
         return self.run.trace.allowed(self.stage.name, self.leading, self.head, self.at)
 
     @property
@@ -161,28 +161,28 @@ class StepValues(Struct, frozen=True, eq=False):
         return self.queries < self.tokens
 
     def word(self, at: int, kind: str = "query") -> str:
-        """Write a token in bold."""
+        """Return a token in bold."""
         token = self.run.words(self.leading, kind)[at]
         return f"<b>{escape(shorten(visible(token))) or EMPTY}</b>"
 
     def named(self, at: int, kind: str) -> str:
-        """Write a token in bold, with its place where the text has the same token twice."""
+        """Return a token in bold, with its position if the token occurs more than once."""
         tokens = self.run.words(self.leading, kind)
         place = f" ({kind} {self.run.number(at, kind)})" if tokens.count(tokens[at]) > 1 else ""
         return self.word(at, kind) + place
 
     @property
     def query(self) -> str:
-        """The token that the row stands for."""
+        """Token of the row."""
         dim = self.stage.dims[-2]
         return self.named(self.at, "place" if dim == "token" else dim)
 
     def key(self, at: int) -> str:
-        """Write a token that is read."""
+        """Return an attended token."""
         return self.named(at, "key")
 
     def sentence(self, told: str) -> str:
-        """Make a sentence of what is told, with the head where there are several."""
+        """Return a description as a sentence, with the head if there are several."""
         several = self.spec.heads > 1 and "head" in self.stage.dims
         if several:
             return f"In head {self.head + 1}, {told}."
@@ -190,7 +190,7 @@ class StepValues(Struct, frozen=True, eq=False):
 
 
 def vector(numbers: np.ndarray) -> str:
-    """Write a vector as far as one can read it aloud, with two decimals if these show anything."""
+    """Format a short vector, with two decimals unless both would be zeros."""
     shown = [float(value) for value in numbers[:SHOWN_NUMBERS]]
     if np.abs(shown).max() >= MIN_ROUNDED:
         shown = [round(value, 2) for value in shown]
@@ -199,29 +199,29 @@ def vector(numbers: np.ndarray) -> str:
 
 
 def row_sums(numbers: np.ndarray) -> np.ndarray:
-    """Add up the last axis in float64: NaN, without a warning, where ∞ and −∞ meet."""
+    """Sum over the last axis in float64; NaN, without a warning, where ∞ and −∞ are added."""
     with np.errstate(invalid="ignore"):
         return np.asarray(numbers.sum(axis=-1, dtype=np.float64))
 
 
 def trimmed(value: float) -> str:
-    """Write a number without the zeros at its end."""
+    """Format a number without trailing zeros."""
     written = format_number(value)
     return written.rstrip("0").rstrip(".") if "." in written and "e" not in written else written
 
 
 def bracketed(written: str) -> str:
-    """Put a negative number in brackets, as after an operator."""
+    """Put a negative number in parentheses, as after an operator."""
     return f"({written})" if written.startswith("−") else written
 
 
 def all_of(count: int, noun: str) -> str:
-    """Write all of so many: the only key, both keys, all 6 keys."""
+    """Return "all" with a count and a noun: "the only key", "both keys", "all 6 keys"."""
     if count == 1:
         return f"the only {noun}"
     return f"both {noun}s" if count == 2 else f"all {count:,} {noun}s"
 
 
 def others(count: int) -> str:
-    """Write how many others: 1 other, 1,024 others."""
+    """Return a count of others: "1 other", "1,024 others"."""
     return f"{count:,} other{'' if count == 1 else 's'}"

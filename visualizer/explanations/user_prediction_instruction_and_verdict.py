@@ -1,4 +1,4 @@
-"""A prediction: a stage is covered, cells are marked, and what is true is shown kindly."""
+"""Predictions: a stage is hidden, the user marks cells, and the marks are compared."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 def instruction(run: Run, guess: Prediction) -> str:
-    """Say what to do (HTML)."""
+    """Return the instruction for the user (HTML)."""
     title = run.trace.stage(guess.stage).nouns
     marks = f" {format_count(len(guess.marks), 'mark')} so far." if guess.marks else ""
     if guess.question is PredictionQuestion.ZERO:
-        question = f"Which {title} will be {_nothing(run, guess)}?"
+        question = f"Which {title} will be {_forbidden_value(run, guess)}?"
         return f"{question} Click them, or walk there and press Enter; then reveal.{marks}"
     question = f"In a row of your choice, which of the {title} will be largest?"
     return f"{question} Click it, or walk there and press Enter.{marks}"
 
 
-def _nothing(run: Run, guess: Prediction) -> str:
+def _forbidden_value(run: Run, guess: Prediction) -> str:
     is_forbidden = run.trace.stage(guess.stage).operation is Operation.MASK_BEFORE_SOFTMAX
     return "−∞" if is_forbidden else "0"
 
@@ -49,7 +49,7 @@ def judge(resolved: Resolved, guess: Prediction) -> PredictionVerdict:
 
 
 class PredictionJudge(Struct, frozen=True, eq=False):
-    """A prediction, with short ways to the numbers and the words."""
+    """A prediction with shortcuts to its numbers and words."""
 
     run: Run
     leading: LeadingIndex
@@ -74,7 +74,7 @@ class PredictionJudge(Struct, frozen=True, eq=False):
         return f"<b>{escape(shorten(visible(words[at])))}</b>"
 
     def told(self, cell: Cell) -> str:
-        """Name a cell within its row, with its number."""
+        """Describe a cell within its row, with its number."""
         is_key = self.run.trace.stage(cell.stage).dims[-1] == "key"
         at = cell.place[-1]
         named = f"{self.word(at, 'key')} (key {at + 1})" if is_key else f"column {at + 1}"
@@ -108,12 +108,12 @@ class PredictionJudge(Struct, frozen=True, eq=False):
             yes = "the cell you marked is"
             if right > 1:
                 yes = f"{'both' if right == 2 else f'all {right}'} cells you marked are"
-            return f"Yes: {yes} {_nothing(self.run, self.guess)}. {self.zeros()}"
+            return f"Yes: {yes} {_forbidden_value(self.run, self.guess)}. {self.zeros()}"
         first = f"{self.row(wrong[0])}, {self.told(wrong[0])}, is not one"
         return f"{right} of {len(marks)} as you said; {first}. {self.zeros()}"
 
     def zeros(self) -> str:
-        """Say how many there are, in the head that was marked."""
+        """Describe how many zeros there are in the marked head."""
         marks, stage = self.guess.marks, self.guess.stage
         has_heads = "head" in self.run.trace.stage(stage).dims
         head = marks[0].place[:-2] if marks else (0,) * has_heads
@@ -122,4 +122,4 @@ class PredictionJudge(Struct, frozen=True, eq=False):
         where = f"head {head[0] + 1}" if head and self.run.trace.spec.heads > 1 else "all"
         are = "is" if zeros == 1 else "are"
         cells = f"Of {format_count(numbers.size, 'cell')} in {where}"
-        return f"{cells}, {zeros:,} {are} {_nothing(self.run, self.guess)}."
+        return f"{cells}, {zeros:,} {are} {_forbidden_value(self.run, self.guess)}."

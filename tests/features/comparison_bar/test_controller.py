@@ -367,7 +367,7 @@ def test_the_window_works_nothing_out(hand: Hand, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(
         tensor_with_cached_reductions,
         "_difference",
-        noting(tensor_with_cached_reductions._difference),
+        noting(tensor_with_cached_reductions._subtract_tensors),
     )
     monkeypatch.setattr(dropout_samples, "kept_by_dropout", noting(dropout_mask.kept_by_dropout))
     hand.window.workspace.set("dropout", 0.5)

@@ -58,13 +58,13 @@ def npy(path: Path) -> FileContents:
     """List the array of a ``.npy`` file."""
     with as_input_errors(path), open_regular_file(path) as file:
         size = os.fstat(file.fileno()).st_size
-        return _together([_listed(path, "", file, size, partial(_whole, path))])
+        return _combine_arrays([_list_arrays(path, "", file, size, partial(_check_complete, path))])
 
 
 def npz(path: Path) -> FileContents:
     """List the arrays of a ``.npz`` file; nothing is extracted to disk."""
     found = []
-    with as_input_errors(path), _archive(path) as archive:
+    with as_input_errors(path), _read_archive(path) as archive:
         members = archive.infolist()
         _check_size(path, members)
         names = {member.filename for member in members}
@@ -74,9 +74,9 @@ def npz(path: Path) -> FileContents:
             if member.filename.endswith(".npy"):
                 name = member.filename.removesuffix(".npy")
                 with archive.open(member) as file:
-                    open_ = partial(_member, path, member)
-                    found.append(_listed(path, name, file, member.file_size, open_))
-    return _together(found)
+                    open_ = partial(_open_member, path, member)
+                    found.append(_list_arrays(path, name, file, member.file_size, open_))
+    return _combine_arrays(found)
 
 
 def _check_size(path: Path, members: list[zipfile.ZipInfo]) -> None:
@@ -91,46 +91,46 @@ def _check_size(path: Path, members: list[zipfile.ZipInfo]) -> None:
 
 
 @contextmanager
-def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+def _read_archive(path: Path) -> Iterator[zipfile.ZipFile]:
     with open_regular_file(path) as file, zipfile.ZipFile(file) as archive:
         yield archive
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[IO[bytes]]:
+def _check_complete(path: Path) -> Iterator[IO[bytes]]:
     with open_regular_file(path) as file:
         yield file
 
 
 @contextmanager
-def _member(path: Path, member: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
-    with _archive(path) as archive, archive.open(member) as file:
+def _open_member(path: Path, member: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+    with _read_archive(path) as archive, archive.open(member) as file:
         yield file
 
 
-def _together(found: list[FileContents]) -> FileContents:
+def _combine_arrays(found: list[FileContents]) -> FileContents:
     entries = [entry for contents in found for entry in contents.entries]
     texts = {name: words for contents in found for name, words in contents.texts.items()}
     left_out = tuple(said for contents in found for said in contents.left_out)
     return FileContents(in_natural_order(entries), texts, left_out)
 
 
-def _listed(path: Path, name: str, file: IO[bytes], size: int, open_: Open) -> FileContents:
+def _list_arrays(path: Path, name: str, file: IO[bytes], size: int, open_: Open) -> FileContents:
     """List one array from a file positioned at its start."""
-    header = _header(file)
+    header = _read_header(file)
     check_declared_size(name or path.name, header.shape, header.dtype.itemsize, size - file.tell())
     kind = header.dtype.kind
     if kind in "biuf":
-        read = partial(_numbers, path, open_, header)
+        read = partial(_read_numbers, path, open_, header)
         return FileContents((ArrayEntry(name, header.shape, is_double(header.dtype), read),), {})
     if kind in "US" and len(header.shape) == 1 and size <= MAX_TEXT_CHARACTERS:
-        words = _read(file, header).astype(str).tolist()
+        words = _read_array(file, header).astype(str).tolist()
         return FileContents((), {name: tuple(words)})
     called = "complex numbers" if kind == "c" else f"type {header.dtype}"[:40]
     return FileContents((), {}, (f"{name or 'an array'} of {called}",))
 
 
-def _header(file: IO[bytes]) -> NpyHeader:
+def _read_header(file: IO[bytes]) -> NpyHeader:
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0
     if version != (1, 0):
@@ -141,13 +141,13 @@ def _header(file: IO[bytes]) -> NpyHeader:
     return header
 
 
-def _numbers(path: Path, open_: Open, header: NpyHeader) -> np.ndarray:
+def _read_numbers(path: Path, open_: Open, header: NpyHeader) -> np.ndarray:
     with as_input_errors(path), open_() as file:
-        _header(file)
-        return widened(_read(file, header))
+        _read_header(file)
+        return widened(_read_array(file, header))
 
 
-def _read(file: IO[bytes], header: NpyHeader) -> np.ndarray:
+def _read_array(file: IO[bytes], header: NpyHeader) -> np.ndarray:
     count = math.prod(header.shape)
     data = file.read(count * header.dtype.itemsize)
     flat = np.frombuffer(data, header.dtype, count)

@@ -56,7 +56,7 @@ def safetensors(path: Path) -> FileContents:
 
 def _of_safetensors(path: Path, name: str) -> np.ndarray:
     with as_input_errors(path), safe_open(str(path), framework="pt") as file:
-        return _array(file.get_tensor(name))
+        return _to_array(file.get_tensor(name))
 
 
 def _tokens_of(metadata: dict[str, str]) -> dict[str, tuple[str, ...]]:
@@ -83,7 +83,7 @@ def pt(path: Path) -> FileContents:
             said = "holds Python objects, which could run code, so it is not opened"
             sentence = f"“{path.name}” {said}. Save tensors, lists and dicts only."
             raise unreadable_file_error(sentence) from error
-    return _listed(path, held)
+    return _list_tensors(path, held)
 
 
 def _check_stored(path: Path) -> None:
@@ -111,9 +111,9 @@ def _check_count(path: Path, count: int) -> None:
         )
 
 
-def _listed(path: Path, held: Any) -> FileContents:
+def _list_tensors(path: Path, held: Any) -> FileContents:
     entries, texts, left_out, size = [], {}, [], path.stat().st_size
-    for count, (name, value) in enumerate(_walk("", held, 0, set())):
+    for count, (name, value) in enumerate(_walk_entries("", held, 0, set())):
         _check_count(path, count)
         if isinstance(value, torch.Tensor):
             if value.layout is not torch.strided or value.is_quantized or value.is_complex():
@@ -124,14 +124,14 @@ def _listed(path: Path, held: Any) -> FileContents:
                 continue
             shape = tuple(value.shape)
             check_declared_size(name or path.name, shape, value.element_size(), size)
-            read = partial(_read, path, value)
+            read = partial(_read_tensor, path, value)
             entries.append(ArrayEntry(name, shape, value.dtype in _DOUBLE, read))
         elif _is_text(value):
             texts[name] = tuple(value)
     return FileContents(in_natural_order(entries), texts, tuple(left_out))
 
 
-def _walk(name: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
+def _walk_entries(name: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
     """Yield the tensors and token lists in nested dicts and lists by dotted name, each once."""
     if isinstance(value, torch.Tensor) or _is_text(value):
         yield name, value
@@ -140,7 +140,7 @@ def _walk(name: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[s
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, inner in pairs:
             joined = f"{name}.{key}" if name else str(key)
-            yield from _walk(joined[-200:], inner, depth + 1, seen)
+            yield from _walk_entries(joined[-200:], inner, depth + 1, seen)
 
 
 def _is_text(value: Any) -> bool:
@@ -148,12 +148,12 @@ def _is_text(value: Any) -> bool:
     return is_list and all(isinstance(word, str) for word in value)
 
 
-def _read(path: Path, tensor: torch.Tensor) -> np.ndarray:
+def _read_tensor(path: Path, tensor: torch.Tensor) -> np.ndarray:
     with as_input_errors(path):
-        return _array(tensor)
+        return _to_array(tensor)
 
 
-def _array(tensor: torch.Tensor) -> np.ndarray:
+def _to_array(tensor: torch.Tensor) -> np.ndarray:
     dtype = torch.float64 if tensor.dtype in _DOUBLE else torch.float32
     array: np.ndarray = tensor.detach().to(dtype).contiguous().numpy()
     return array

@@ -67,7 +67,7 @@ class StateDictModule:
 
 def is_module(contents: FileContents) -> bool:
     """Whether a file holds weights of the book's modules."""
-    return any(_has_all(module) for module in _modules(contents).values())
+    return any(_has_all(module) for module in _find_modules(contents).values())
 
 
 def spec_in(
@@ -95,16 +95,16 @@ def spec_in(
         When the shapes do not fit together, a number is not finite, or a mask that is not of a
         known kind has fewer tokens than the text.
     """
-    modules = {name: module for name, module in _modules(contents).items() if _has_all(module)}
+    modules = {name: module for name, module in _find_modules(contents).items() if _has_all(module)}
     name = min(modules, key=natural_order_key)
-    spec = _with_weights(modules[name], _sized(modules[name], base))
+    spec = _with_weights(modules[name], _read_sizes(modules[name], base))
     for problem in problems(spec):
         raise unreadable_file_error(f"The weights do not fit together: {problem.sentence}")
     spec, masked = _with_mask(modules[name], spec, tokens)
-    return spec, " ".join(filter(None, (_notice(spec, name, len(modules)), masked)))
+    return spec, " ".join(filter(None, (_settings_notice(spec, name, len(modules)), masked)))
 
 
-def _modules(contents: FileContents) -> dict[str, StateDictModule]:
+def _find_modules(contents: FileContents) -> dict[str, StateDictModule]:
     found: dict[str, StateDictModule] = {}
     for entry in with_book_names(contents.entries):
         match = _NAME.fullmatch(entry.name)
@@ -125,7 +125,7 @@ def _has_all(module: StateDictModule) -> bool:
     return any(all(layer + kind in module.parts for layer in LAYERS) for kind in ("", ".weight"))
 
 
-def _sized(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
+def _read_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
     """Return the spec of a module from its shapes, without its weights."""
     is_raw = all(layer in module.parts for layer in LAYERS)
     first = module.entries("W_query" if is_raw else "W_query.weight")[0]
@@ -149,12 +149,12 @@ def _sized(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
         mask=Mask.NONE,
         own_input=own_input,
         own_weights=(),
-        **_block(module),
+        **_read_block(module),
         dtype=Dtype.FLOAT64 if first.is_double else base.dtype,
     )
 
 
-def _block(module: StateDictModule) -> dict[str, Any]:
+def _read_block(module: StateDictModule) -> dict[str, Any]:
     """Return the fields of a block where all its layers are there."""
     names = [f"{layer}{kind}" for layer in BLOCK_LAYERS for kind in (".weight", BIAS)]
     if not all(name in module.parts for name in names):
@@ -232,11 +232,11 @@ def _with_weights(module: StateDictModule, spec: AttentionSpec) -> AttentionSpec
         raise unreadable_file_error(
             f"More than {MAX_ELEMENTS:,} weights cannot be held. Open a smaller module."
         )
-    own = tuple((name, _matrix(module, spec, name, size)) for name, size in sizes.items())
+    own = tuple((name, _read_matrix(module, spec, name, size)) for name, size in sizes.items())
     return replace(spec, own_weights=own)
 
 
-def _matrix(
+def _read_matrix(
     module: StateDictModule, spec: AttentionSpec, name: str, size: tuple[int, int]
 ) -> NumberMatrix:
     """Join the heads of a layer or of its bias side by side, [row, width]."""
@@ -264,7 +264,7 @@ def _matrix(
     return NumberMatrix.of(whole)
 
 
-def _notice(spec: AttentionSpec, name: str, count: int) -> str:
+def _settings_notice(spec: AttentionSpec, name: str, count: int) -> str:
     mechanism = mechanism_of(spec)
     said = [f"{TITLES[mechanism]}, {spec.d_in} → {spec.d_out}."]
     if count > 1:

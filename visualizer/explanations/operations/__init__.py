@@ -1,1 +1,1 @@
-"""What is said and written of each operation, one module an operation."""
+"""Texts, formulas and code of each operation, one module per operation."""

@@ -1,4 +1,4 @@
-"""The sum of embedding and position."""
+"""Addition of token and position embeddings."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     column = f"Column {facts.column} of the input of {facts.token('token')}"
     return f"{column} is its embedding plus its position: {format_number(facts.value)}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     embedding = f"the embedding of {block.word(block.at)}"
     position = f"the position vector of place {block.at + 1}"
     return f"{embedding} plus {position} gives its input: {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     return f"embedding and position are added, number by number; {largest_number(block)}"
 
 
-def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+def _write_shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     one = sizes(tokens, spec.d_in)
     return (f"{one} + {one} = {one}",)
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     return sum_of(*((explained.factor(name, *explained.place),) for name in explained.stage.reads))
 
 
 ADD_POSITION = OperationExplainer(
     operation=Operation.ADD_POSITION,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: "embedding + position",
     equation=sum_equation,
     code=lambda context: " + ".join(context.read),
-    shape_equations=_shapes,
+    shape_equations=_write_shapes,
 )

@@ -1,4 +1,4 @@
-"""Scores and what a model adds to them, as T5 does by how far query and key are apart.
+"""Score bias added by a model, such as the relative position bias of T5.
 
 Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning", section 2.1.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     score, bias = (
         format_number(float(group.factors[0].read[0])) for group in facts.explanation.groups
     )
@@ -29,7 +29,7 @@ def _cell(facts: CellFacts) -> str:
     return f"The score of {pair}, {score}, and its bias, {bias}, add up to {total}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     before, biased = block.row(block.reads), block.row()
     top = LargestValue.of(biased)
     one = len(biased) == 1
@@ -40,7 +40,7 @@ def _row(block: StepValues) -> str:
     return f"{added}: {'it' if one else 'the largest'} {changed(before[top.at], top.value)}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     added = "a bias is added to every score"
     top = LargestValue.of(block.matrix())
     if top is None:
@@ -49,16 +49,16 @@ def _stage(block: StepValues) -> str:
     return f"{added}; the largest {changed(before, top.value)}"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     return sum_of(*((explained.factor(name, *explained.place),) for name in explained.stage.reads))
 
 
 ADD_SCORE_BIAS = OperationExplainer(
     operation=Operation.ADD_SCORE_BIAS,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: "score + bias",
     equation=sum_equation,
 )

@@ -1,4 +1,4 @@
-"""Scores kept within limits: limit·tanh(score/limit), as Gemma 2 does (softcap).
+"""Soft-capped scores: limit·tanh(score/limit), as in Gemma 2.
 
 Source: Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size".
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     before = format_number(float(facts.explanation.groups[0].factors[0].read[0]))
     limit = trimmed(facts.explanation.stage.step_as(ScoreCap).limit)
     pair = f"{facts.token('query')} and {facts.token('key')}"
@@ -33,7 +33,7 @@ def _cell(facts: CellFacts) -> str:
     return f"The score of {pair}, {before}, {within}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     before, capped = block.row(block.reads), block.row()
     top = LargestValue.of(capped)
     one = len(capped) == 1
@@ -44,7 +44,7 @@ def _row(block: StepValues) -> str:
     return f"{kept}: {'it' if one else 'the largest'} {changed(before[top.at], top.value)}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     kept = f"every score is kept within ±{trimmed(block.stage.step_as(ScoreCap).limit)}"
     top = LargestValue.of(block.matrix())
     if top is None:
@@ -53,12 +53,12 @@ def _stage(block: StepValues) -> str:
     return f"{kept}; the largest {changed(before, top.value)}"
 
 
-def _formula(facts: CellFacts) -> str:
+def _write_formula(facts: CellFacts) -> str:
     limit = trimmed(facts.explanation.stage.step_as(ScoreCap).limit)
     return f"tanh(score ÷ {limit}) × {limit}"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     limit = explained.stage.step_as(ScoreCap).limit
     score = explained.factor(explained.stage.reads[0], *explained.place)
     bent = replace(score, used=np.tanh(score.read / limit), form=f"tanh({{}} ÷ {trimmed(limit)})")
@@ -67,10 +67,10 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 CAP_SCORES = OperationExplainer(
     operation=Operation.CAP_SCORES,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
-    formula=_formula,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
+    formula=_write_formula,
     equation=sum_equation,
 )

@@ -1,4 +1,4 @@
-"""Weights, scores or vectors of a file or a model: nothing here made them."""
+"""Weights, scores or vectors read from a file or a model instead of being computed."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 
 def _origin(run: Run, read: str, source: str = "a file") -> str:
-    """Say where numbers are from.
+    """Describe the origin of the numbers.
 
     Parameters
     ----------
     read : str
-        The verb of those that were read: was or were.
+        The verb for the numbers that were read: "was" or "were".
     """
     if run.reading:
         return "is as the model computed it" if read == "was" else "are as the model computed them"
     return f"{read} read from {source}"
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     stage = facts.explanation.stage
     origin = _origin(facts.run, "was", escape(facts.run.source))
     if stage.dims[-1] != "key":
@@ -54,12 +54,12 @@ def _cell(facts: CellFacts) -> str:
 
 
 def _numbered(facts: CellFacts, dim: str) -> str:
-    """Name a place by its number, where no token of it is known; else by nothing."""
+    """Return the number of a position whose token is unknown; otherwise an empty string."""
     at = facts.place[dim]
     return f"<b>{dim} {at + 1}</b>" if facts.word(at, dim) == str(at + 1) else ""
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     if block.stage.dims[-1] != "key":
         read = f"the {KINDS[block.stage.name]} of {block.query} {_origin(block.run, 'was')}"
         return f"{read}: {vector(block.row())}"
@@ -73,7 +73,7 @@ def _row(block: StepValues) -> str:
     return f"{read}; the largest {kind}, {format_number(top.value)}, is that of {block.key(top.at)}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     if block.stage.dims[-1] != "key":
         read = f"each token’s {KINDS[block.stage.name]} {_origin(block.run, 'was')}"
         return f"{read}; {largest_number(block)}"
@@ -91,16 +91,16 @@ def _stage(block: StepValues) -> str:
     return f"{read}; the largest {kind}, {format_number(top.value)}, is that of {pair}"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     return sum_of((explained.factor(explained.stage.name, *explained.place),))
 
 
 CAPTURED = OperationExplainer(
     operation=Operation.CAPTURED,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: f"read from the {'model' if facts.run.reading else 'file'}",
     equation=lambda line: copied_equation(line, "taken as it is"),
 )

@@ -1,4 +1,4 @@
-"""The heads' context vectors side by side."""
+"""Concatenation of the heads' context vectors."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 
 
 EDITS = {0.0: "is switched off", None: "is replaced in the model"}
-"""What is said of heads by what they are multiplied with."""
+"""Phrase for an edited head, by the factor that multiplies it."""
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     read = facts.explanation.stage.reads[0]
     head = facts.cell.place[-1] // facts.run.trace.shape(read)[-1] + 1
     column, value = f"olumn {facts.column} of {facts.token('query')}", format_number(facts.value)
-    if edit := _edit(facts.explanation.stage, facts.layer, head - 1):
-        return f"C{column} comes from head {head}, which {_becomes(edit.factor)}: {value}."
+    if edit := _find_edit(facts.explanation.stage, facts.layer, head - 1):
+        return f"C{column} comes from head {head}, which {_describe_factor(edit.factor)}: {value}."
     if facts.run.trace.spec.heads == 1:
         return f"With one head, c{column} goes on as it is: {value}."
     return f"C{column}, with all heads side by side, comes from head {head}: {value}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     spec, joined = block.spec, vector(block.row())
-    edited = _edited(block)
+    edited = _describe_edits(block)
     if spec.heads == 1:
         goes = f"with one head{edited}, the context vector of {block.query} goes on"
         return f"{goes}{'' if edited else ' as it is'}: {joined}"
@@ -54,9 +54,9 @@ def _row(block: StepValues) -> str:
     return f"{vectors}{edited} are set side by side: {joined}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     size = format_count(len(block.row()), "number")
-    edited = _edited(block)
+    edited = _describe_edits(block)
     if block.spec.heads == 1:
         goes = f"with one head{edited}, the context vectors go on"
         return f"{goes}{'' if edited else ' as they are'}; {largest_number(block)}"
@@ -65,49 +65,49 @@ def _stage(block: StepValues) -> str:
     return f"{joined}; {largest_number(block)}"
 
 
-def _edited(block: StepValues) -> str:
-    """Say what becomes of the heads that are edited; nothing where none is."""
+def _describe_edits(block: StepValues) -> str:
+    """Describe the edited heads; empty if there are none."""
     if not isinstance(block.stage.step, JoinedHeads):
         return ""
     edits = sorted(edit for edit in block.stage.step.edits if edit[0] == block.layer)
     if block.spec.heads == 1:
-        return "".join(f", which {_becomes(factor)}" for _, _, factor in edits)
-    told = [f"head {head + 1} {_becomes(factor)}" for _, head, factor in edits]
+        return "".join(f", which {_describe_factor(factor)}" for _, _, factor in edits)
+    told = [f"head {head + 1} {_describe_factor(factor)}" for _, head, factor in edits]
     return f", of which {listed(told)}," if told else ""
 
 
-def _becomes(factor: float | None) -> str:
+def _describe_factor(factor: float | None) -> str:
     return EDITS.get(factor, f"is multiplied by {factor}")
 
 
-def _formula(facts: CellFacts) -> str:
+def _write_formula(facts: CellFacts) -> str:
     head = facts.cell.place[-1] // facts.run.trace.shape(facts.explanation.stage.reads[0])[-1]
-    edit = _edit(facts.explanation.stage, facts.layer, head)
+    edit = _find_edit(facts.explanation.stage, facts.layer, head)
     if edit is None:
         return "taken over"
     return "replaced in the model" if edit.factor is None else f"number × {trimmed(edit.factor)}"
 
 
-def _equation(line: EquationTermWriter) -> EquationTerm:
+def _write_equation(line: EquationTermWriter) -> EquationTerm:
     factors, _ = line.factors[0]
     if len(factors) > 1:
         return sum_equation(line)
-    if not factors[0].name:  # others stand in the place of the head's own
+    if not factors[0].name:  # the head's own vectors are replaced
         return sum_equation(line)
     return copied_equation(line, f"taken from head {factors[0].source(0)[-3] + 1}")
 
 
-def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+def _write_shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     apart, between, joined = head_shapes(spec, tokens)
     return (f"{apart} → {between} → {joined}",)
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     query, column = explained.place
     name = explained.stage.reads[0]
     head, within = divmod(column, explained.trace.shape(name)[-1])
     read = explained.factor(name, head, query, within)
-    edit = _edit(explained.stage, explained.layer, head)
+    edit = _find_edit(explained.stage, explained.layer, head)
     if edit is None:
         return sum_of((read,))
     if edit.factor is None:
@@ -116,28 +116,28 @@ def _terms(explained: ExplainedCell) -> TermList:
     return sum_of((read, constant(edit.factor, f"{edit.factor:g}")))
 
 
-class _Edit(Struct, frozen=True):
-    """What the context vectors of a head are multiplied with; None where others stand there."""
+class _HeadEdit(Struct, frozen=True):
+    """Factor of a head's context vectors; None if they are replaced by others."""
 
     factor: float | None
 
 
-def _edit(stage: Stage, layer: int, head: int) -> _Edit | None:
-    """Return what becomes of a head of a model, if anything does."""
+def _find_edit(stage: Stage, layer: int, head: int) -> _HeadEdit | None:
+    """Return the edit of a head of a model, if any."""
     if not isinstance(stage.step, JoinedHeads):
         return None
     found = [factor for at, one, factor in stage.step.edits if (at, one) == (layer, head)]
-    return _Edit(found[0]) if found else None
+    return _HeadEdit(found[0]) if found else None
 
 
 CONCAT_HEADS = OperationExplainer(
     operation=Operation.CONCAT_HEADS,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
-    formula=_formula,
-    equation=_equation,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
+    formula=_write_formula,
+    equation=_write_equation,
     code=lambda context: f"{context.read[0]}.transpose(-3, -2).flatten(-2)",
-    shape_equations=_shapes,
+    shape_equations=_write_shapes,
 )

@@ -1,4 +1,4 @@
-"""The scores: each query meets each key in a dot product."""
+"""Attention scores: the dot product of each query with each key."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     score = format_number(facts.value)
     pair = f"The query of {facts.token('query')} meets the key of {facts.token('key')}"
     return f"{pair}: their score is {score}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     scores = block.row()
     count, top = len(scores), LargestValue.of(scores)
     query = f"the query of {block.word(block.at)} (query {block.run.number(block.at, 'query')})"
@@ -44,7 +44,7 @@ def _row(block: StepValues) -> str:
     return f"{meets}: it {verb} with {key}{alike}, {format_number(top.value)}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     top = LargestValue.of(block.matrix())
     meet = "each query meets each key in a dot product"
     if top is None:
@@ -59,11 +59,11 @@ def _stage(block: StepValues) -> str:
     return f"{largest} is where {block.named(query, 'query')} meets {block.key(key)}"
 
 
-def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+def _write_shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     return (matrix_product(tokens, spec.d_head, tokens) + each_head(spec),)
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     head, query, key = explained.place
     queries, keys = explained.stage.reads
     return sum_of(
@@ -73,13 +73,13 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 DOT_PRODUCT = OperationExplainer(
     operation=Operation.DOT_PRODUCT,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: "Σ query × key",
     equation=sum_equation,
     code=lambda context: f"{context.read[0]} @ {context.read[1]}.transpose(-2, -1)",
-    shape_equations=_shapes,
+    shape_equations=_write_shapes,
     multiply_adds=lambda spec, stage, tokens: tokens * tokens * spec.width,
 )

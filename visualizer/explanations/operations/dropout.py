@@ -1,4 +1,4 @@
-"""Dropout: some weights become 0, the others larger."""
+"""Dropout: some weights become 0, the others are scaled up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     weight = f"the weight of {facts.token('query')} for {facts.token('key')}"
     before = facts.explanation.groups[0].factors[0].read[0]
     if before == 0:
@@ -33,7 +33,7 @@ def _cell(facts: CellFacts) -> str:
     return f"Dropout keeps {weight}: {times}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     weights, dropped = block.row(block.reads), block.row()
     count = int(np.count_nonzero(weights))
     lost = int(((weights != 0) & (dropped == 0)).sum())
@@ -52,7 +52,7 @@ def _row(block: StepValues) -> str:
     return f"{takes}; the rest {kept}, and {sums}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     weights, dropped = block.matrix(block.reads), block.matrix()
     count = int(np.count_nonzero(weights))
     lost = int(((weights != 0) & (dropped == 0)).sum())
@@ -73,13 +73,13 @@ def _stage(block: StepValues) -> str:
     return f"dropout takes {lost:,} of the {count:,} {kind}s; the rest {kept}, and {run}"
 
 
-def _equation(line: EquationTermWriter) -> EquationTerm:
+def _write_equation(line: EquationTermWriter) -> EquationTerm:
     if line.explanation.chosen == 0:
         return EquationTerm(line.term(0, is_first=True))
     return replaced(line, "as it is dropped")
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     weight = explained.factor(explained.stage.reads[0], *explained.place)
     factor = 1 / (1 - explained.spec.dropout)
     scaled = constant(factor, f"1/(1 − {explained.spec.dropout:g})")
@@ -91,12 +91,12 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 DROPOUT = OperationExplainer(
     operation=Operation.DROPOUT,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: "weight ÷ (1 − rate) where kept, else 0",
-    equation=_equation,
+    equation=_write_equation,
     code=lambda context: (
         f"({context.read[0]} / (1 - {float(context.spec.dropout)!r})).where(kept, 0.0)"
     ),

@@ -1,4 +1,4 @@
-"""Equal shares for all keys that may be read."""
+"""Equal weights for all allowed keys."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     weights = block.row()
     keys = np.flatnonzero(weights)
     if len(keys) == 0:
@@ -50,7 +50,7 @@ def _row(block: StepValues) -> str:
     return f"{before}{block.query} may read {len(keys):,} keys, and reads {part} from each"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     allowed = block.allowed()
     count = block.queries
     who = f"each of {count:,} tokens" if count > 1 else "the only token"
@@ -70,7 +70,7 @@ def _counted_keys(facts: CellFacts) -> str:
     return "keys, padding aside" if masking.lengths else "keys"
 
 
-def _equation(line: EquationTermWriter) -> EquationTerm:
+def _write_equation(line: EquationTermWriter) -> EquationTerm:
     explanation = line.explanation
     if explanation.is_empty:
         return empty_row_equation()
@@ -78,7 +78,7 @@ def _equation(line: EquationTermWriter) -> EquationTerm:
     return EquationTerm([EquationPart(f"{chosen} ÷ {int(explanation.terms.sum()):,}")])
 
 
-def _code(context: ExpressionContext) -> str:
+def _write_code(context: ExpressionContext) -> str:
     tokens = context.words.tokens
     if not context.masks():
         sizes = f"(*{context.words.batch}, {context.spec.heads}, {tokens}, {tokens})"
@@ -87,7 +87,7 @@ def _code(context: ExpressionContext) -> str:
     return f"readable / readable.sum(dim=-1, keepdim=True){least}"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     cells = explained.allowed().astype(np.float64)
     group = Group((Factor("", (), cells, cells),))
     return TermList(CombineRule.SHARE, (group,), explained.place[-1], not cells.any())
@@ -95,11 +95,11 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 EQUAL_WEIGHTS = OperationExplainer(
     operation=Operation.EQUAL_WEIGHTS,
-    terms=_terms,
+    terms=_collect_terms,
     cell_sentence=weights_sentence,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: f"1 ÷ number of {_counted_keys(facts)}",
-    equation=_equation,
-    code=_code,
+    equation=_write_equation,
+    code=_write_code,
 )

@@ -1,4 +1,4 @@
-"""The results of the experts that a router has chosen for a token, each times its router weight.
+"""Outputs of the experts chosen by the router for a token, times the router weights.
 
 Source: Shazeer et al. 2017, "Outrageously Large Neural Networks: The Sparsely-Gated
 Mixture-of-Experts Layer"; Dai et al. 2024, "DeepSeekMoE" (experts that all tokens share).
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def _experts(trace: Trace, stage: Stage, layer: int, token: int) -> str:
-    """Name the experts that a token has, from 1, with their router weights."""
+    """Return the experts of a token, numbered from 1, with their router weights."""
     module = stage.step_as(ExpertMixture).modules[layer]
     numbers, weights = (
         trace.read(f"{module}.{name}", (token,)).tolist() for name in ("numbers", "router_weights")
@@ -45,28 +45,28 @@ def _experts(trace: Trace, stage: Stage, layer: int, token: int) -> str:
     return listed(named)
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     experts = _experts(facts.run.trace, facts.explanation.stage, facts.layer, facts.cell.place[-2])
     return f"{column_of(facts)} is that of {experts}: {format_number(facts.value)}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     experts = _experts(block.run.trace, block.stage, block.layer, block.at)
     read = f"the {KINDS[block.reads]} of {block.query} goes to {experts}"
     return f"{read}; they add up to {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     made = f"each {KINDS[block.reads]} goes to the experts that the router has chosen for it"
     return f"{made}, and their results, times its weights, are added; {largest_number(block)}"
 
 
-def _formula(facts: CellFacts) -> str:
+def _write_formula(facts: CellFacts) -> str:
     shared = " + shared result" * facts.explanation.stage.step_as(ExpertMixture).has_shared
     return f"Σ router weight × expert’s result{shared}"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     step, (token, column) = explained.stage.step_as(ExpertMixture), explained.place
     module = step.modules[explained.layer]
     routed = (
@@ -80,10 +80,10 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 EXPERT_MIXTURE = OperationExplainer(
     operation=Operation.EXPERT_MIXTURE,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
-    formula=_formula,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
+    formula=_write_formula,
     equation=sum_equation,
 )

@@ -1,4 +1,4 @@
-"""The hidden numbers of a feed-forward: a function of each number, times another with a gate."""
+"""Hidden activations of a feed-forward layer, multiplied by a second value if gated."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _made(stage: Stage) -> str:
+def _write_activation(stage: Stage) -> str:
     first, *others = (KINDS[name] for name in stage.reads)
     times = f" times the {others[0]}" if others else ""
     return f"{stage.step_as(HiddenActivation).function} of the {first}{times}"
 
 
-def _cell(facts: CellFacts) -> str:
-    made = _made(facts.explanation.stage)
+def _describe_cell(facts: CellFacts) -> str:
+    made = _write_activation(facts.explanation.stage)
     return f"{column_of(facts)} is {made}: {format_number(facts.value)}."
 
 
-def _row(block: StepValues) -> str:
-    return f"for {block.query}, {_made(block.stage)} gives {vector(block.row())}"
+def _describe_row(block: StepValues) -> str:
+    return f"for {block.query}, {_write_activation(block.stage)} gives {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
-    return f"each number is {_made(block.stage)}; {largest_number(block)}"
+def _describe_stage(block: StepValues) -> str:
+    return f"each number is {_write_activation(block.stage)}; {largest_number(block)}"
 
 
-def _formula(facts: CellFacts) -> str:
+def _write_formula(facts: CellFacts) -> str:
     stage = facts.explanation.stage
     first, *others = (KINDS[name] for name in stage.reads)
     return " × ".join([f"{stage.step_as(HiddenActivation).function}({first})", *others])
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     name = explained.stage.step_as(HiddenActivation).function
     first, *others = (explained.factor(read, *explained.place) for read in explained.stage.reads)
     used = np.array([ACTIVATIONS[name](float(first.read[0]))])
@@ -58,11 +58,11 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 HIDDEN_ACTIVATION = OperationExplainer(
     operation=Operation.HIDDEN_ACTIVATION,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
-    formula=_formula,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
+    formula=_write_formula,
     equation=sum_equation,
     code=lambda context: f"F.{context.spec.activation}({context.read[0]})",
 )

@@ -1,4 +1,4 @@
-"""Queries, keys and values: the input times a matrix of weights."""
+"""Queries, keys and values: the input times a weight matrix."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _read(stage: Stage) -> str:
-    """Name what is projected: the input, or in a block its norm."""
+def _projected_name(stage: Stage) -> str:
+    """Return the name of the projected vectors: the input, or in a block its norm."""
     return "input vector" if stage.reads[0] == "input" else KINDS[stage.reads[0]]
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     bias = ", plus a bias," if len(facts.explanation.groups) > 1 else ""
-    whose = _read(facts.explanation.stage)
+    whose = _projected_name(facts.explanation.stage)
     made = f"The {whose} of {facts.token('token')} times {_weights_column(facts)}{bias}"
     column = f"column {facts.column} of its {KINDS[facts.cell.stage]}{facts.in_head}"
     return f"{made} gives {column}: {format_number(facts.value)}."
 
 
 def _weights_column(facts: CellFacts) -> str:
-    """Name the very column that was read: split heads lie side by side in one matrix."""
+    """Return the exact weight column; the columns of split heads share one matrix."""
     weights = facts.explanation.groups[0].factors[1]
     column = next(at for at in weights.index if at is not None) + 1
     *_, layer = weights.name.removesuffix(".weight").split(".")
@@ -51,20 +51,20 @@ def _weights_column(facts: CellFacts) -> str:
     return f"column {column} of {whose}"
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     kind = KINDS[block.stage.name]
-    made = f"the {_read(block.stage)} of {block.query} times {projected_by(block)}"
+    made = f"the {_projected_name(block.stage)} of {block.query} times {projected_by(block)}"
     return f"{made} gives its {kind}: {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     size = format_count(block.spec.d_head, "number")
     gives = f"gives a {KINDS[block.stage.name]} of {size}"
     largest = largest_number(block, "the largest")
-    return f"each {_read(block.stage)} times {projected_by(block)} {gives}; {largest}"
+    return f"each {_projected_name(block.stage)} times {projected_by(block)} {gives}; {largest}"
 
 
-def _code(context: ExpressionContext) -> str:
+def _write_code(context: ExpressionContext) -> str:
     layer, x = context.words.layers[context.stage.parameters[0]], context.read[0]
     is_matrix = context.spec.projection is Projection.UNIFORM
     if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
@@ -73,7 +73,7 @@ def _code(context: ExpressionContext) -> str:
     return context.to_heads(f"({x} @ {layer})" if is_matrix else f"{layer}({x})")
 
 
-def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+def _write_shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     has_bias = spec.bias and spec.projection is Projection.LINEAR
     if spec.arrangement is Arrangement.STACKED:
         product = matrix_product(tokens, spec.d_in, spec.d_head, has_bias)
@@ -81,13 +81,13 @@ def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     return (matrix_product(tokens, spec.d_in, spec.width, has_bias), heads_apart(spec, tokens))
 
 
-def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter:
+def _find_parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter:
     stacked = spec.arrangement is Arrangement.STACKED
     columns, copies = (spec.d_head, spec.heads) if stacked else (spec.width, 1)
     return ShapeParameter(stage.parameters[0], (spec.d_in, columns), copies)
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     head, token, column = explained.place
     spec = explained.spec
     names = parameter_names(spec, explained.stage.parameters[0])
@@ -109,14 +109,14 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 INPUT_PROJECTION = OperationExplainer(
     operation=Operation.INPUT_PROJECTION,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: with_bias(facts, f"Σ {KINDS[facts.explanation.stage.reads[0]]} × weight"),
     equation=sum_equation,
-    code=_code,
-    shape_equations=_shapes,
+    code=_write_code,
+    shape_equations=_write_shapes,
     multiply_adds=lambda spec, stage, tokens: tokens * spec.d_in * spec.width,
-    parameter=_parameter,
+    parameter=_find_parameter,
 )

@@ -1,4 +1,4 @@
-"""What is given: a vector a token, made by nothing."""
+"""Input vectors: one given vector per token."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     size = format_count(block.spec.d_in, "number")
     name = ", its embedding" if block.stage.name == "embedding" else ""
     return f"{block.query} becomes a vector of {size}{name}: {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     size = format_count(block.spec.d_in, "number")
     name = ", its embedding" if block.stage.name == "embedding" else ""
     each = f"each of {block.tokens:,} tokens becomes a vector of {size}{name}"
     return f"{each}; {largest_number(block)}"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     return sum_of((explained.factor(explained.stage.name, *explained.place),))
 
 
 INPUT_VECTORS = OperationExplainer(
     operation=Operation.INPUT_VECTORS,
-    terms=_terms,
+    terms=_collect_terms,
     cell_sentence=lambda facts: vector_column(facts, "vector"),
-    row_sentence=_row,
-    stage_sentence=_stage,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: "given",
     equation=lambda line: copied_equation(line, "given"),
     code=lambda context: "inputs",

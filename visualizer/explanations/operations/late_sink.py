@@ -1,4 +1,4 @@
-"""Context vectors times what a head's sink leaves of them: a softmax with a sink, in two steps.
+"""Context vectors scaled by the share of a head's sink: a softmax with a sink in two steps.
 
 Source: Xiao et al. 2023, "Efficient Streaming Language Models with Attention Sinks".
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     head, token, _ = facts.cell.place
     name = facts.explanation.stage.step_as(LateSink).kept
     kept = format_share(float(facts.run.trace.read(name, (facts.layer, head, token))))
@@ -30,19 +30,19 @@ def _cell(facts: CellFacts) -> str:
     return f"{column_of(facts)} {made}: {format_number(facts.value)}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     name = block.stage.step_as(LateSink).kept
     kept = block.run.trace.read(name, (block.layer, block.head, block.at))
     made = f"the sink leaves {format_share(float(kept))} of the {KINDS[block.reads]}"
     return f"{made} of {block.query}: {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     made = f"each {KINDS[block.reads]} is multiplied by what the head’s sink leaves of its row"
     return f"{made}; {largest_number(block)}"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     head, token, column = explained.place
     own = explained.factor(explained.stage.reads[0], head, token, column)
     kept = explained.weight(explained.stage.step_as(LateSink).kept, explained.layer, head, token)
@@ -51,10 +51,10 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 LATE_SINK = OperationExplainer(
     operation=Operation.LATE_SINK,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda _: "number × share that the sink leaves",
     equation=sum_equation,
 )

@@ -1,4 +1,4 @@
-"""Keys of a latent: their first columns by a matrix of each head, the others shared by all heads.
+"""Latent keys: the first columns come from a matrix of each head, the others are shared.
 
 Source: DeepSeek-AI 2024, "DeepSeek-V2", §2.1 (multi-head latent attention, decoupled positions).
 """
@@ -29,7 +29,7 @@ def _parts(stage: Stage) -> str:
     return f"the {latent} times {stage.step_as(LatentKeys).name}, and the {shared} beside it"
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     stage, value = facts.explanation.stage, format_number(facts.value)
     latent, shared = (KINDS[name] for name in stage.reads)
     step = stage.step_as(LatentKeys)
@@ -38,22 +38,22 @@ def _cell(facts: CellFacts) -> str:
     return f"{column_of(facts)} is that of the {shared}, the same in all heads: {value}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     made = f"{_parts(block.stage)} are the {KINDS[block.stage.name]} of {block.query}"
     return f"{made}: {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     made = f"{_parts(block.stage)} are each {KINDS[block.stage.name]}"
     return f"{made}; {largest_number(block)}"
 
 
-def _formula(facts: CellFacts) -> str:
+def _write_formula(facts: CellFacts) -> str:
     is_own = facts.cell.place[-1] < facts.explanation.stage.step_as(LatentKeys).own_columns
     return "Σ number × weight" if is_own else "taken over"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     step, (*_, token, column) = explained.stage.step_as(LatentKeys), explained.place
     if column < step.own_columns:
         return linear_terms(explained)
@@ -62,10 +62,10 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 LATENT_KEYS = OperationExplainer(
     operation=Operation.LATENT_KEYS,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
-    formula=_formula,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
+    formula=_write_formula,
     equation=sum_equation,
 )

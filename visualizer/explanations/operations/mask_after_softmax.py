@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     may, rest = may_read(block)
     weights = block.row()
     total = trimmed(float(row_sums(weights)))
@@ -34,7 +34,7 @@ MASK_AFTER_SOFTMAX = OperationExplainer(
     operation=Operation.MASK_AFTER_SOFTMAX,
     terms=lambda explained: choice_of(explained, 0.0, "0"),
     cell_sentence=weights_sentence,
-    row_sentence=_row,
+    row_sentence=_describe_row,
     stage_sentence=lambda block: forbidden_cells(block, "weight", "is set to 0", "are set to 0"),
     formula=lambda facts: "the weight where allowed, else 0",
     equation=allowed_or_replaced,

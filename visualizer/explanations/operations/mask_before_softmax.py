@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     if facts.is_forbidden:
         pair = f"{facts.token('query')} may not read {facts.token('key')}"
         return f"{pair}: its score becomes −∞, so its weight will be 0."
     return f"{facts.token('query')} may read {facts.token('key')}: its score stays."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     may, rest = may_read(block)
     is_one = not rest.endswith("s")
     if not rest:
@@ -42,8 +42,8 @@ def _row(block: StepValues) -> str:
 MASK_BEFORE_SOFTMAX = OperationExplainer(
     operation=Operation.MASK_BEFORE_SOFTMAX,
     terms=lambda explained: choice_of(explained, -np.inf, "−∞"),
-    cell_sentence=_cell,
-    row_sentence=_row,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
     stage_sentence=lambda block: forbidden_cells(block, "score", "becomes −∞", "become −∞"),
     formula=lambda facts: "the score where allowed, else −∞",
     equation=allowed_or_replaced,

@@ -1,4 +1,4 @@
-"""Vectors made of one size: RMS norm and layer norm.
+"""Layer-normalized vectors: RMS norm and layer norm.
 
 Sources: Ba et al. 2016, "Layer Normalization"; Zhang and Sennrich 2019, "Root Mean Square Layer
 Normalization".
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _divided(stage: Stage) -> str:
-    """Write what is done, without the factor of each column."""
+    """Return the formula of the normalization, without the gain of each column."""
     by = "its standard deviation" if stage.step_as(NormLayer).is_centred else "its root mean square"
     less = " less its mean," if stage.step_as(NormLayer).is_centred else ""
     return f"{less} divided by {by}"
@@ -43,23 +43,23 @@ def _then(stage: Stage) -> str:
     return ",".join(("", *parts)) if parts else ""
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     stage = facts.explanation.stage
     made = f"is that of the {KINDS[stage.reads[0]]}{_divided(stage)}{_then(stage)}"
     return f"{column_of(facts)} {made}: {format_number(facts.value)}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     made = f"the {KINDS[block.reads]} of {block.query}{_divided(block.stage)}{_then(block.stage)}"
     return f"{made} is {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     made = f"each {KINDS[block.reads]} is made of one size"
     return f"{made} ({block.stage.step_as(NormLayer).name}); {largest_number(block)}"
 
 
-def _formula(facts: CellFacts) -> str:
+def _write_formula(facts: CellFacts) -> str:
     step = facts.explanation.stage.step_as(NormLayer)
     first = "(number − mean) ÷ deviation" if step.is_centred else "number ÷ root mean square"
     weight = " × (1 + weight)" if step.adds_one else " × weight"
@@ -73,16 +73,16 @@ def normed_terms(
     whole: np.ndarray,
     column: int,
 ) -> TermList:
-    """Return the terms of a number of a vector that was made of one size.
+    """Return the terms of a number of a normalized vector.
 
     Parameters
     ----------
     parts : tuple of tuple of Factor
-        The products whose sum is the number before.
+        The products whose sum is the number before normalization.
     whole : ndarray
-        The vector before, float64.
+        The vector before normalization, float64.
     column : int
-        The number's place in it.
+        Column of the number in the vector.
     """
     moved = whole - whole.mean() if step.is_centred else whole
     size = float(np.sqrt(np.square(moved).mean() + step.epsilon))
@@ -92,14 +92,14 @@ def normed_terms(
         parts = (*parts, (constant(-float(whole.mean()), "{}"),))
     gain = (explained.weight(f"{module}.weight", column),) if step.has_gain else ()
     groups = [(*part, share, *gain) for part in parts]
-    if step.adds_one:  # the weight is 1 more than its number
+    if step.adds_one:  # the gain is 1 plus the parameter
         groups += [(*part, share) for part in parts]
     if step.has_bias:
         groups.append((explained.weight(f"{module}.bias", column),))
     return sum_of(*groups)
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     step, (*head, token, column) = explained.stage.step_as(NormLayer), explained.place
     read = explained.stage.reads[0]
     own = explained.factor(read, *head, token, column)
@@ -112,19 +112,19 @@ def _terms(explained: ExplainedCell) -> TermList:
     return normed_terms(explained, step, ((own,),), np.concatenate(vectors), within)
 
 
-def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
-    """Give the weights of a norm of a module's block; none of a model's."""
+def _find_parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
+    """Return the weights of a norm of a module's block; None for a norm of a model."""
     return ShapeParameter(stage.parameters[0], (spec.d_in,)) if stage.parameters else None
 
 
 NORM_LAYER = OperationExplainer(
     operation=Operation.NORM_LAYER,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
-    formula=_formula,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
+    formula=_write_formula,
     equation=sum_equation,
     code=lambda context: f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})",
-    parameter=_parameter,
+    parameter=_find_parameter,
 )

@@ -1,4 +1,4 @@
-"""The output: what all heads found, mixed by a matrix of weights."""
+"""Output projection: the concatenated heads times a weight matrix."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     spec = facts.run.trace.spec
     heads = "the one head" if spec.heads == 1 else all_heads(spec)
     made = "is made of" if spec.width == 1 else "mixes"
@@ -31,28 +31,28 @@ def _cell(facts: CellFacts) -> str:
     return f"{column} {mixed}: {format_number(facts.value)}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     size = format_count(block.spec.width, "number")
     mixes = f"the output projection {'turns' if block.spec.width == 1 else 'mixes'} the {size}"
     return f"{mixes} of {block.query} into its output: {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     size = format_count(block.spec.width, "number")
     verb = "turns" if block.spec.width == 1 else "mixes"
     mixes = f"the output projection {verb} the {size} of each token into its output"
     return f"{mixes}; {largest_number(block)}"
 
 
-def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+def _write_shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     return (matrix_product(tokens, spec.width, spec.width, has_bias=True),)
 
 
-def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter:
+def _find_parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter:
     return ShapeParameter(stage.parameters[0], (spec.width, spec.width))
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     query, column = explained.place
     weight, bias = parameter_names(explained.spec, explained.stage.parameters[0])
     joined = explained.factor(explained.stage.reads[0], query, None)
@@ -63,14 +63,14 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 OUTPUT_PROJECTION = OperationExplainer(
     operation=Operation.OUTPUT_PROJECTION,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: with_bias(facts, "Σ number × weight"),
     equation=sum_equation,
     code=lambda context: f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})",
-    shape_equations=_shapes,
+    shape_equations=_write_shapes,
     multiply_adds=lambda spec, stage, tokens: tokens * spec.width * spec.width,
-    parameter=_parameter,
+    parameter=_find_parameter,
 )

@@ -1,4 +1,4 @@
-"""The position vectors: looked up where they are learned, else sines and cosines."""
+"""Position vectors: looked up if they are learned, otherwise sines and cosines."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     place = f"place {block.at + 1}, where {block.word(block.at)} stands"
     return f"{place}, has the position vector {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     size = format_count(block.spec.d_in, "number")
     made = "learned" if block.spec.position is Position.LEARNED else "made of sines and cosines"
     each = f"each of {block.tokens:,} places has a vector of {size}, {made}"
     return f"{each}; {largest_number(block, 'the largest', is_of_places=True)}"
 
 
-def _equation(line: EquationTermWriter) -> EquationTerm:
+def _write_equation(line: EquationTermWriter) -> EquationTerm:
     factors, _ = line.factors[0]
     form = factors[0].form
-    if form != "{}":  # a wave, worked out from the place
+    if form != "{}":  # sine or cosine, computed from the position
         return EquationTerm([EquationPart(form.removesuffix(" = {}"))])
     return copied_equation(line, "looked up")
 
 
-def _code(context: ExpressionContext) -> str:
+def _write_code(context: ExpressionContext) -> str:
     embedding = context.words.names["embedding"]
     if context.spec.position is Position.LEARNED:
         return f"position_table.expand_as({embedding})"
     return f"sinusoids(*{embedding}.shape[-2:]).expand_as({embedding})"
 
 
-def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
+def _find_parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
     if spec.position is Position.LEARNED:
         return ShapeParameter(stage.name, (tokens, spec.d_in))
     return None
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     place, column = explained.place
     if explained.spec.position is Position.LEARNED:
         return sum_of((explained.weight("position.weight", place, column),))
@@ -70,12 +70,12 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 POSITION_VECTORS = OperationExplainer(
     operation=Operation.POSITION_VECTORS,
-    terms=_terms,
+    terms=_collect_terms,
     cell_sentence=lambda facts: vector_column(facts, "position"),
-    row_sentence=_row,
-    stage_sentence=_stage,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: "looked up",
-    equation=_equation,
-    code=_code,
-    parameter=_parameter,
+    equation=_write_equation,
+    code=_write_code,
+    parameter=_find_parameter,
 )

@@ -1,4 +1,4 @@
-"""What is left of the weights, made to add up to 1 again."""
+"""Masked weights, renormalized so that each row sums to 1."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     weights, zeroed = block.row(), block.row(block.reads)
     if not block.allowed_row().any():
         return reads_nothing(block)
@@ -38,7 +38,7 @@ def _row(block: StepValues) -> str:
     return f"{divided}: {shared_out(block, weights)}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     zeroed = block.matrix(block.reads)
     if not zeroed.any():
         return "all weights are 0, so there is nothing to share out"
@@ -46,14 +46,14 @@ def _stage(block: StepValues) -> str:
     return divided + (empty_rows(zeroed) or f"; {most_read(block)}")
 
 
-def _code(context: ExpressionContext) -> str:
+def _write_code(context: ExpressionContext) -> str:
     zeroed = context.read[0]
-    # A row of nothing but zeros has nothing to share out.
+    # A row of zeros cannot be normalized.
     sums = f"{zeroed}.sum(dim=-1, keepdim=True)"
     return f"{zeroed} / {sums}.where({zeroed}.any(dim=-1, keepdim=True), 1)"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     head, query, key = explained.place
     row = explained.factor(explained.stage.reads[0], head, query, None)
     return TermList(CombineRule.SHARE, (Group((row,)),), key, not row.read.any())
@@ -61,11 +61,11 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 RENORMALISE_MASKED_WEIGHTS = OperationExplainer(
     operation=Operation.RENORMALISE_MASKED_WEIGHTS,
-    terms=_terms,
+    terms=_collect_terms,
     cell_sentence=weights_sentence,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: "weight ÷ Σ of the row's weights",
     equation=share_equation,
-    code=_code,
+    code=_write_code,
 )

@@ -1,4 +1,4 @@
-"""The residual stream and what a part of a layer adds to it."""
+"""Addition of the output of a part of a layer to the residual stream."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _added(stage: Stage) -> str:
+def _addend_names(stage: Stage) -> str:
     return listed([f"the {KINDS[name]}" for name in stage.reads])
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     made = " plus ".join(f"that of the {KINDS[name]}" for name in facts.explanation.stage.reads)
     return f"{column_of(facts)} is {made}: {format_number(facts.value)}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     if len(block.stage.reads) == 1:
-        taken = f"{_added(block.stage)} of {block.query} is taken over as it is"
+        taken = f"{_addend_names(block.stage)} of {block.query} is taken over as it is"
         return f"{taken}: {vector(block.row())}"
-    made = f"for {block.query}, {_added(block.stage)} add up to"
+    made = f"for {block.query}, {_addend_names(block.stage)} add up to"
     return f"{made} the {KINDS[block.stage.name]}: {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     if len(block.stage.reads) == 1:
-        return f"{_added(block.stage)} is taken over as it is; {largest_number(block)}"
-    return f"{_added(block.stage)} are added, number by number; {largest_number(block)}"
+        return f"{_addend_names(block.stage)} is taken over as it is; {largest_number(block)}"
+    return f"{_addend_names(block.stage)} are added, number by number; {largest_number(block)}"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     return sum_of(*((explained.factor(name, *explained.place),) for name in explained.stage.reads))
 
 
 RESIDUAL_ADDITION = OperationExplainer(
     operation=Operation.RESIDUAL_ADDITION,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: " + ".join(KINDS[name] for name in facts.explanation.stage.reads),
     equation=sum_equation,
     code=lambda context: " + ".join(context.read),

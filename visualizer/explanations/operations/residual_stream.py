@@ -1,4 +1,4 @@
-"""The residual stream that enters a layer: what left the layer before, or the embedding."""
+"""Residual stream entering a layer: the output of the previous layer, or the embedding."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _embedded(stage: Stage, layer: int) -> EmbeddedTokens | None:
-    """Return what the first layer reads, if it is this one and it is known."""
+def _embedded_tokens(stage: Stage, layer: int) -> EmbeddedTokens | None:
+    """Return the input of the first layer, if this is the first layer and the input is known."""
     return stage.step_as(ResidualStream).embedded if layer == 0 else None
 
 
-def _source(stage: Stage, layer: int) -> str:
-    """Say where the stream comes from."""
+def _describe_source(stage: Stage, layer: int) -> str:
+    """Describe the source of the stream."""
     if stage.step_as(ResidualStream).before[layer] is not None:
         return "as it left the layer before"
-    known = _embedded(stage, layer)
+    known = _embedded_tokens(stage, layer)
     if known is None:
         return "as the model has it there; how it arose is not known"
     names = [path.rpartition(".")[2] for path, _ in known.tables]
@@ -47,33 +47,33 @@ def _source(stage: Stage, layer: int) -> str:
     return f"{rows} of {' and '.join(names)}{times}{norm}"
 
 
-def _cell(facts: CellFacts) -> str:
-    source = _source(facts.explanation.stage, facts.layer)
+def _describe_cell(facts: CellFacts) -> str:
+    source = _describe_source(facts.explanation.stage, facts.layer)
     return f"{column_of(facts)} is {format_number(facts.value)}: {source}."
 
 
-def _row(block: StepValues) -> str:
-    source = _source(block.stage, block.layer)
+def _describe_row(block: StepValues) -> str:
+    source = _describe_source(block.stage, block.layer)
     return f"the residual stream of {block.query} is {vector(block.row())}: {source}"
 
 
-def _stage(block: StepValues) -> str:
-    source = _source(block.stage, block.layer)
+def _describe_stage(block: StepValues) -> str:
+    source = _describe_source(block.stage, block.layer)
     return f"the residual stream enters the layer, {source}; {largest_number(block)}"
 
 
-def _formula(facts: CellFacts) -> str:
+def _write_formula(facts: CellFacts) -> str:
     stage = facts.explanation.stage
     if stage.step_as(ResidualStream).before[facts.layer] is not None:
         return "the result of the layer before"
-    known = _embedded(stage, facts.layer)
+    known = _embedded_tokens(stage, facts.layer)
     if known is None:
         return "read from the model"
     times = "" if known.factor == 1 else f" × {trimmed(known.factor)}"
     return f"{known.norm.name} of embedding{times}" if known.norm else f"embedding{times}"
 
 
-def _equation(line: EquationTermWriter) -> EquationTerm:
+def _write_equation(line: EquationTermWriter) -> EquationTerm:
     if len(line.factors) > 1 or len(line.factors[0][0]) > 1:
         return sum_equation(line)
     name = line.factors[0][0][0].name
@@ -81,12 +81,12 @@ def _equation(line: EquationTermWriter) -> EquationTerm:
     return copied_equation(line, hows.get(name, "the token’s row of the embedding"))
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     token, column = explained.place
     before = explained.stage.step_as(ResidualStream).before[explained.layer]
     if before is not None:
         return sum_of((explained.factor_of_layer(before, "result", token, column),))
-    known = _embedded(explained.stage, explained.layer)
+    known = _embedded_tokens(explained.stage, explained.layer)
     if known is None:
         return sum_of((explained.factor(explained.stage.name, token, column),))
     more = () if known.factor == 1 else (constant(known.factor, trimmed(known.factor)),)
@@ -102,10 +102,10 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 RESIDUAL_STREAM = OperationExplainer(
     operation=Operation.RESIDUAL_STREAM,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
-    formula=_formula,
-    equation=_equation,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
+    formula=_write_formula,
+    equation=_write_equation,
 )

@@ -1,4 +1,4 @@
-"""Queries and keys turned by their places: pairs of columns, each by its own angle (RoPE).
+"""Rotary embedding (RoPE): pairs of query or key columns, each rotated by its own angle.
 
 Source: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     turned = facts.explanation.stage.step_as(RotaryPosition).turned(facts.cell.place[-1])
     read, value = KINDS[facts.explanation.stage.reads[0]], format_number(facts.value)
     if turned is None:
@@ -34,21 +34,21 @@ def _cell(facts: CellFacts) -> str:
     )
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     turned = f"the {KINDS[block.reads]} of {block.query} is turned by its place, {block.at + 1}"
     if not block.stage.step_as(RotaryPosition).pairs:
         turned = f"the {KINDS[block.reads]} of {block.query} stays, as places turn nothing here"
     return f"{turned}: {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     turned = f"each {KINDS[block.reads]} is turned by its place, pair of columns by pair"
     if not block.stage.step_as(RotaryPosition).pairs:
         turned = f"each {KINDS[block.reads]} stays, as places turn nothing in this layer"
     return f"{turned}; {largest_number(block)}"
 
 
-def _formula(facts: CellFacts) -> str:
+def _write_formula(facts: CellFacts) -> str:
     turned = facts.explanation.stage.step_as(RotaryPosition).turned(facts.cell.place[-1])
     if turned is None:
         return "taken over"
@@ -56,7 +56,7 @@ def _formula(facts: CellFacts) -> str:
     return f"number × cos angle {sign} other of the pair × sin angle"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     step, (*head, token, column) = explained.stage.step_as(RotaryPosition), explained.place
     read = explained.stage.reads[0]
     found = step.turned(column)
@@ -76,10 +76,10 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 ROTARY_POSITION = OperationExplainer(
     operation=Operation.ROTARY_POSITION,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
-    formula=_formula,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
+    formula=_write_formula,
     equation=sum_equation,
 )

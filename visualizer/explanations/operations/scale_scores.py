@@ -1,4 +1,4 @@
-"""The scores divided by a number."""
+"""Scores divided by a constant."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     divisor = trimmed(facts.run.trace.spec.divisor)
     pair = f"{facts.token('query')} and {facts.token('key')}"
     score = format_number(float(facts.explanation.groups[0].factors[0].read[0]))
     return f"The score of {pair}, {score}, divided by {divisor} is {format_number(facts.value)}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     scores, scaled = block.row(block.reads), block.row()
     one = len(scores) == 1
     divided = f"the score{' of' if one else 's of'} {block.query}"
@@ -44,7 +44,7 @@ def _row(block: StepValues) -> str:
     return f"{divided}: {which} {changed(scores[top.at], top.value)}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     divided = f"every score is divided by {divided_by(block)}"
     top = LargestValue.of(block.matrix())
     if top is None:
@@ -55,14 +55,14 @@ def _stage(block: StepValues) -> str:
     return f"{divided}; the largest {changed(score, top.value)}"
 
 
-def _formula(facts: CellFacts) -> str:
+def _write_formula(facts: CellFacts) -> str:
     spec = facts.run.trace.spec
     if spec.scale is Scale.NONE:
         return f"score ÷ {trimmed(spec.divisor) if facts.run.source else 'temperature'}"
     return "score ÷ √d" if spec.temperature == 1 else "score ÷ (√d × temperature)"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     divisor = explained.spec.divisor
     inverse = np.array([1 / divisor])
     constant = Factor("", (), np.array([divisor]), inverse, "1/{}")
@@ -71,11 +71,11 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 SCALE_SCORES = OperationExplainer(
     operation=Operation.SCALE_SCORES,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
-    formula=_formula,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
+    formula=_write_formula,
     equation=sum_equation,
     code=lambda context: f"{context.read[0]} / {context.divisor}",
 )

@@ -1,4 +1,4 @@
-"""A vector times a factor of each column, or times one number, before the stream takes it.
+"""A vector times one factor per column, or a single factor, before the residual addition.
 
 Source: Touvron et al. 2021, "Going deeper with Image Transformers" (LayerScale).
 """
@@ -28,23 +28,23 @@ def _times(stage: Stage) -> str:
     return f"its column’s {step.name}" if step.is_by_column else trimmed(step.factor)
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     stage = facts.explanation.stage
     made = f"is that of the {KINDS[stage.reads[0]]} times {_times(stage)}"
     return f"{column_of(facts)} {made}: {format_number(facts.value)}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     made = f"each number of the {KINDS[block.reads]} of {block.query} times {_times(block.stage)}"
     return f"{made} gives {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     made = f"each number of the {KINDS[block.reads]} is multiplied by {_times(block.stage)}"
     return f"{made}; {largest_number(block)}"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     step, (token, column) = explained.stage.step_as(ScaledVector), explained.place
     own = explained.factor(explained.stage.reads[0], token, column)
     if not step.is_by_column:
@@ -54,10 +54,10 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 SCALE_VECTOR = OperationExplainer(
     operation=Operation.SCALE_VECTOR,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda _: "number × factor",
     equation=sum_equation,
 )

@@ -1,4 +1,4 @@
-"""Shares made of scores: by softmax, or by each row's sum."""
+"""Attention weights computed from scores, by softmax or by dividing by the row sum."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     weights = block.row()
     if block.stage.reads_masked and not block.allowed_row().any():
         return reads_nothing(block)
@@ -50,7 +50,7 @@ def _row(block: StepValues) -> str:
     return f"{block.before}{shared}: {shared_out(block, weights)}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     if block.stage.reads_masked and not block.allowed().any():
         return NOTHING
     made = f"{softmax(block.spec)} turns each row of scores into {SHARES}"
@@ -60,7 +60,7 @@ def _stage(block: StepValues) -> str:
     return f"{block.before}{made}{empty or '; ' + most_read(block)}"
 
 
-def _formula(facts: CellFacts) -> str:
+def _write_formula(facts: CellFacts) -> str:
     normalisation = facts.run.trace.spec.normalisation
     if normalisation is Normalisation.SUM:
         return "score ÷ Σ scores of the row"
@@ -70,7 +70,7 @@ def _formula(facts: CellFacts) -> str:
     return f"exp(score − {largest}, the row’s largest) ÷ Σ of the row"
 
 
-def _code(context: ExpressionContext) -> str:
+def _write_code(context: ExpressionContext) -> str:
     x = context.read[0]
     if context.spec.normalisation is Normalisation.SUM:
         return f"{x} / {x}.sum(dim=-1, keepdim=True)"
@@ -81,7 +81,7 @@ def _code(context: ExpressionContext) -> str:
     return f"({shares}){rest}" if rest else shares
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     head, query, key = explained.place
     row = explained.factor(explained.stage.reads[0], head, query, None)
     if explained.spec.normalisation is Normalisation.SUM:
@@ -91,31 +91,31 @@ def _terms(explained: ExplainedCell) -> TermList:
         largest = 0.0 if row.read.max() == -np.inf else float(row.read.max())
         shares = exponentials(row, largest)
     else:
-        shares = _naive(explained, row)
+        shares = _naive_exponentials(explained, row)
     return TermList(CombineRule.SHARE, (Group((shares,)),), key, is_empty)
 
 
 def exponentials(row: Factor, largest: float) -> Factor:
-    """Make factors of exponentials, with a number subtracted first that cancels out."""
+    """Create factors of exponentials, with a number subtracted first that cancels out."""
     with np.errstate(invalid="ignore"):
         used = np.exp(row.read - largest)
     return replace(row, used=used, form="exp({})", shift=largest)
 
 
-def _naive(explained: ExplainedCell, row: Factor) -> Factor:
+def _naive_exponentials(explained: ExplainedCell, row: Factor) -> Factor:
     dtype = explained.trace.read(row.name, explained.cell).dtype
-    with np.errstate(over="ignore"):  # overflows wherever the trace's type does
+    with np.errstate(over="ignore"):  # overflows exactly where the trace's dtype does
         used = np.exp(row.read).astype(dtype)
     return replace(row, used=used, form="exp({})")
 
 
 SCORES_TO_WEIGHTS = OperationExplainer(
     operation=Operation.SCORES_TO_WEIGHTS,
-    terms=_terms,
+    terms=_collect_terms,
     cell_sentence=weights_sentence,
-    row_sentence=_row,
-    stage_sentence=_stage,
-    formula=_formula,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
+    formula=_write_formula,
     equation=share_equation,
-    code=_code,
+    code=_write_code,
 )

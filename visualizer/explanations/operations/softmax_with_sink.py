@@ -1,4 +1,4 @@
-"""Shares made of scores and of a sink: a logit of the head that takes part in each row's softmax.
+"""Softmax with a sink: a logit of the head takes part in the softmax of each row.
 
 Source: OpenAI 2025, "gpt-oss-120b & gpt-oss-20b Model Card"; Xiao et al. 2023, "Efficient
 Streaming Language Models with Attention Sinks".
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 
 def _sink_share(terms: TermList | Explanation) -> str:
-    """Format the share of a row that the sink takes, of the logits that were read."""
+    """Format the share of a row that the sink takes, computed from the logits."""
     scores, sink = (group.terms for group in terms.groups)
     return format_share(float(sink[0] / (scores.sum() + sink[0])))
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     if facts.is_forbidden or not np.isfinite(facts.value):
         return weights_sentence(facts)
     taken = _sink_share(facts.explanation)
     return f"{weights_sentence(facts)} The sink{facts.in_head} takes {taken} of the row."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     weights = block.row()
     if not np.isfinite(weights).all():
         return f"{block.query} has no weights: its row cannot be worked out"
@@ -47,11 +47,11 @@ def _row(block: StepValues) -> str:
     if not weights.any():
         return f"{made}: the sink takes all"
     index = (*block.leading, block.head, block.at, 0)
-    taken = _sink_share(_terms(ExplainedCell(block.run.trace, block.stage, index)))
+    taken = _sink_share(_collect_terms(ExplainedCell(block.run.trace, block.stage, index)))
     return f"{made}: {shared_out(block, weights)}, and {taken} to the sink"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     made = f"softmax turns each row of scores and the sink into {SHARES}"
     rows = block.matrix().sum(-1, dtype=np.float64)
     if not np.isfinite(rows).all():
@@ -60,7 +60,7 @@ def _stage(block: StepValues) -> str:
     return f"{made}; {most_read(block)}, and the sink takes {taken}"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     head, query, key = explained.place
     row = explained.factor(explained.stage.reads[0], head, query, None)
     sink = explained.weight(explained.stage.step_as(SinkSoftmax).logits, explained.layer, head)
@@ -71,10 +71,10 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 SOFTMAX_WITH_SINK = OperationExplainer(
     operation=Operation.SOFTMAX_WITH_SINK,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: "exp(score) ÷ (Σ of the row + exp(sink))",
     equation=share_equation,
 )

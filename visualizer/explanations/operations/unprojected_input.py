@@ -1,4 +1,4 @@
-"""Queries, keys and values without a projection: the input, shared among the heads."""
+"""Queries, keys and values without a projection: the input, split between the heads."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     whose = f"{KINDS[facts.cell.stage]} of {facts.token('token')}{facts.in_head}"
     read = KINDS[facts.explanation.stage.reads[0]]
     taken = f"Column {facts.column} of the {whose} is taken from its {read}"
     return f"{taken}, as there is no projection: {format_number(facts.value)}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     kind = KINDS[block.stage.name]
     taken = f"the {kind} of {block.query} is {taken_over(block)}"
     return f"with no projection, {taken}: {vector(block.row())}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     taken = f"each token’s {KINDS[block.stage.name]} is {taken_over(block)}"
     return f"with no projection, {taken}; {largest_number(block)}"
 
 
-def _code(context: ExpressionContext) -> str:
+def _write_code(context: ExpressionContext) -> str:
     if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
         return f"torch.stack([{context.read[0]}] * {context.spec.heads}, dim=-3)"
     return context.to_heads(context.read[0])
 
 
-def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+def _write_shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     if spec.arrangement is Arrangement.STACKED:
         return (f"{sizes(tokens, spec.d_in)}{each_head(spec)}",)
     return (heads_apart(spec, tokens),)
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     head, token, column = explained.place
     if explained.spec.arrangement is Arrangement.SPLIT:
         column += head * explained.spec.d_head
@@ -62,14 +62,14 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 UNPROJECTED_INPUT = OperationExplainer(
     operation=Operation.UNPROJECTED_INPUT,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: "taken over",
     equation=lambda line: copied_equation(
         line, f"taken from the {KINDS[line.explanation.stage.reads[0]]}"
     ),
-    code=_code,
-    shape_equations=_shapes,
+    code=_write_code,
+    shape_equations=_write_shapes,
 )

@@ -1,4 +1,4 @@
-"""The context vectors: each query's weighted sum of the values."""
+"""Context vectors: each query's weighted sum of the values."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _cell(facts: CellFacts) -> str:
+def _describe_cell(facts: CellFacts) -> str:
     vector = f"Column {facts.column} of the context vector of {facts.token('query')}{facts.in_head}"
     adds = f"adds up column {facts.column} of the values, each times its weight"
     return f"{vector} {adds}: {format_number(facts.value)}."
 
 
-def _row(block: StepValues) -> str:
+def _describe_row(block: StepValues) -> str:
     weights = block.row(block.reads)
     mixed = block.row()
     keys = np.flatnonzero(weights)
@@ -48,16 +48,16 @@ def _row(block: StepValues) -> str:
     return f"{before}{block.query} mixes {parts}, into its context vector: {vector(mixed)}"
 
 
-def _stage(block: StepValues) -> str:
+def _describe_stage(block: StepValues) -> str:
     made = "each token’s weights mix the values into its context vector"
     return f"{made}; {largest_number(block)}"
 
 
-def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+def _write_shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     return (matrix_product(tokens, tokens, spec.d_head) + each_head(spec),)
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def _collect_terms(explained: ExplainedCell) -> TermList:
     head, query, column = explained.place
     weights, values = explained.stage.reads
     factors = (
@@ -69,13 +69,13 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 WEIGHTED_SUM = OperationExplainer(
     operation=Operation.WEIGHTED_SUM,
-    terms=_terms,
-    cell_sentence=_cell,
-    row_sentence=_row,
-    stage_sentence=_stage,
+    terms=_collect_terms,
+    cell_sentence=_describe_cell,
+    row_sentence=_describe_row,
+    stage_sentence=_describe_stage,
     formula=lambda facts: "Σ weight × value",
     equation=sum_over_keys,
     code=lambda context: f"{context.read[0]} @ {context.read[1]}",
-    shape_equations=_shapes,
+    shape_equations=_write_shapes,
     multiply_adds=lambda spec, stage, tokens: tokens * tokens * spec.width,
 )
