@@ -83,7 +83,7 @@ class HeadMeasures(Struct, frozen=True, eq=False):
     queries: np.ndarray
 
 
-# Columns of the working tensor; the last two count the queries.
+# Columns of the working tensor; the last two mark the queries that enter the means.
 (
     ENTROPY, DISTANCE, FIRST, OWN, PREVIOUS, TOP_WEIGHT, INDUCTION, DUPLICATE, VALUE_WEIGHTING,
     READS, HAS_LENGTH,
