@@ -787,7 +787,7 @@ def crashed(tmp_path: Path) -> Document:
     file = RecoveryFile(recovery())
     file.keep(document, View(pinned=Cell("weights", (0, 1, 1))), tmp_path / f"old{SUFFIX}")
     assert file._lock
-    os.close(file._lock._file)  # as the system does
+    os.close(file._lock._descriptor)  # as the system does
     file._lock = None
     return document
 

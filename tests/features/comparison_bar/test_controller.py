@@ -366,7 +366,7 @@ def test_the_window_works_nothing_out(hand: Hand, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(
         tensor_with_cached_reductions,
-        "_difference",
+        "_subtract_tensors",
         noting(tensor_with_cached_reductions._subtract_tensors),
     )
     monkeypatch.setattr(dropout_samples, "kept_by_dropout", noting(dropout_mask.kept_by_dropout))
