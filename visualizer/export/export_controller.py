@@ -73,7 +73,7 @@ class ExportController(QObject):
         self._is_closed = False
         self._loader = Worker(self)
         self._loader.answered.connect(self._open_dialog)
-        self._loader.failed.connect(self._tell_failure)
+        self._loader.failed.connect(self._report_failure)
         self.exporter.changed.connect(self._show_working)
         self.exporter.refused.connect(self.refuse)
         self.exporter.broke.connect(self.broke)
@@ -104,17 +104,17 @@ class ExportController(QObject):
             return
         from visualizer.export.dialog.dialog import ExportDialog
 
-        settings = _titled(self.settings, "", self._title())
+        settings = _update_title(self.settings, "", self._title())
         dialog = ExportDialog(snapshot, settings, self._theme, self.previewer, self._window)
-        dialog.settingsChanged.connect(self._remember)
+        dialog.settingsChanged.connect(self._remember_settings)
         dialog.saveWanted.connect(self._ask_where)
-        dialog.copyWanted.connect(self._copy)
+        dialog.copyWanted.connect(self._copy_figure)
         dialog.finished.connect(self._forget_dialog)
         self.dialog = dialog
         self._workspace.cover(True)
         dialog.open()
 
-    def _tell_failure(self, error: Exception) -> None:
+    def _report_failure(self, error: Exception) -> None:
         self.broke.emit("".join(traceback.format_exception(error)))
 
     def copy_picture(self) -> None:
@@ -144,8 +144,8 @@ class ExportController(QObject):
 
     # ------------------------------------------------------------------ dialog
 
-    def _remember(self, settings: ExportSettings) -> None:
-        self.settings = _titled(
+    def _remember_settings(self, settings: ExportSettings) -> None:
+        self.settings = _update_title(
             settings, self._title(), ""
         )  # the next figure may show something else
         save_export_settings(settings)
@@ -154,15 +154,15 @@ class ExportController(QObject):
         self.dialog = None
         self._workspace.cover(False)
 
-    def _copy(self, settings: ExportSettings) -> None:
+    def _copy_figure(self, settings: ExportSettings) -> None:
         if self.dialog:
             self.exporter.ask_for_picture(self.dialog.snapshot, settings.figure_settings)
 
     def _ask_where(self, settings: ExportSettings) -> None:
         if self.dialog:
-            ask_for_file(self.dialog, settings, self.folder, self._save)
+            ask_for_file(self.dialog, settings, self.folder, self._save_file)
 
-    def _save(self, name: str) -> None:
+    def _save_file(self, name: str) -> None:
         if self.dialog:
             settings = self.dialog.settings
             path = with_suffix(name, f"(*{settings.suffix})")
@@ -186,7 +186,7 @@ def _load_dialog() -> None:
         import_module(name)
 
 
-def _titled(settings: ExportSettings, before: str, title: str) -> ExportSettings:
+def _update_title(settings: ExportSettings, before: str, title: str) -> ExportSettings:
     """Return settings with another title, if their title is unchanged."""
     is_so = settings.look.title == before
     return replace(settings, look=replace(settings.look, title=title)) if is_so else settings

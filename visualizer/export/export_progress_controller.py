@@ -42,9 +42,9 @@ class ExportProgressController(QObject):
         self._then: Callable[[], object] | None = None
         self.widget.cancel.clicked.connect(exporter.cancel)
         exporter.progressed.connect(self.widget.show_progress)
-        exporter.changed.connect(self._follow)
-        exporter.refused.connect(self._stay)
-        exporter.broke.connect(self._stay)
+        exporter.changed.connect(self._show_progress_or_close)
+        exporter.refused.connect(self._keep_open)
+        exporter.broke.connect(self._keep_open)
 
     @property
     def is_closing(self) -> bool:
@@ -62,16 +62,16 @@ class ExportProgressController(QObject):
         self._exporter.said.emit(f"{CLOSES_THEN}.", 0)
         return False
 
-    def _follow(self) -> None:
+    def _show_progress_or_close(self) -> None:
         self.widget.show_working(self._exporter.is_working)
         if not self._exporter.is_working:
-            QTimer.singleShot(0, self, self._go_on)
+            QTimer.singleShot(0, self, self._call_continuation)
 
-    def _go_on(self) -> None:
+    def _call_continuation(self) -> None:
         then, self._then = self._then, None
         if then:
             then()
 
-    def _stay(self) -> None:
+    def _keep_open(self) -> None:
         """Leave the window open, as nothing was written, which it says."""
         self._then = None

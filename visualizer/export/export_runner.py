@@ -54,12 +54,12 @@ class ExportRunner(QObject):
         self._called_off = threading.Event()
         self._due = 0.0
         self._worker = Worker(self, trim_freed_memory)  # a large picture leaves many small blocks
-        self._worker.answered.connect(self._take)
-        self._worker.failed.connect(self._fail)
+        self._worker.answered.connect(self._finish_request)
+        self._worker.failed.connect(self._handle_error)
 
     def ask(self, path: Path, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
         """Write a file, unless something is being written."""
-        self.ask_to_write(partial(_write, path, snapshot, figure_settings))
+        self.ask_to_write(partial(_write_file, path, snapshot, figure_settings))
 
     def ask_to_write(self, write: Callable[[Progress], Path]) -> None:
         """Call a function that writes a file, unless something is being written.
@@ -69,21 +69,24 @@ class ExportRunner(QObject):
         write : callable
             Takes a progress callback and returns the file's path.
         """
-        self._ask(partial(write, self._tell), "Exporting…")
+        self._start_request(partial(write, self._report_progress), "Exporting…")
 
     def ask_for_picture(self, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
         """Copy a figure to the clipboard, unless something is being written."""
-        self._ask(partial(_draw, snapshot, figure_settings, self._tell), "Copying…")
+        self._start_request(
+            partial(_draw_clipboard_figure, snapshot, figure_settings, self._report_progress),
+            "Copying…",
+        )
 
     def ask_for_script(self, run: Run, dialect: CodeDialect) -> None:
         """Copy a script to the clipboard, unless something is being written."""
-        self._ask(partial(_program, run, dialect), "Writing the script…")
+        self._start_request(partial(_write_script, run, dialect), "Writing the script…")
 
     def cancel(self) -> None:
         """Cancel what is being written at its next progress report."""
         self._called_off.set()
 
-    def _tell(self, done: int, of: int) -> None:
+    def _report_progress(self, done: int, of: int) -> None:
         if self._called_off.is_set():
             raise CancelledError
         now = time.monotonic()
@@ -91,7 +94,7 @@ class ExportRunner(QObject):
             self._due = now + SHOWN_S
             self.progressed.emit(done, of)
 
-    def _ask(self, request: Callable[[], object], said: str) -> None:
+    def _start_request(self, request: Callable[[], object], said: str) -> None:
         if self.is_working:
             return
         self.is_working = True
@@ -105,22 +108,26 @@ class ExportRunner(QObject):
         """End the thread; nothing is being written."""
         self._worker.leave()
 
-    def _take(self, written: Path | ClipboardFigure | str) -> None:
+    def _finish_request(self, written: Path | ClipboardFigure | str) -> None:
         if isinstance(written, Path):
-            self._end(f"Exported to {written}")
+            self._finish_with_message(f"Exported to {written}")
         elif isinstance(written, str):
             QGuiApplication.clipboard().setText(written)
-            self._end(f"Copied a script of {format_count(len(written.splitlines()), 'line')}")
+            self._finish_with_message(
+                f"Copied a script of {format_count(len(written.splitlines()), 'line')}"
+            )
         else:
             QGuiApplication.clipboard().setMimeData(written.mime())
             size = written.image.size()
-            self._end(f"Copied a picture of {size.width():,} × {size.height():,} pixels")
+            self._finish_with_message(
+                f"Copied a picture of {size.width():,} × {size.height():,} pixels"
+            )
 
-    def _fail(self, error: Exception) -> None:
+    def _handle_error(self, error: Exception) -> None:
         if isinstance(error, CancelledError):
-            self._end(CALLED_OFF)
+            self._finish_with_message(CALLED_OFF)
             return
-        self._end("")
+        self._finish_with_message("")
         self.report(error)
 
     def report(self, error: Exception) -> None:
@@ -130,7 +137,7 @@ class ExportRunner(QObject):
         else:
             self.broke.emit("".join(traceback.format_exception(error)))
 
-    def _end(self, said: str) -> None:
+    def _finish_with_message(self, said: str) -> None:
         self.is_working = False
         self.said.emit(said, SAID_MS)
         self.changed.emit()
@@ -139,7 +146,7 @@ class ExportRunner(QObject):
 # What follows runs on the worker: the modules are large, and to load them holds up the window.
 
 
-def _write(
+def _write_file(
     path: Path, snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
 ) -> Path:
     from visualizer.export.writers import export
@@ -147,7 +154,7 @@ def _write(
     return export(path, snapshot, figure_settings, progress)
 
 
-def _draw(
+def _draw_clipboard_figure(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
 ) -> ClipboardFigure:
     from visualizer.export.figures.clipboard_figure import clipboard_figure
@@ -155,7 +162,7 @@ def _draw(
     return clipboard_figure(snapshot, figure_settings, progress)
 
 
-def _program(run: Run, dialect: CodeDialect) -> str:
+def _write_script(run: Run, dialect: CodeDialect) -> str:
     from visualizer.features.code.script import script
 
     return script(run, dialect)

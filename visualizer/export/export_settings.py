@@ -73,13 +73,13 @@ class LengthUnit(StrEnum):
 
     def of(self, mm: float, dpi: int) -> float:
         """Convert mm to this unit; pixels are those of the file."""
-        return mm / self._mm(dpi)
+        return mm / self._mm_per_unit(dpi)
 
     def mm(self, length: float, dpi: int) -> float:
         """Convert a length in this unit to mm."""
-        return length * self._mm(dpi)
+        return length * self._mm_per_unit(dpi)
 
-    def _mm(self, dpi: int) -> float:
+    def _mm_per_unit(self, dpi: int) -> float:
         return {
             LengthUnit.MM: 1.0,
             LengthUnit.INCH: MM_AN_INCH,
@@ -153,18 +153,25 @@ class ExportSettings(Struct, frozen=True):
 def preset_of(figure_settings: FigureSettings) -> str:
     """Return the preset whose size the settings have."""
     return next(
-        (name for name, one in PRESETS.items() if _size(one) == _size(figure_settings)), OWN
+        (
+            name
+            for name, one in PRESETS.items()
+            if _size_fields(one) == _size_fields(figure_settings)
+        ),
+        OWN,
     )
 
 
 def sized_as(figure_settings: FigureSettings, preset: str) -> FigureSettings:
     """Apply the size and colours of a preset; the content stays."""
     return (
-        replace(figure_settings, **_size(PRESETS[preset])) if preset in PRESETS else figure_settings
+        replace(figure_settings, **_size_fields(PRESETS[preset]))
+        if preset in PRESETS
+        else figure_settings
     )
 
 
-def _size(figure_settings: FigureSettings) -> dict[str, Any]:
+def _size_fields(figure_settings: FigureSettings) -> dict[str, Any]:
     return {name: getattr(figure_settings, name) for name in _SIZE}
 
 
@@ -201,15 +208,15 @@ def settings_to_json(settings: ExportSettings) -> str:
 def settings_from_json(text: str) -> ExportSettings:
     """Read export settings; defaults if anything in them is invalid."""
     try:
-        kept = _filled(json.loads(text))
+        kept = _add_missing_fields(json.loads(text))
         found: ExportSettings = _CODING.decode(kept, ExportSettings, "wish", {})
     except (ValueError, RecursionError):
         return ExportSettings()
     is_known = any(each.suffix == found.suffix for each in FORMATS)
-    return found if is_known and _is_possible(found.look) else ExportSettings()
+    return found if is_known and _is_valid_figure(found.look) else ExportSettings()
 
 
-def _filled(kept: Any) -> Any:
+def _add_missing_fields(kept: Any) -> Any:
     """Add the default of a field that earlier versions did not keep."""
     with suppress(TypeError, KeyError, AttributeError):  # anything else is refused by decoding
         kept["look"]["film"].setdefault("has_motion", FilmSettings().has_motion)
@@ -217,18 +224,18 @@ def _filled(kept: Any) -> Any:
     return kept
 
 
-def _is_possible(figure_settings: FigureSettings) -> bool:
+def _is_valid_figure(figure_settings: FigureSettings) -> bool:
     height = MIN_SIDE_MM if figure_settings.height_mm is None else figure_settings.height_mm
     return (
         MIN_SIDE_MM <= figure_settings.width_mm <= MAX_SIDE_MM
         and MIN_SIDE_MM <= height <= MAX_SIDE_MM
         and MIN_DPI <= figure_settings.dpi <= MAX_DPI
         and MIN_POINTS <= figure_settings.points <= MAX_POINTS
-        and _is_film(figure_settings.film)
+        and _is_valid_film(figure_settings.film)
     )
 
 
-def _is_film(film: FilmSettings) -> bool:
+def _is_valid_film(film: FilmSettings) -> bool:
     if film.speed not in SPEEDS or film.width not in WIDTHS:
         return False
     if film.span is None:

@@ -44,11 +44,11 @@ def qt_for_drawing() -> Iterator[None]:
         Of ``export``, when Qt cannot be imported, or its application cannot draw.
     """
     with _DRAWING:
-        made = _application()
+        made = _make_application()
         if made is None:
             yield
             return
-        with _heard(_not_of_fonts):
+        with _qt_message_handler(_print_unless_font_message):
             try:
                 yield
             finally:
@@ -58,7 +58,7 @@ def qt_for_drawing() -> Iterator[None]:
                 made.shutdown()
 
 
-def _application() -> QGuiApplication | None:
+def _make_application() -> QGuiApplication | None:
     """Make an application unless one exists that can draw."""
     try:
         from PySide6.QtGui import QGuiApplication
@@ -86,16 +86,18 @@ def exit_if_qt_cannot_start(sentence: str) -> AbstractContextManager[None]:
             os._exit(1)
         print(message, file=sys.stderr)  # noqa: T201 - what Qt does itself
 
-    return _heard(hear)
+    return _qt_message_handler(hear)
 
 
-def _not_of_fonts(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
+def _print_unless_font_message(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
     if context.category != "qt.text.font.db":  # `missing_fonts` reports it
         print(message, file=sys.stderr)  # noqa: T201 - what Qt does itself
 
 
 @contextmanager
-def _heard(hear: Callable[[QtMsgType, QMessageLogContext, str], None]) -> Iterator[None]:
+def _qt_message_handler(
+    hear: Callable[[QtMsgType, QMessageLogContext, str], None],
+) -> Iterator[None]:
     """Context in which a function receives Qt's messages."""
     from PySide6.QtCore import qInstallMessageHandler
 

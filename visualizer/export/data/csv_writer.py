@@ -40,7 +40,7 @@ def write_csv(
     """
     tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
     writer = csv.writer(codecs.getwriter("utf-8-sig")(file))
-    rows = _wide if is_one_table(sheets) else _tidy
+    rows = _table_lines if is_one_table(sheets) else _tidy_lines
     if not is_one_table(sheets):
         writer.writerow((*TIDY[:2], *run.trace.counted_axes, *TIDY[2:]))
     for sheet in sheets:
@@ -52,7 +52,7 @@ def is_one_table(sheets: Sequence[ExportMatrix]) -> bool:
     return len(sheets) == 1 and not sheets[0].is_part
 
 
-def _wide(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[list[str]]:
+def _table_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[list[str]]:
     row_labels, column_labels = sheet.labels(run)
     yield [sheet.axes(run)[0], *map(escape_formula, column_labels)]
     for label, numbers in zip(row_labels, sheet.each_row(run), strict=True):
@@ -60,7 +60,7 @@ def _wide(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[list
         tell()
 
 
-def _tidy(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[tuple[str, ...]]:
+def _tidy_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[tuple[str, ...]]:
     row_labels, column_labels = (list(map(escape_formula, labels)) for labels in sheet.labels(run))
     tokens = column_labels if sheet.has_keys(run) else [""] * len(column_labels)
     head = sheet.fold or ("" if sheet.head is None else str(sheet.head + 1))

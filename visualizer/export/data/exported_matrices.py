@@ -81,8 +81,8 @@ class ExportMatrix(Struct, frozen=True):
 
     def title(self, run: Run) -> str:
         """Name the stage, the head and the text."""
-        parts = [self._stage(run).title]
-        if self._lens(run) is not WeightTransform.PLAIN:
+        parts = [self._find_stage(run).title]
+        if self._find_lens(run) is not WeightTransform.PLAIN:
             parts[0] += f" {SEEN[self.lens]}"
         if self.fold:
             parts.append(FOLDED[self.fold])
@@ -92,9 +92,9 @@ class ExportMatrix(Struct, frozen=True):
             named = zip(run.trace.axes, self.leading_numbers(run), strict=True)
             parts += [f"{axis} {number}" for axis, number in named]
         if self.rows_seen:
-            parts.append(f"rows {', '.join(map(_counted, self.rows_seen))}")
+            parts.append(f"rows {', '.join(map(_format_range, self.rows_seen))}")
         if self.columns_seen is not None:
-            parts.append(f"columns {_counted(self.columns_seen)}")
+            parts.append(f"columns {_format_range(self.columns_seen)}")
         return ", ".join(parts)
 
     def leading_numbers(self, run: Run) -> tuple[int, ...]:
@@ -106,7 +106,7 @@ class ExportMatrix(Struct, frozen=True):
 
     def axes(self, run: Run) -> tuple[str, str]:
         """Name what its rows and its columns count."""
-        rows, columns = self._stage(run).dims[-2:]
+        rows, columns = self._find_stage(run).dims[-2:]
         return rows, columns
 
     def labels(self, run: Run) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -116,9 +116,9 @@ class ExportMatrix(Struct, frozen=True):
         label is one line of text that any file can hold.
         """
         rows, columns = self.numbers(run)
-        words = self._tokens(run, self.axes(run)[0], rows)
+        words = self._labels_at(run, self.axes(run)[0], rows)
         if self.has_keys(run):
-            return words, self._tokens(run, "key", columns)
+            return words, self._labels_at(run, "key", columns)
         counted = counted_from_one(run.trace.shape(self.stage)[-1])
         return words, counted[columns.start : columns.stop]
 
@@ -134,7 +134,7 @@ class ExportMatrix(Struct, frozen=True):
 
     def name(self, run: Run) -> str:
         """Return the stage's identifier, with its weight transform."""
-        lens = self._lens(run)
+        lens = self._find_lens(run)
         return self.stage if lens is WeightTransform.PLAIN else f"{self.stage} {lens}"
 
     def read(self, run: Run) -> np.ndarray:
@@ -158,7 +158,7 @@ class ExportMatrix(Struct, frozen=True):
             for start in range(span.start, span.stop, BAND):
                 yield from self.read_rows(run, slice(start, min(start + BAND, span.stop)))
 
-    def _tokens(self, run: Run, axis: str, places: Sequence[int]) -> tuple[str, ...]:
+    def _labels_at(self, run: Run, axis: str, places: Sequence[int]) -> tuple[str, ...]:
         words = run.words(self.leading, axis)
         return tuple(map(_on_one_line, all_visible(tuple(words[at] for at in places))))
 
@@ -172,12 +172,14 @@ class ExportMatrix(Struct, frozen=True):
         """Return how many numbers it has."""
         return self.rows(run) * len(self.numbers(run)[1])
 
-    def _stage(self, run: Run) -> Stage:
+    def _find_stage(self, run: Run) -> Stage:
         return run.trace.stage(self.stage)
 
-    def _lens(self, run: Run) -> WeightTransform:
+    def _find_lens(self, run: Run) -> WeightTransform:
         return (
-            run.trace.possible(self.lens) if self._stage(run).is_weights else WeightTransform.PLAIN
+            run.trace.possible(self.lens)
+            if self._find_stage(run).is_weights
+            else WeightTransform.PLAIN
         )
 
 
@@ -185,7 +187,7 @@ def _on_one_line(label: str) -> str:
     return _UNPRINTABLE.sub(lambda found: visible(found.group()), label)
 
 
-def _counted(span: range) -> str:
+def _format_range(span: range) -> str:
     """Name a range of rows or columns, counted from 1."""
     return f"{span.start + 1:,}" if len(span) == 1 else f"{span.start + 1:,}–{span.stop:,}"
 
@@ -200,7 +202,9 @@ def shown_matrices(resolved: Resolved) -> tuple[ExportMatrix, ...]:
     InputError
         When the text is long, and more is shown of it than a table holds.
     """
-    found = tuple(sheet for stage in resolved.shown_stages for sheet in _of(resolved, stage))
+    found = tuple(
+        sheet for stage in resolved.shown_stages for sheet in _matrices_of(resolved, stage)
+    )
     run = resolved.run
     count = sum(sheet.size(run) for sheet in found)
     if run.trace.is_blockwise and count > MAX_TABLE_NUMBERS:
@@ -214,13 +218,13 @@ def shown_matrices(resolved: Resolved) -> tuple[ExportMatrix, ...]:
     return found
 
 
-def _of(resolved: Resolved, stage: Stage) -> Iterator[ExportMatrix]:
-    rows, columns = _seen(resolved, stage)
-    for whole in _whole(resolved, stage):
+def _matrices_of(resolved: Resolved, stage: Stage) -> Iterator[ExportMatrix]:
+    rows, columns = _select_cells(resolved, stage)
+    for whole in _whole_matrices(resolved, stage):
         yield replace(whole, rows_seen=rows, columns_seen=columns)
 
 
-def _seen(resolved: Resolved, stage: Stage) -> tuple[tuple[range, ...], range | None]:
+def _select_cells(resolved: Resolved, stage: Stage) -> tuple[tuple[range, ...], range | None]:
     """Return the rows and columns that are written of a stage; see `ExportMatrix`."""
     zoom, pinned, tokens = resolved.zoom, resolved.pinned, resolved.view.tokens
     if not resolved.run.trace.is_blockwise:
@@ -237,7 +241,7 @@ def _seen(resolved: Resolved, stage: Stage) -> tuple[tuple[range, ...], range | 
     return runs(chosen), None
 
 
-def _whole(resolved: Resolved, stage: Stage) -> Iterator[ExportMatrix]:
+def _whole_matrices(resolved: Resolved, stage: Stage) -> Iterator[ExportMatrix]:
     lens = resolved.view.lens
     if resolved.is_spread:
         head = resolved.spread_head(stage)

@@ -30,35 +30,48 @@ HEADER = 256
 
 def size_of_arrays(run: Run, names: Sequence[str]) -> int:
     """Return the size in bytes of stages and parameters in binary form."""
-    return sum(_count(run, name) * _some_rows(run, name)[0].itemsize + HEADER for name in names)
+    return sum(
+        _count_numbers(run, name) * _some_rows(run, name)[0].itemsize + HEADER for name in names
+    )
 
 
 def size_of_json(run: Run) -> int:
     """Estimate the bytes of a run as JSON."""
     names = array_names(run, ".json")
-    return round(sum(_count(run, name) * _mean(_some_rows(run, name), row_text) for name in names))
+    return round(
+        sum(
+            _count_numbers(run, name) * _mean_bytes(_some_rows(run, name), row_text)
+            for name in names
+        )
+    )
 
 
 def size_of_csv(run: Run, sheets: Sequence[ExportMatrix]) -> int:
     """Estimate the bytes of matrices as CSV."""
     if is_one_table(sheets):
-        return round(_size(run, sheets[0], _as_row))
-    return round(sum(_size(run, sheet, _as_row, _before(run, sheet)) for sheet in sheets))
+        return round(_estimate_size(run, sheets[0], _as_row))
+    return round(
+        sum(
+            _estimate_size(run, sheet, _as_row, _mean_prefix_length(run, sheet)) for sheet in sheets
+        )
+    )
 
 
 def size_of_markdown(run: Run, sheets: Sequence[ExportMatrix]) -> int:
     """Estimate the bytes of matrices as Markdown tables."""
-    return round(sum(_size(run, sheet, _as_cells) for sheet in sheets))
+    return round(sum(_estimate_size(run, sheet, _as_cells) for sheet in sheets))
 
 
-def _size(
+def _estimate_size(
     run: Run, sheet: ExportMatrix, write: Callable[[np.ndarray], str], beside: float = 0
 ) -> float:
-    rows = [sheet.read_rows(run, slice(at, at + 1))[0] for at in _spread(sheet.numbers(run)[0])]
-    return sheet.size(run) * (beside + _mean(rows, write))
+    rows = [
+        sheet.read_rows(run, slice(at, at + 1))[0] for at in _sample_rows(sheet.numbers(run)[0])
+    ]
+    return sheet.size(run) * (beside + _mean_bytes(rows, write))
 
 
-def _before(run: Run, sheet: ExportMatrix) -> float:
+def _mean_prefix_length(run: Run, sheet: ExportMatrix) -> float:
     """Return the mean length of the fields beside a number in its line."""
     rows, columns = sheet.labels(run)
     leading = ",".join(map(str, sheet.leading_numbers(run)))
@@ -77,13 +90,13 @@ def _as_cells(numbers: np.ndarray) -> str:
     return " | ".join(map(format_number, numbers.tolist())) + " | "
 
 
-def _mean(rows: Sequence[np.ndarray], write: Callable[[np.ndarray], str]) -> float:
+def _mean_bytes(rows: Sequence[np.ndarray], write: Callable[[np.ndarray], str]) -> float:
     """Return the mean bytes of a number, from some rows of a matrix."""
     written = sum(len(write(row).encode()) + 1 for row in rows)
     return written / max(1, sum(int(row.size) for row in rows))
 
 
-def _spread(rows: Sequence[int]) -> list[int]:
+def _sample_rows(rows: Sequence[int]) -> list[int]:
     """Choose a few rows, spread over all of them."""
     count = min(ROWS, len(rows))
     return [rows[len(rows) * (2 * part + 1) // (2 * count)] for part in range(count)]
@@ -95,10 +108,10 @@ def _some_rows(run: Run, name: str) -> list[np.ndarray]:
     first = (0,) * (len(leading) - 1)
     if not leading:  # one vector
         return [run.trace.read(name)]
-    return [run.trace.read(name, (*first, at)) for at in _spread(range(rows))]
+    return [run.trace.read(name, (*first, at)) for at in _sample_rows(range(rows))]
 
 
-def _count(run: Run, name: str) -> int:
+def _count_numbers(run: Run, name: str) -> int:
     return math.prod(run.trace.shape(name))
 
 

@@ -29,23 +29,23 @@ def write_markdown(
     for position, sheet in enumerate(sheets):
         if position:
             file.write(b"\n")
-        for line in _lines(run, sheet, tell):
+        for line in _table_lines(run, sheet, tell):
             file.write(f"{line}\n".encode())
 
 
-def _lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[str]:
+def _table_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[str]:
     row_labels, column_labels = sheet.labels(run)
     rows, columns = sheet.axes(run)
     yield f"**{plain(sheet.title(run))}** · {plain(caption(run))}"
     yield ""
-    yield _row((f"{plain(rows)} ↓ {plain(columns)} →", *map(plain, column_labels)))
-    yield _row(("---", *("---:" for _ in column_labels)))
+    yield _format_row((f"{plain(rows)} ↓ {plain(columns)} →", *map(plain, column_labels)))
+    yield _format_row(("---", *("---:" for _ in column_labels)))
     for label, numbers in zip(row_labels, sheet.each_row(run), strict=True):
-        yield _row((plain(label), *map(format_number, numbers.tolist())))
+        yield _format_row((plain(label), *map(format_number, numbers.tolist())))
         tell()
 
 
-def _row(cells: Iterable[str]) -> str:
+def _format_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 

@@ -33,26 +33,28 @@ def npz(run: Run, file: BinaryIO, progress: Progress = no_progress, document: by
     tell = ProgressCounter(progress, len(names) + len(run.trace.parameters))
     with zipfile.ZipFile(file, "w") as archive:
         if document:
-            _add(archive, DOCUMENT, np.frombuffer(document, np.uint8))
+            _add_array(archive, DOCUMENT, np.frombuffer(document, np.uint8))
         for name in names:  # from a GPU, one stage at a time is copied
-            _add(archive, name, run.trace.read(name))
+            _add_array(archive, name, run.trace.read(name))
             tell()
         texts = run.compared_texts if run.is_continuation else run.texts
         seen = [_without_nul(text) for text in texts]
-        _add(archive, "tokens", np.array(seen if len(seen) > 1 else seen[0]))
+        _add_array(archive, "tokens", np.array(seen if len(seen) > 1 else seen[0]))
         if run.key_tokens and run.key_tokens != texts[0]:
-            _add(archive, "key_tokens", np.array(_without_nul(run.key_tokens)))
+            _add_array(archive, "key_tokens", np.array(_without_nul(run.key_tokens)))
         for name in run.trace.parameters:
-            _add(archive, f"parameters/{name}", run.trace.read(name))
+            _add_array(archive, f"parameters/{name}", run.trace.read(name))
             tell()
         if run.trace.has_module:
-            _add(archive, "spec", np.array(json.dumps(plain_spec(run.trace.spec), allow_nan=False)))
+            _add_array(
+                archive, "spec", np.array(json.dumps(plain_spec(run.trace.spec), allow_nan=False))
+            )
 
 
 def _without_nul(tokens: tuple[str, ...]) -> list[str]:
     return [token.replace("\0", "␀") for token in tokens]
 
 
-def _add(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
+def _add_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
         np.lib.format.write_array(member, array, allow_pickle=False)

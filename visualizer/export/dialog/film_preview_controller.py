@@ -30,7 +30,7 @@ class FilmPreviewPlayer(QObject):
         self._step = 0
         self._clock = QElapsedTimer()
         self._timer = QTimer(self, singleShot=True)
-        self._timer.timeout.connect(self._want)
+        self._timer.timeout.connect(self._request_frame)
 
     @property
     def is_playing(self) -> bool:
@@ -43,16 +43,16 @@ class FilmPreviewPlayer(QObject):
             self.animation, self._loops, self._step = animation, loops, 0
             self._ends = list(accumulate(animation.film.durations()))
             self._clock.start()
-            self._wait()
+            self._schedule_frame()
         elif not self._timer.isActive():  # otherwise the same frame was repainted
-            self._wait()
+            self._schedule_frame()
 
     def stop(self) -> None:
         """Stop playing."""
         self._timer.stop()
         self.animation = None
 
-    def _wait(self) -> None:
+    def _schedule_frame(self) -> None:
         """Schedule the next frame, or the one that is due by now."""
         passed = self._clock.elapsed()
         laps, within = divmod(passed, self._ends[-1])
@@ -67,6 +67,6 @@ class FilmPreviewPlayer(QObject):
         lap, frame = divmod(step, len(self._ends))
         return lap * self._ends[-1] + (self._ends[frame - 1] if frame else 0)
 
-    def _want(self) -> None:
+    def _request_frame(self) -> None:
         assert self.animation
         self.wanted.emit(self.animation, self._step % len(self._ends))

@@ -93,15 +93,15 @@ def preview(
         return frame_of(
             lay_out_film(snapshot, settings.figure_settings, progress), 0, room, ratio, progress
         )
-    return _figure(snapshot, settings, room, ratio, progress)
+    return _preview_figure(snapshot, settings, room, ratio, progress)
 
 
-def _figure(
+def _preview_figure(
     snapshot: Snapshot, settings: ExportSettings, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
     figure_settings = settings.figure_settings
     if settings.is_of_cells:
-        return _cells(snapshot, figure_settings, room, ratio)
+        return _preview_cells(snapshot, figure_settings, room, ratio)
     page = page_of(sketched_figure_of(snapshot, figure_settings, progress), figure_settings)
     width, height = page.size.width(), page.size.height()
     fitted = min(room.width() * ratio / width, room.height() * ratio / height)
@@ -122,7 +122,7 @@ def _figure(
     return ExportPreview(small, "", said, small_text=small_text(page, snapshot, figure_settings))
 
 
-def _cells(
+def _preview_cells(
     snapshot: Snapshot, figure_settings: FigureSettings, room: QSize, ratio: float
 ) -> ExportPreview:
     cells = panel_cells_of(snapshot, figure_settings)
@@ -164,8 +164,8 @@ class PreviewController(QObject):
         self._called_off = threading.Event()
         self._asked = self._answered = 0
         self._worker = Worker(self)
-        self._worker.answered.connect(self._take)
-        self._worker.failed.connect(self._fail)
+        self._worker.answered.connect(self._deliver_answer)
+        self._worker.failed.connect(self._deliver_error)
 
     @property
     def is_working(self) -> bool:
@@ -177,8 +177,8 @@ class PreviewController(QObject):
         self.call_off()
         self._called_off = threading.Event()
         self._asked += 1
-        progress = partial(_go_on, self._called_off)
-        self._worker.ask(partial(_numbered, self._asked, make, progress))
+        progress = partial(_raise_if_cancelled, self._called_off)
+        self._worker.ask(partial(_call_numbered, self._asked, make, progress))
 
     def call_off(self) -> None:
         """Cancel the request."""
@@ -189,11 +189,11 @@ class PreviewController(QObject):
         self.call_off()
         self._worker.leave()
 
-    def _take(self, answer: tuple[int, object]) -> None:
+    def _deliver_answer(self, answer: tuple[int, object]) -> None:
         self._answered, made = answer
         self.made.emit(made)
 
-    def _fail(self, error: Exception) -> None:
+    def _deliver_error(self, error: Exception) -> None:
         if isinstance(error, CancelledError) and not self._called_off.is_set():
             return  # a newer request is pending
         self._answered = self._asked
@@ -205,12 +205,12 @@ class PreviewController(QObject):
             self.broke.emit("".join(traceback.format_exception(error)))
 
 
-def _numbered(
+def _call_numbered(
     number: int, make: Callable[[Progress], object], progress: Progress
 ) -> tuple[int, object]:
     return number, make(progress)
 
 
-def _go_on(called_off: threading.Event, done: int, of: int) -> None:
+def _raise_if_cancelled(called_off: threading.Event, done: int, of: int) -> None:
     if called_off.is_set():
         raise CancelledError

@@ -118,7 +118,7 @@ def figure_of(snapshot: Snapshot, figure_settings: FigureSettings) -> FigureCont
 
     Of a long text it is what is known of the pictures; see `exact_figure_of`.
     """
-    return _framed(snapshot, figure_settings)[1]
+    return _fit_cells(snapshot, figure_settings)[1]
 
 
 def exact_figure_of(
@@ -129,8 +129,8 @@ def exact_figure_of(
     What a window shows of the run does not change. It is the first fifth of the progress.
     """
     snapshot = snapshot.with_own_pictures()
-    framed_at, figure = _framed(snapshot, figure_settings)
-    return _drawn(framed_at, figure, figure_settings, progress)
+    framed_at, figure = _fit_cells(snapshot, figure_settings)
+    return _draw_figure(framed_at, figure, figure_settings, progress)
 
 
 def sketched_figure_of(
@@ -140,37 +140,39 @@ def sketched_figure_of(
     if not snapshot.run.trace.is_blockwise:
         return figure_of(snapshot, figure_settings)
     snapshot = snapshot.with_own_pictures()
-    framed_at, figure = _framed(snapshot, figure_settings)
+    framed_at, figure = _fit_cells(snapshot, figure_settings)
     room = max(PREVIEW_ROWS, SKETCHED_ROWS // max(1, len(figure.board.heatmaps)))
     sketch_panels(framed_at, room, progress)
-    return _read(_anew(framed_at), figure_settings)
+    return _read_content(_without_chosen_colours(framed_at), figure_settings)
 
 
-def _drawn(
+def _draw_figure(
     framed_at: Resolved, figure: FigureContent, figure_settings: FigureSettings, progress: Progress
 ) -> FigureContent:
     """Return a figure with the panels of a long text drawn exactly."""
     if not framed_at.run.trace.is_blockwise:
         return figure
     draw_panels(framed_at, lambda done, of: progress(done, 5 * of))
-    return _read(_anew(framed_at), figure_settings)
+    return _read_content(_without_chosen_colours(framed_at), figure_settings)
 
 
-def _framed(snapshot: Snapshot, figure_settings: FigureSettings) -> tuple[Resolved, FigureContent]:
+def _fit_cells(
+    snapshot: Snapshot, figure_settings: FigureSettings
+) -> tuple[Resolved, FigureContent]:
     """Find the cells that a figure has room for, and read its content with them."""
     framed_at = view_of_figure(snapshot, figure_settings)
     view = framed_at.view
     width, height = (
         figure_settings.width / figure_settings.enlarged,
-        _high(figure_settings) / figure_settings.enlarged,
+        _layout_height(figure_settings) / figure_settings.enlarged,
     )
-    figure = _read(framed_at, figure_settings)
+    figure = _read_content(framed_at, figure_settings)
     most = int((MAX_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
-    layout = _layout(figure, figure_settings, width, height)
+    layout = _lay_out_panels(figure, figure_settings, width, height)
     space, small = max(8, min(layout.room, most)), layout.small_room
     if (space, small) != (view.room, view.small_room):
         framed_at = _with_room(framed_at, space, small)
-        figure = _read(framed_at, figure_settings)
+        figure = _read_content(framed_at, figure_settings)
     page = page_of(figure, figure_settings)
     if page.scale < figure_settings.enlarged and any(
         one.is_pooled for one in figure.board.heatmaps
@@ -178,7 +180,7 @@ def _framed(snapshot: Snapshot, figure_settings: FigureSettings) -> tuple[Resolv
         sides = (max(slot.cells.width(), slot.cells.height()) for slot in page.layout.slots)
         space = int(max(sides) * page.scale * figure_settings.dpi / PIXELS_AN_INCH) // 8 * 8
         framed_at = _with_room(framed_at, max(8, space))
-        figure = _read(framed_at, figure_settings)
+        figure = _read_content(framed_at, figure_settings)
     return framed_at, figure
 
 
@@ -190,13 +192,15 @@ def figure_within(
 ) -> FigureContent:
     """Read the exact content of a figure, pooled to `most` of its number of panels."""
     resolved = view_of_figure(snapshot.with_own_pictures(), figure_settings)
-    panels = len(_read(resolved, figure_settings).board.heatmaps)
+    panels = len(_read_content(resolved, figure_settings).board.heatmaps)
     times = 2 if snapshot.run.trace.spec.dtype is Dtype.FLOAT64 else 1
     resolved = _with_room(resolved, most(times * panels))
-    return _drawn(resolved, _read(resolved, figure_settings), figure_settings, progress)
+    return _draw_figure(
+        resolved, _read_content(resolved, figure_settings), figure_settings, progress
+    )
 
 
-def _anew(resolved: Resolved) -> Resolved:
+def _without_chosen_colours(resolved: Resolved) -> Resolved:
     """Return the same view without the colours that were chosen before its pictures were drawn."""
     return _with_room(resolved, resolved.view.room, resolved.view.small_room)
 
@@ -207,7 +211,7 @@ def _with_room(resolved: Resolved, room: int, small_room: int = 0) -> Resolved:
     return resolve(resolved.document, view, resolved.run, resolved.computed)
 
 
-def _read(resolved: Resolved, figure_settings: FigureSettings) -> FigureContent:
+def _read_content(resolved: Resolved, figure_settings: FigureSettings) -> FigureContent:
     picture, lead = present_board_contents(resolved), lead_of(resolved)
     said = [caption(resolved.run), _text_of(resolved), lead] if figure_settings.has_caption else []
     under = " · ".join(part for part in said if part)
@@ -234,11 +238,11 @@ def page_of(figure: FigureContent, figure_settings: FigureSettings) -> FigurePag
 
     If it does not fit, everything is scaled down, no more than it must be.
     """
-    page = _placed(figure, figure_settings)
+    page = _place_figure(figure, figure_settings)
     if page.fits or figure_settings.is_trimmed:
         return page
     # What fits at a size fits at smaller ones, so that not each of them need be tried.
-    smaller = cache(lambda step: _placed(figure, figure_settings, SMALLER**step))
+    smaller = cache(lambda step: _place_figure(figure, figure_settings, SMALLER**step))
     high = next((step for step in GALLOP if smaller(step).fits), 0)
     if not high:
         return page
@@ -249,15 +253,17 @@ def page_of(figure: FigureContent, figure_settings: FigureSettings) -> FigurePag
 
 def fits_at(figure: FigureContent, figure_settings: FigureSettings, size: float) -> bool:
     """Whether a figure fits on its page at a text scale; at a smaller one it may, too."""
-    return figure_settings.is_trimmed or _placed(figure, figure_settings, size).fits
+    return figure_settings.is_trimmed or _place_figure(figure, figure_settings, size).fits
 
 
-def _placed(figure: FigureContent, figure_settings: FigureSettings, size: float = 1) -> FigurePage:
+def _place_figure(
+    figure: FigureContent, figure_settings: FigureSettings, size: float = 1
+) -> FigurePage:
     """Lay a figure out at a text scale."""
     scale = figure_settings.enlarged * size
-    width, high = figure_settings.width / scale, _high(figure_settings) / scale
+    width, high = figure_settings.width / scale, _layout_height(figure_settings) / scale
     told = text_height(figure.title, 20, width) + text_height(figure.caption, 12, width)
-    layout = _layout(figure, figure_settings, width, high - told, size)
+    layout = _lay_out_panels(figure, figure_settings, width, high - told, size)
     block = max(layout.width, min(width, NARROWEST))  # a caption needs some width
     wide = block if figure_settings.is_trimmed else width
     titled, told = text_height(figure.title, 20, block), text_height(figure.caption, 12, block)
@@ -277,7 +283,7 @@ def _placed(figure: FigureContent, figure_settings: FigureSettings, size: float 
     )
 
 
-def _layout(
+def _lay_out_panels(
     figure: FigureContent,
     figure_settings: FigureSettings,
     width: float,
@@ -292,7 +298,7 @@ def _layout(
     return lay_out(figure.board, width, height, ratio, is_height_free=is_free)
 
 
-def _high(figure_settings: FigureSettings) -> float:
+def _layout_height(figure_settings: FigureSettings) -> float:
     """Return the height that panels are laid out for; without a fixed height they may exceed it."""
     return figure_settings.height or figure_settings.width * SHEET
 
@@ -303,11 +309,12 @@ def text_height(text: str, size: int, width: float) -> float:
         return 0
     area = QRectF(0, 0, width - 2 * EDGE, TALLEST)
     return (
-        QFontMetricsF(_font(size)).boundingRect(area, _WRAPPED, text).height() + 14 * text_scale()
+        QFontMetricsF(_text_font(size)).boundingRect(area, _WRAPPED, text).height()
+        + 14 * text_scale()
     )
 
 
-def _font(size: int) -> QFont:
+def _text_font(size: int) -> QFont:
     return font(size, QFont.Weight.DemiBold if size > 12 else QFont.Weight.Normal)
 
 
@@ -361,6 +368,6 @@ def paint_motion(
 def paint_text(painter: QPainter, area: QRectF, text: str, size: int, ink: str) -> None:
     """Draw a wrapped text into a rectangle."""
     if text:
-        painter.setFont(_font(size))
+        painter.setFont(_text_font(size))
         painter.setPen(QColor(ink))
         painter.drawText(area, _WRAPPED, text)

@@ -88,23 +88,23 @@ class PanelCells(Struct, frozen=True, eq=False):
         self._check_colours()
         height = self.extent.side[0]
         if self._needs_ends:
-            draw_panel(self._coarse(COARSE), part_of_sources(progress, 0, 2))
+            draw_panel(self._coarse_source(COARSE), part_of_sources(progress, 0, 2))
             progress = part_of_sources(progress, 1, 2)
         for top in range(0, height, ROWS):
-            yield self._band(top, part_of_sources(progress, top // ROWS, -(-height // ROWS)))
+            yield self._render_band(top, part_of_sources(progress, top // ROWS, -(-height // ROWS)))
 
     def sketched(self, room: int) -> QImage:
         """Return a first picture of this many cells a side, to be looked at."""
-        source = self._coarse(room)
+        source = self._coarse_source(room)
         source.sketch()
         heatmap = source.heatmap({})
         indices = value_to_colour_mapping.colour_indices(heatmap)
         return value_to_colour_mapping.image(indices, heatmap.colour.map, self.theme)
 
-    def _coarse(self, room: int) -> PanelSource:
-        return self._source(self.resolved.whole_extent(self.stage, room))
+    def _coarse_source(self, room: int) -> PanelSource:
+        return self._panel_source(self.resolved.whole_extent(self.stage, room))
 
-    def _source(self, extent: PoolingExtent) -> PanelSource:
+    def _panel_source(self, extent: PoolingExtent) -> PanelSource:
         return PanelSource(self.resolved, self.stage, *self.whose, extent=extent)
 
     @property
@@ -129,19 +129,19 @@ class PanelCells(Struct, frozen=True, eq=False):
             )
             raise InputError("export", sentence)
 
-    def _band(self, top: int, progress: Progress) -> np.ndarray:
+    def _render_band(self, top: int, progress: Progress) -> np.ndarray:
         block, count = self.extent.blocks[0], self.resolved.run.trace.shape(self.stage.name)[-2]
         rows = range(top * block, min((top + ROWS) * block, count))
-        source = self._source(replace(self.extent, rows=rows))
+        source = self._panel_source(replace(self.extent, rows=rows))
         if source.held.is_blockwise:
             draw_panel(source, progress)
         else:
             progress(0, 1)
-        pixels = self._pixels(source.heatmap({}))
+        pixels = self._colour_pixels(source.heatmap({}))
         source.drop()
         return pixels
 
-    def _pixels(self, heatmap: Heatmap) -> np.ndarray:
+    def _colour_pixels(self, heatmap: Heatmap) -> np.ndarray:
         table = value_to_colour_mapping.table(heatmap.colour.map, self.theme)
         colours = np.stack([table >> shift & 255 for shift in (16, 8, 0)], axis=-1)
         indices = value_to_colour_mapping.colour_indices(heatmap)

@@ -126,7 +126,7 @@ def save_bands(
     _write_chunk(file, b"IHDR", struct.pack(">IIBBBBB", *size, 8, 2, 0, 0, 0))
     _write_chunk(file, b"pHYs", struct.pack(">IIB", *dots, 1))
     for key, text in texts.items():
-        _write_chunk(file, b"iTXt", key.encode("latin-1") + _content(_coded(text)))
+        _write_chunk(file, b"iTXt", key.encode("latin-1") + _text_chunk_data(_encode_text(text)))
     on_python_thread(lambda: _write_rows(bands, size, file))
     _write_chunk(file, b"IEND", b"")
 
@@ -142,14 +142,14 @@ def _bands_of(image: QImage, progress: Progress) -> Iterator[np.ndarray]:
         yield held[:, : 3 * image.width()]
 
 
-def _content(text: bytes) -> bytes:
+def _text_chunk_data(text: bytes) -> bytes:
     """Return what follows a keyword: flags, no language, no translated keyword, and the text."""
     if len(text) < LONG_TEXT:
         return bytes(5) + text
     return b"\0\1\0\0\0" + zlib.compress(text)
 
 
-def _coded(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
@@ -163,9 +163,9 @@ def _write_rows(bands: Iterable[np.ndarray], size: tuple[int, int], file: Binary
     _write_chunk(file, b"IDAT", ZLIB_HEADER)
     with ThreadPoolExecutor(cores) as threads:  # zlib lets go of Python's lock
         for pixels in bands:
-            rows, last = _filtered(pixels, last)
+            rows, last = _filter_rows(pixels, last)
             checksum, below = zlib.adler32(rows.data, checksum), below + len(rows)
-            pending.append(threads.submit(_packed, rows, level, below >= height))
+            pending.append(threads.submit(_compress_rows, rows, level, below >= height))
             if len(pending) > cores:
                 _write_chunk(file, b"IDAT", pending.popleft().result())
         while pending:
@@ -173,13 +173,13 @@ def _write_rows(bands: Iterable[np.ndarray], size: tuple[int, int], file: Binary
     _write_chunk(file, b"IDAT", struct.pack(">I", checksum))
 
 
-def _packed(rows: np.ndarray, level: int, is_last: bool) -> bytes:
+def _compress_rows(rows: np.ndarray, level: int, is_last: bool) -> bytes:
     packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS)
     packed = packer.compress(rows.data)
     return packed + packer.flush(zlib.Z_FINISH if is_last else zlib.Z_SYNC_FLUSH)
 
 
-def _filtered(pixels: np.ndarray, above: bytes | None) -> tuple[np.ndarray, bytes]:
+def _filter_rows(pixels: np.ndarray, above: bytes | None) -> tuple[np.ndarray, bytes]:
     """Return some rows after their filter bytes, [row, byte], and the pixels of the last one.
 
     Parameters

@@ -86,7 +86,7 @@ def small_text(
     points = _smallest_points(page)
     if points >= READABLE_POINTS:
         return None
-    return SmallText(points, _changes(page, points, snapshot, figure_settings))
+    return SmallText(points, _find_changes(page, points, snapshot, figure_settings))
 
 
 def _smallest_points(page: FigurePage) -> float:
@@ -112,11 +112,11 @@ def _smallest_px(page: FigurePage) -> float:
     return min(LABEL * text_scale(), *labels, *numbers)
 
 
-def _changes(
+def _find_changes(
     page: FigurePage, points: float, snapshot: Snapshot, figure_settings: FigureSettings
 ) -> dict[str, Any]:
     """Find the first change with which the smallest text is readable."""
-    for changes in _candidates(page, READABLE_POINTS / points, figure_settings):
+    for changes in _candidate_changes(page, READABLE_POINTS / points, figure_settings):
         changed = replace(figure_settings, **changes)
         if not fits_at(
             page.figure, changed, min(1.0, READABLE_POINTS / _full_points(page, changed))
@@ -128,7 +128,7 @@ def _changes(
     return {}
 
 
-def _candidates(
+def _candidate_changes(
     page: FigurePage, missing: float, figure_settings: FigureSettings
 ) -> Iterator[dict[str, Any]]:
     """Yield changes of the width, or of the text size where nothing was scaled down."""

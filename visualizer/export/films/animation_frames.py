@@ -163,19 +163,19 @@ SPACE = 6
 
 def words_height() -> float:
     """Return the height of the part under the panels, the same for every step."""
-    return 2 * _line() + track_height() + 2 * SPACE * text_scale()
+    return 2 * _line_height() + track_height() + 2 * SPACE * text_scale()
 
 
-def _line() -> float:
+def _line_height() -> float:
     """Return the height of a line: a large one, or two of the smallest."""
     return max(metrics(SIZES[0]).height(), 2 * metrics(SIZES[-1]).height())
 
 
 def paint_words(painter: QPainter, area: QRectF, bar: PlaybackBarState, theme: Theme) -> None:
     """Draw the sentence and calculation of a step, and the track."""
-    sentence = QRectF(area.left(), area.top(), area.width(), _line())
+    sentence = QRectF(area.left(), area.top(), area.width(), _line_height())
     paint_line(painter, sentence, bar.caption, theme)
-    calculation = sentence.translated(0, _line() + SPACE * text_scale())
+    calculation = sentence.translated(0, _line_height() + SPACE * text_scale())
     paint_line(painter, calculation, written(bar.equation, theme), theme)
     count = count_of(bar)
     longest = metrics(12).horizontalAdvance(f"{bar.count:,} of {bar.count:,}")
@@ -193,7 +193,7 @@ def paint_words(painter: QPainter, area: QRectF, bar: PlaybackBarState, theme: T
 _THREAD_STATE = threading.local()
 
 
-def _document() -> QTextDocument:
+def _text_document() -> QTextDocument:
     """Return the text document of this thread, made once for each application of Qt.
 
     To make one connects signals, for which Qt takes locks while this thread has the interpreter's.
@@ -210,7 +210,7 @@ def _document() -> QTextDocument:
 def paint_line(painter: QPainter, area: QRectF, html: str, theme: Theme) -> None:
     """Draw a line as large as fits; on two lines, and smaller if needed."""
     size, _ = fitting(html, area.width())
-    document = _document()
+    document = _text_document()
     document.setDefaultFont(font(size))
     document.setHtml(f"<span style='color:{theme.ink}'>{html}</span>")
     document.setTextWidth(area.width())

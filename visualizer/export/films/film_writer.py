@@ -106,7 +106,7 @@ def write_frames(
     suffix: str, frames: FrameSource, loops: bool, file: BinaryIO, progress: Progress
 ) -> None:
     """Write a film of any frames; see `write_film`."""
-    coder = _opened(suffix, frames, loops, file, progress)
+    coder = _open_encoder(suffix, frames, loops, file, progress)
     for frame, duration in enumerate(frames.durations(coder.unit_ms)):
         progress(frame, len(frames))
         coder.add(frames.pixels(frame), duration)
@@ -114,13 +114,13 @@ def write_frames(
     coder.close()
 
 
-def _opened(
+def _open_encoder(
     suffix: str, frames: FrameSource, loops: bool, file: BinaryIO, progress: Progress
 ) -> FilmEncoder:
     if suffix == ".gif":
         from visualizer.export.films.gif_encoder import GifEncoder
 
-        return GifEncoder(file, frames.size, loops, _samples(frames, progress))
+        return GifEncoder(file, frames.size, loops, _sample_pixels(frames, progress))
     if suffix == ".webp":
         from visualizer.export.films.webp_encoder import WebpEncoder
 
@@ -135,7 +135,7 @@ def _opened(
     return ApngEncoder(file, frames.size, len(frames), loops)
 
 
-def _samples(frames: FrameSource, progress: Progress) -> Iterator[np.ndarray]:
+def _sample_pixels(frames: FrameSource, progress: Progress) -> Iterator[np.ndarray]:
     for frame in frames.samples():
         progress(0, len(frames))
         yield frames.pixels(frame)
@@ -174,7 +174,7 @@ def estimate(
     """
     began = time.perf_counter()
     animation = lay_out_film(snapshot, figure_settings, progress)
-    coder = _opened(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
+    coder = _open_encoder(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
     coder.add(animation.pixels(0), 1)  # which takes more time and bytes than those after it
     started, whole = time.perf_counter(), float(coder.written)
     film = animation.film
@@ -190,11 +190,11 @@ def estimate(
             whole += len(frames) / count * _bytes_of(frame, animation, coder)
     return FilmEstimate(
         round(whole),
-        started - began + _seconds_a_frame(animation, coder, progress) * len(animation),
+        started - began + _seconds_per_frame(animation, coder, progress) * len(animation),
     )
 
 
-def _seconds_a_frame(animation: AnimationFrames, coder: FilmEncoder, progress: Progress) -> float:
+def _seconds_per_frame(animation: AnimationFrames, coder: FilmEncoder, progress: Progress) -> float:
     """Make the frames of a few steps: what does not move in a step is painted once."""
     steps: dict[Place, list[int]] = {}
     for at, frame in enumerate(animation.film.frames):
