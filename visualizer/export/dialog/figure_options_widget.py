@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 
 class NumberField(QWidget):
-    """An input for a number between two ends; where it is optional, empty is None."""
+    """Input for a number within a range; if it is optional, an empty input is None."""
 
     typed = Signal(object)
-    """A valid number, or None."""
+    """Emitted with a valid number or None."""
     judged = Signal()
-    """Whether the input is valid has changed."""
+    """Emitted when the input becomes valid or invalid."""
 
     def __init__(self, name: str, open_: str = "", *, is_whole: bool = False) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class NumberField(QWidget):
     def show_number(
         self, number: float | None, low: float, high: float, write: Callable[[float], str]
     ) -> None:
-        """Show a number and its range; an input being typed is left unchanged."""
+        """Show a number and its range, without changing input that is being typed."""
         self._low, self._high, self._write = low, high, write
         is_taken, typed = self._parse_input()
         if (
@@ -95,7 +95,7 @@ class NumberField(QWidget):
         self._show_problem("")
 
     def show_note(self, note: str, offer: str) -> None:
-        """Show what follows from the number, and what the button would do about it."""
+        """Show a note about the number, and a button with a suggested fix."""
         self.note.setText(note)
         self.note.setVisible(bool(note))
         self.offer.setText(offer)
@@ -112,7 +112,7 @@ class NumberField(QWidget):
     def _parse_input(self) -> tuple[bool, float | None]:
         """Return whether the input is valid, and its number.
 
-        The ends are displayed rounded and can be typed so; the number is the end itself then.
+        The limits are displayed rounded. If the rounded limit is typed, return the exact limit.
         """
         text = self.box.text().strip().replace(",", ".").replace("−", "-")
         if not text:
@@ -154,7 +154,7 @@ SWITCHES = {
 
 
 class FigureOptionsWidget(QWidget):
-    """The options of a figure; changes are emitted as settings or as a unit."""
+    """Figure options; emits changed figure settings or a changed unit."""
 
     chosen = Signal(object)
     unitChosen = Signal(object)
@@ -221,17 +221,17 @@ class FigureOptionsWidget(QWidget):
 
     @property
     def fields(self) -> tuple[NumberField, ...]:
-        """All number inputs."""
+        """All number fields."""
         return self.width_, self.height_, self.dpi, self.points
 
     @property
     def is_wrong(self) -> bool:
-        """Whether any input that applies is invalid."""
+        """Whether any visible field is invalid or the text is too small to print."""
         is_small = self._small_text is not None and self._small_text.is_refused
         return is_small or any(field.is_wrong and not field.isHidden() for field in self.fields)
 
     def show_small_text(self, small_text: SmallText | None) -> None:
-        """Show at the width that text is printed too small, and offer what would help."""
+        """Show a note on small text next to the width, with a button that fixes it."""
         self._small_text = small_text
         if small_text is None or self._settings is None:
             self.width_.show_note("", "")
@@ -242,7 +242,7 @@ class FigureOptionsWidget(QWidget):
         self.judged.emit()
 
     def show_size_of_all_layers(self, size: int) -> None:
-        """Offer to attach all layers, which take up to so many bytes; 0 for a single layer."""
+        """Offer to attach all layers, with their maximum size in bytes; 0 for one layer."""
         self._all_layers_bytes = size
         switch = self.switches["has_all_layers"]
         switch.setText(f"{SWITCHES['has_all_layers']} (up to {format_size(size)})")
@@ -290,7 +290,7 @@ class FigureOptionsWidget(QWidget):
 
     @property
     def _setting_rows(self) -> tuple[tuple[str, QWidget], ...]:
-        """Map each row to the settings it changes."""
+        """Pairs of a setting and the widget of its row."""
         rows: tuple[tuple[str, QWidget], ...] = (
             ("extent", self.extent),
             ("width_mm", self.preset),
@@ -360,13 +360,13 @@ class FigureOptionsWidget(QWidget):
 
 
 def _bounded_mm(length: float, settings: ExportSettings) -> float:
-    """Convert a length to mm, which conversion must not round to beyond an end."""
+    """Convert a length to mm, clamped because rounding could exceed the limits."""
     mm = settings.unit.mm(length, settings.look.dpi)
     return min(max(mm, MIN_SIDE_MM), MAX_SIDE_MM)
 
 
 def _offer_in_words(small_text: SmallText, settings: ExportSettings) -> str:
-    """Say what would make small text readable, in the unit of lengths; empty if nothing."""
+    """Describe the change that makes small text readable; empty if there is none."""
     width, points = small_text.changes.get("width_mm"), small_text.changes.get("points")
     if width is not None:
         length = f"{settings.unit.written(width, settings.look.dpi)} {settings.unit.value}"

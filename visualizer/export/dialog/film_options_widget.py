@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class FilmRange(StrEnum):
-    """The part of the computation that a film shows."""
+    """Part of the computation that a film shows."""
 
     WHOLE = "The whole computation"
     HERE = "From here to the end"
@@ -46,10 +46,10 @@ PANELS = {FilmPanels.STEP: "those of each step", FilmPanels.SPAN: "all stages, s
 
 
 class FilmOptionsWidget(QWidget):
-    """The options of a film, with its length and estimated size.
+    """Film options with the film's length and estimated size.
 
-    The owner places the label `told`, and calls `stop` before deleting it, which ends the
-    estimation.
+    The owner adds the label `told` to a layout, and calls `stop`, which ends the estimation,
+    before deleting this widget.
     """
 
     changed = Signal(object)
@@ -108,7 +108,7 @@ class FilmOptionsWidget(QWidget):
         form.addRow(self.loops)
 
     def stop(self) -> None:
-        """Cancel the estimation, and start none."""
+        """Cancel the running estimate and prevent further ones."""
         self._stopped.set()
         self._worker.leave()
 
@@ -117,7 +117,7 @@ class FilmOptionsWidget(QWidget):
     def show_snapshot(
         self, snapshot: Snapshot, figure_settings: FigureSettings, suffix: str
     ) -> None:
-        """Offer the films of a snapshot, and estimate the chosen one's size in a format."""
+        """Show the options for a snapshot and estimate the film's size in a format."""
         if self._asked == (snapshot, figure_settings, suffix):
             return
         self._asked = (snapshot, figure_settings, suffix)
@@ -198,7 +198,7 @@ class FilmOptionsWidget(QWidget):
         return Place(self.first.currentData()), self.last.currentData()
 
     def _apply_choices(self) -> None:
-        if self.first.currentIndex() > self.last.currentIndex():  # the other end follows
+        if self.first.currentIndex() > self.last.currentIndex():  # move the other end along
             follower = self.last if self.sender() is self.first else self.first
             leader = self.first if follower is self.last else self.last
             follower.setCurrentIndex(leader.currentIndex())
@@ -212,7 +212,7 @@ class FilmOptionsWidget(QWidget):
     # ------------------------------------------------------------------ size
 
     def _start_estimate(self) -> None:
-        """Show the film's length, and start estimating its size."""
+        """Show the film's length and start to estimate its file size."""
         if self._asked is None:
             return
         snapshot, figure_settings, _ = asked = self._asked
@@ -229,7 +229,9 @@ class FilmOptionsWidget(QWidget):
 
     def _show_size(self, measured: tuple[FigureSettings, str, FilmEstimate]) -> None:
         figure_settings, suffix, film = measured
-        if self._asked and (figure_settings, suffix) == self._asked[1:]:  # and not an outdated one
+        if (
+            self._asked and (figure_settings, suffix) == self._asked[1:]
+        ):  # ignore outdated estimates
             said = f"about {format_size(film.bytes)} · made in {film.minutes_in_words}"
             self._show_message(f"{self._length} · {said}", "quiet")
 
@@ -256,5 +258,4 @@ def _estimate_film(
 
 
 def _format_duration(seconds: float) -> str:
-    """Format a film's duration."""
     return f"{seconds:.0f} s" if seconds < 300 else f"{seconds / 60:,.0f} min"
