@@ -1,4 +1,4 @@
-"""Controls exports: the dialog, what is written by the runner, the clipboard and the progress."""
+"""Controls exports: the dialog, the runner, the clipboard and the progress display."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def load_export_settings() -> ExportSettings:
-    """Load the last export settings; defaults where none or invalid ones are stored."""
+    """Load the last export settings; defaults if none or invalid ones are stored."""
     return export_settings.settings_from_json(str(stored(EXPORT)))
 
 
@@ -45,11 +45,11 @@ def save_export_settings(settings: ExportSettings) -> None:
 
 
 DIALOG = ("visualizer.export.dialog.preview_controller", "visualizer.export.dialog.dialog")
-"""Modules of the dialog: loading them would hold up the window."""
+"""Modules of the dialog, loaded in the background because importing them blocks the window."""
 
 
 class ExportController(QObject):
-    """Exports the content of a workspace; one method an intent.
+    """Exports the content of a workspace; one method per user action.
 
     Parameters
     ----------
@@ -88,11 +88,11 @@ class ExportController(QObject):
         return made
 
     def show_theme(self, theme: Theme) -> None:
-        """Set the theme of the following dialogs."""
+        """Set the theme for dialogs opened from now on."""
         self._theme = theme
 
     def export(self) -> None:
-        """Open the export dialog, once its modules are loaded."""
+        """Open the export dialog as soon as its modules are loaded."""
         if sys.modules.keys() >= set(DIALOG):
             self._open_dialog()
         elif not self._loader.is_working:
@@ -133,7 +133,7 @@ class ExportController(QObject):
         refuse(self._window, "Not written", sentence)
 
     def close(self) -> None:
-        """End the threads; nothing is being written."""
+        """End the threads; call only if no export is running."""
         if self.dialog:
             self.dialog.stop()
         self._is_closed = True
@@ -147,7 +147,7 @@ class ExportController(QObject):
     def _remember_settings(self, settings: ExportSettings) -> None:
         self.settings = _update_title(
             settings, self._title(), ""
-        )  # the next figure may show something else
+        )  # the next figure may need a different title
         save_export_settings(settings)
 
     def _forget_dialog(self) -> None:
@@ -187,7 +187,7 @@ def _load_dialog() -> None:
 
 
 def _update_title(settings: ExportSettings, before: str, title: str) -> ExportSettings:
-    """Return settings with another title, if their title is unchanged."""
+    """Return settings with a new title, unless the user changed the title."""
     is_so = settings.look.title == before
     return replace(settings, look=replace(settings.look, title=title)) if is_so else settings
 
@@ -195,6 +195,6 @@ def _update_title(settings: ExportSettings, before: str, title: str) -> ExportSe
 def ask_for_file(
     parent: QWidget, settings: ExportSettings, folder: Path, answer: Callable[[str], object]
 ) -> None:
-    """Ask for a file's name; an existing file is replaced only after confirmation."""
+    """Ask for a file name; confirm before replacing an existing file."""
     words = f"{settings.format.words} (*{settings.suffix})"
     ask_save_path(parent, "Export", folder / f"attention{settings.suffix}", words, answer)

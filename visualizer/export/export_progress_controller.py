@@ -1,4 +1,4 @@
-"""Shows how far an export is, and keeps its window open until the file is written."""
+"""Shows export progress and keeps the window open until the file is written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLOSES_THEN = "The window closes as soon as the file is written"
 
 
 class Exporter(Protocol):
-    """What writes one file at a time, with the signals of an `ExportRunner`."""
+    """Interface of a writer of one file at a time, with the signals of `ExportRunner`."""
 
     said: SignalInstance
     progressed: SignalInstance
@@ -30,11 +30,11 @@ class Exporter(Protocol):
         """Whether a file is being written."""
 
     def cancel(self) -> None:
-        """Cancel what is being written."""
+        """Cancel the running export."""
 
 
 class ExportProgressController(QObject):
-    """Shows how far an export is, and keeps its window open until the file is written."""
+    """Shows export progress and keeps the window open until the file is written."""
 
     def __init__(self, exporter: Exporter, parent: QObject) -> None:
         super().__init__(parent)
@@ -54,7 +54,7 @@ class ExportProgressController(QObject):
     def may_close(self, then: Callable[[], object]) -> bool:
         """Return whether nothing is being written; otherwise call `then` once it is finished.
 
-        Waiting for a long film would block other windows.
+        It does not wait, because waiting for a long film would block other windows.
         """
         if not self._exporter.is_working:
             return True
@@ -73,5 +73,5 @@ class ExportProgressController(QObject):
             then()
 
     def _keep_open(self) -> None:
-        """Leave the window open, as nothing was written, which it says."""
+        """Keep the window open to show why nothing was written."""
         self._then = None

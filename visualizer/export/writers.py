@@ -1,4 +1,4 @@
-"""The writer of each export format, and `export`, which chooses one by a file's suffix."""
+"""Table of export writers, and `export`, which selects one by file suffix."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Write = Callable[[Snapshot, FigureSettings, BinaryIO, Progress], object]
 
     class PageWrite(Protocol):
-        """A writer that can be given the page."""
+        """Writer that accepts a page that is already laid out."""
 
         def __call__(
             self,
@@ -105,7 +105,7 @@ def _write_document_file(
 
 
 PRINTED: dict[str, PageWrite] = {".png": write_png, ".svg": write_svg, ".pdf": write_pdf}
-"""Writers of the figures that have a size on paper."""
+"""Writers of figures with a printed size."""
 WRITERS: dict[str, Write] = {
     **PRINTED,
     ".html": _write_webpage,
@@ -135,15 +135,15 @@ def export(
     Parameters
     ----------
     progress : callable
-        Called with the progress; an exception from it cancels, and an existing file stays.
+        Progress callback; an exception from it cancels, and an existing file is kept.
     notice : callable, optional
-        Called with a sentence on text that is printed small.
+        Called with a warning if text is printed small.
 
     Raises
     ------
     InputError
-        When the format is unknown or cannot be written here, text would be too small to be
-        printed, the file cannot be written or memory runs out.
+        If the format is unknown or not available, the text would be too small to print, the file
+        cannot be written or memory runs out.
     """
     known = format_of(path.name)
     if known is None:
@@ -166,7 +166,7 @@ def export_into(
     progress: Progress = no_progress,
     notice: Callable[[str], object] = _ignore_notice,
 ) -> None:
-    """Write a snapshot into an open file that can be sought, in a format; see `export`."""
+    """Write a snapshot to an open, seekable file; see `export`."""
     write = _find_writer(suffix)
     try:
         readable = _checked_writer(suffix, write, snapshot, figure_settings, progress, notice)
@@ -186,7 +186,7 @@ def _checked_writer(
     progress: Progress,
     notice: Callable[[str], object],
 ) -> Write:
-    """Return a writer that, of a printed figure, writes the page whose text was checked."""
+    """Return the writer; for printed figures, lay the page out and check its text size first."""
     if suffix not in PRINTED or (suffix, figure_settings.extent) == (".png", FigureExtent.CELLS):
         return write
     progress(0, 10)

@@ -28,13 +28,13 @@ class PreviewFullError(Exception):
 
 
 class PreviewStream:
-    """A file that accepts only its first lines."""
+    """Output file that accepts only the first lines."""
 
     def __init__(self) -> None:
         self.written = b""
 
     def write(self, data: bytes) -> int:
-        """Write bytes; raise `PreviewFullError` once there are enough."""
+        """Write bytes; raise `PreviewFullError` once the preview is full."""
         self.written += data
         if self.written.count(b"\n") >= LINES or len(self.written) >= MAX_PREVIEW_BYTES:
             raise PreviewFullError
@@ -42,7 +42,7 @@ class PreviewStream:
 
 
 def preview_text(snapshot: Snapshot, settings: ExportSettings, progress: Progress) -> str:
-    """Return the first lines of a text export; of a binary one, a list of its arrays.
+    """Return the first lines of a text export, or the list of arrays of a binary export.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def _truncate_line(line: str) -> str:
 
 
 def _describe_array(run: Run, name: str) -> str:
-    """Return an array's name, shape with dims, and type."""
+    """Return an array's name, shape with dims, and dtype."""
     trace = run.trace
     shape = trace.shape(name)
     dims: tuple[str, ...] = ("",) * len(shape)

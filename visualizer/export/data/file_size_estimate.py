@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
 
 ROWS = 7
-"""How many rows of a matrix are sampled for the estimate."""
+"""Number of rows of a matrix sampled for the estimate."""
 HEADER = 256
-"""Bytes of an array besides its numbers."""
+"""Bytes of an array in addition to its numbers."""
 
 
 def size_of_arrays(run: Run, names: Sequence[str]) -> int:
@@ -72,7 +72,7 @@ def _estimate_size(
 
 
 def _mean_prefix_length(run: Run, sheet: ExportMatrix) -> float:
-    """Return the mean length of the fields beside a number in its line."""
+    """Return the mean length of the other fields in a number's line."""
     rows, columns = sheet.labels(run)
     leading = ",".join(map(str, sheet.leading_numbers(run)))
     names = len(f"{sheet.name(run)},{sheet.fold or sheet.head},{leading},,,,,\r")
@@ -91,13 +91,13 @@ def _as_cells(numbers: np.ndarray) -> str:
 
 
 def _mean_bytes(rows: Sequence[np.ndarray], write: Callable[[np.ndarray], str]) -> float:
-    """Return the mean bytes of a number, from some rows of a matrix."""
+    """Return the mean bytes per number in some rows of a matrix."""
     written = sum(len(write(row).encode()) + 1 for row in rows)
     return written / max(1, sum(int(row.size) for row in rows))
 
 
 def _sample_rows(rows: Sequence[int]) -> list[int]:
-    """Choose a few rows, spread over all of them."""
+    """Choose a few evenly spaced rows."""
     count = min(ROWS, len(rows))
     return [rows[len(rows) * (2 * part + 1) // (2 * count)] for part in range(count)]
 
@@ -116,12 +116,12 @@ def _count_numbers(run: Run, name: str) -> int:
 
 
 STAGE_FORMATS = frozenset({".npz", ".json"})
-"""The formats that hold whole stages, and so no matrix of a long text."""
+"""Formats with whole stages, which therefore omit the matrices of a long text."""
 LEFT_OUT = (
     "The text is too long for matrices of queries and keys; CSV and Markdown take a part of them."
 )
 LARGE = 50 * 2**20
-"""Bytes of text from which a smaller format is recommended."""
+"""File size in bytes from which a smaller format is recommended."""
 TEXT_SIZES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
     ".csv": size_of_csv,
     ".md": size_of_markdown,
@@ -131,7 +131,7 @@ TEXT_SIZES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
 
 
 def array_names(run: Run, suffix: str) -> tuple[str, ...]:
-    """Return the names of the arrays that a binary export holds."""
+    """Return the names of the arrays in a binary export."""
     if suffix == ".safetensors":
         return weights_in(run)
     stages = (stage.name for stage in run.trace.held_stages)

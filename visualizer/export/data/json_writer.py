@@ -1,4 +1,4 @@
-"""Write a whole run as one JSON object (RFC 8259): its spec, every stage and every weight.
+"""Write a whole run as one JSON object (RFC 8259): spec, all stages and all weights.
 
 The keys are ``format``, ``program``, ``version``, ``caption``, ``texts`` (lists of tokens),
 ``spec`` (see `plain_spec`), ``captured``, ``document`` (the document file in base64, from which the
@@ -6,11 +6,11 @@ program opens the file again), ``stages`` in their order (``name``, ``title``,
 ``symbol``, ``dims``, ``shape``, ``values``) and ``parameters`` by the names of the book's
 ``state_dict`` (``shape``, ``values``). For captured attention ``spec`` is null, ``texts`` are the
 queries of each layer, and ``captured`` has the ``file`` that it was read from and its
-``key_tokens``; otherwise ``captured`` is null. Values are nested lists, one level a dim; each
-number is exactly that of the trace. JSON has no −∞, ∞ and NaN: they are the strings
-``"-Infinity"``, ``"Infinity"`` and ``"NaN"``, which ``float`` in Python and ``Number`` in
-JavaScript turn back. Of a text too long for its matrices to be held, the stages are those before
-the scores.
+``key_tokens``; otherwise ``captured`` is null. Values are nested lists, one level per
+dim; each number is exactly that of the trace. JSON has no −∞, ∞ and NaN, so they are written as
+the strings ``"-Infinity"``, ``"Infinity"`` and ``"NaN"``, which ``float`` in Python and ``Number``
+in JavaScript convert back. If a text is too long to keep its matrices in memory, only the stages
+before the scores are written.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ def write_json(
     progress: Progress = no_progress,
     document: bytes = b"",
 ) -> None:
-    """Write a run as ASCII, a row of numbers at a time, without holding the text in memory.
+    """Write a run as ASCII, one row of numbers at a time, to avoid keeping the text in memory.
 
     Parameters
     ----------
     version : str
         The program's version.
     progress : callable, optional
-        Called after each row with the blocks of rows written and their total.
+        Called after each row with the number of row blocks written and their total.
     document : bytes, optional
         The document file.
     """
@@ -131,7 +131,7 @@ def _object_pieces(described: dict[str, object], numbers: np.ndarray) -> Iterato
 
 
 def _nested_list_pieces(numbers: np.ndarray) -> Iterator[str]:
-    """Yield [..., row, column] as nested lists, a row at a time."""
+    """Yield [..., row, column] as nested lists, one row at a time."""
     if numbers.ndim == 1:
         yield row_text(numbers)
         return

@@ -21,9 +21,9 @@ _MEANS_SOMETHING = re.compile(r"[\\`*_\[\]<>&|~$#]")
 def write_markdown(
     run: Run, sheets: Sequence[ExportMatrix], file: BinaryIO, progress: Progress = no_progress
 ) -> None:
-    """Write matrices of a run, a table each, with four decimals and −∞ as in the window.
+    """Write each matrix of a run as a table, with four decimals and −∞ as in the window.
 
-    Each has a title with stage, head and text, and a caption of the computation.
+    Each table has a title with stage, head and text, and a caption that describes the computation.
     """
     tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
     for position, sheet in enumerate(sheets):
@@ -50,5 +50,5 @@ def _format_row(cells: Iterable[str]) -> str:
 
 
 def plain(text: str) -> str:
-    """Escape the characters that have a meaning in Markdown."""
+    """Escape Markdown's special characters."""
     return _MEANS_SOMETHING.sub(r"\\\g<0>", text)

@@ -46,7 +46,7 @@ OPTIONS_WIDTH = 380
 
 
 class ExportDialog(QDialog):
-    """Asks what to export; `settingsChanged` carries changed settings, other signals the action."""
+    """Export dialog; `settingsChanged` carries changed settings, the other signals an action."""
 
     settingsChanged = Signal(object)
     saveWanted = Signal(object)
@@ -109,7 +109,7 @@ class ExportDialog(QDialog):
         self._lay_out(first)
 
     def _add_format(self, each: ExportFormat) -> None:
-        """Add a format; one that cannot be written here is disabled with the reason."""
+        """Add a format; if it is not available, disable it and show the reason."""
         lacking = why_not_writable(each.suffix)
         words = f"{each.suffix[1:].upper()}: {each.words}"
         self.format.addItem(f"{words}. {lacking}" if lacking else words, each.suffix)
@@ -136,7 +136,7 @@ class ExportDialog(QDialog):
         self.save.setDefault(True)
 
     def _build_options(self) -> QWidget:
-        """Stack the options: those of a figure, and under them those of a film."""
+        """Stack the figure options above the film options."""
         both = QWidget()
         column = QVBoxLayout(both)
         column.setContentsMargins(0, 0, 0, 0)
@@ -186,18 +186,18 @@ class ExportDialog(QDialog):
             self.film.show_snapshot(
                 self.snapshot, self.settings.figure_settings, self.settings.suffix
             )
-            # If this computation lacks the stored range, use what is offered instead.
+            # If this computation lacks the stored range, use the range that the widget selected.
             self.settings = replace(
                 self.settings, look=replace(self.settings.look, film=self.film.film)
             )
 
     def _request_preview(self) -> None:
-        """Request a preview; the last one stays until it arrives."""
+        """Request a preview; the previous one stays visible until it arrives."""
         self.film_player.stop()
         self._previewer.ask(self.pane.maker(self.snapshot, self.settings))
 
     def _request_resized_preview(self) -> None:
-        """Request a preview for a changed size; a film continues."""
+        """Request a preview of a different size; a playing film continues."""
         shown = self.pane.shown
         if shown and shown.animation and shown.animation is self.film_player.animation:
             self._ask_for_frame(shown.animation, shown.frame)
@@ -217,14 +217,14 @@ class ExportDialog(QDialog):
             self.film_player.go_on(made.animation, self.settings.look.film.loops)
 
     def stop(self) -> None:
-        """Stop all work for the preview."""
+        """Stop all background work for the preview."""
         self._is_over = True
         self.film_player.stop()
         self._previewer.call_off()
         self.film.stop()
 
     def refuse(self, sentence: str) -> None:
-        """Show why the file cannot be written."""
+        """Show an error message that explains why the file cannot be written."""
         self._show_problem(sentence)
 
     def _show_problem(self, problem: str) -> None:
@@ -235,7 +235,7 @@ class ExportDialog(QDialog):
         self._update_buttons()
 
     def allow_writing(self, can_write: bool) -> None:
-        """Enable saving and copying, unless something is being written."""
+        """Enable or disable saving and copying; disabled during an export."""
         self._can_write = can_write
         self._update_buttons()
 
@@ -273,12 +273,12 @@ class ExportDialog(QDialog):
 
 
 def _align_forms(*forms: QFormLayout) -> None:
-    """Align the fields of forms that are stacked."""
+    """Align the fields of stacked forms."""
     role = QFormLayout.ItemRole.LabelRole
     items = (form.itemAt(row, role) for form in forms for row in range(form.rowCount()))
     labels = [label for item in items if item and (label := item.widget())]
     widest = max(label.sizeHint().width() for label in labels)
     for label in labels:
         label.setMinimumWidth(widest)
-    for form in forms:  # the style's own space depends on what stands in a form
+    for form in forms:  # the style's default spacing depends on the content of a form
         form.setHorizontalSpacing(LABEL_GAP)

@@ -1,4 +1,4 @@
-"""Makes the previews of the export dialog on a worker thread."""
+"""Renders the previews of the export dialog on a worker thread."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ FINER = 2
 """Supersampling factor, which keeps thin lines and single cells visible."""
 FIRST_PICTURE = " · a first picture, which is exact in the file"
 MAX_PREVIEW_ROWS = 512
-"""Most rows of a panel that are read for a first picture of all of its cells."""
+"""Maximum rows of a panel read for a first picture of all its cells."""
 PIXELS = ".png"
-"""The raster format of figures; others are vector graphics."""
+"""Raster format of figures; the other figure formats are vector graphics."""
 
 
 class ExportPreview(Struct, frozen=True, eq=False):
-    """A preview, an image or text, and the size of the file.
+    """Preview as an image or text, with the file size.
 
     Parameters
     ----------
     image : QImage or None
-        The picture, as many pixels as it is shown with.
+        The picture, in device pixels.
     text : str
         Text shown instead of a picture.
     animation : AnimationFrames or None
-        The film of which the picture is a frame.
+        The film that contains the picture as a frame.
     small_text : SmallText or None
-        Text of a figure that is printed too small.
+        Details of text that is printed too small.
     """
 
     image: QImage | None
@@ -71,16 +71,16 @@ class ExportPreview(Struct, frozen=True, eq=False):
 def preview(
     snapshot: Snapshot, settings: ExportSettings, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
-    """Make the preview of an export.
+    """Render the preview of an export.
 
     Parameters
     ----------
     room : QSize
-        The available size in pixels of the window.
+        The available size in logical pixels.
     ratio : float
         The device pixel ratio.
     progress : callable
-        Called during long work; an exception from it cancels.
+        Called repeatedly; an exception from it cancels.
     """
     if settings.format.kind is FormatKind.NUMBERS:
         return ExportPreview(
@@ -138,7 +138,7 @@ def _preview_cells(
 def frame_of(
     animation: AnimationFrames, frame: int, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
-    """Paint a frame of a film as in the file, scaled down to fit."""
+    """Paint a film frame as in the file, scaled down to fit."""
     progress(frame, len(animation))
     image, most = animation.picture(frame), room * ratio
     if image.width() > most.width() or image.height() > most.height():
@@ -153,7 +153,7 @@ def frame_of(
 
 
 class PreviewController(QObject):
-    """Makes previews on a worker thread; of pending requests, only the newest."""
+    """Renders previews on a worker thread, only for the newest pending request."""
 
     made = Signal(object)
     refused = Signal(str)
@@ -169,11 +169,11 @@ class PreviewController(QObject):
 
     @property
     def is_working(self) -> bool:
-        """Whether a preview is being made, or not delivered yet."""
+        """Whether a preview is being rendered or has not been delivered yet."""
         return self._answered < self._asked
 
     def ask(self, make: Callable[[Progress], object]) -> None:
-        """Request a preview; a running one is cancelled, if it can be."""
+        """Request a preview; cancels a running one if possible."""
         self.call_off()
         self._called_off = threading.Event()
         self._asked += 1
@@ -185,7 +185,7 @@ class PreviewController(QObject):
         self._called_off.set()
 
     def close(self) -> None:
-        """Make nothing any more."""
+        """End the worker; no more previews are rendered."""
         self.call_off()
         self._worker.leave()
 

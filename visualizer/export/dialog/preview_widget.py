@@ -51,13 +51,13 @@ class PreviewPane(QWidget):
     def maker(
         self, snapshot: Snapshot, settings: ExportSettings
     ) -> Callable[[Progress], ExportPreview]:
-        """Return a function that makes a preview of the size of this pane."""
+        """Return a function that renders a preview at the size of this pane."""
         return partial(preview, snapshot, settings, self._available_size, self.devicePixelRatioF())
 
     def frame_maker(
         self, animation: AnimationFrames, frame: int
     ) -> Callable[[Progress], ExportPreview]:
-        """Return a function that paints a frame in the size of this pane."""
+        """Return a function that paints a frame at the size of this pane."""
         return partial(frame_of, animation, frame, self._available_size, self.devicePixelRatioF())
 
     @property

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CREATOR = "Attention Visualizer"
 PDF_UNITS_AN_INCH = 1200
 MAX_PDF_SIDE_POINTS = 14_400
-"""Largest side of a page: programs do not open larger ones."""
+"""Maximum side of a page; programs do not open larger ones."""
 POINTS_AN_INCH = 72
 _INVALID_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STYLE = (
@@ -47,7 +47,7 @@ def write_svg(
 ) -> None:
     """Write a figure as SVG: text stays text, and cells are shapes unless a panel is large.
 
-    A page that has been laid out is not laid out again.
+    A given page is not laid out again.
     """
     if page is None:
         progress(0, 10)
@@ -64,7 +64,7 @@ def write_pdf(
     progress: Progress,
     page: FigurePage | None = None,
 ) -> None:
-    """Write a figure as a PDF of one page of the figure's size; see `write_svg` of its page."""
+    """Write a figure as a one-page PDF of the figure's size; see `write_svg` for `page`."""
     if page is None:
         progress(0, 10)
         page = exact_page_of(snapshot, figure_settings, progress)

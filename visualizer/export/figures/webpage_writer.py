@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap
 
 COARSE = 0.05
-"""Differences up to this are not written with fewer decimals: they would all be 0."""
+"""Differences up to this keep all decimals; rounding would turn them all into 0."""
 MAX_CELL_BYTES = 18 * 2**20
-"""Largest size of cell data before packing; such a page has some 9 to 17 MB."""
+"""Maximum size of cell data before compression; such a page has about 9 to 17 MB."""
 CELL_BYTES = 6
 SCRIPTS = ("words.js", "layout.js", "drawing.js", "page.js")
 FORBIDDEN, DROPPED, HIDDEN, UNEVEN, BELOW, ABOVE = (1 << bit for bit in range(6))
@@ -95,7 +95,7 @@ def write_webpage(
 
 
 def room_for(panels: int) -> int:
-    """Return the most cells of a panel's side for a number of panels (`View.room`)."""
+    """Return the maximum cells per panel side for a number of panels (`View.room`)."""
     side = math.isqrt(MAX_CELL_BYTES // (CELL_BYTES * max(panels, 1)))
     return side if side < 8 else side // 8 * 8
 
@@ -138,7 +138,7 @@ def _script_element(kind: str, content: str, attribute: str, name: str) -> str:
 
 
 def _board_to_json(board: Board, title: str, caption: str, theme: Theme | None) -> str:
-    """Describe all but the cells as JSON, escaped so that it cannot end the script element."""
+    """Describe everything but the cells as JSON that cannot close the script element."""
     labels: dict[tuple[str, ...], int] = {}
     themes = {one.name: one for one in (LIGHT, DARK, PRINT, *([theme] if theme else []))}
     maps = {heatmap.colour.map for heatmap in board.heatmaps}

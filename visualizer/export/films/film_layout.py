@@ -1,7 +1,6 @@
 """Lays out the frames of a film of the computation on pages of one size.
 
-The panels of all stages have cells of one size and start at one place, so that nothing jumps from
-one stage to the next.
+The panels of all stages have the same cell size and origin, so that nothing jumps between stages.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ if TYPE_CHECKING:
 USUAL_SHAPE = 0.7
 """Largest height / width without a given height, so that numbers are readable."""
 HIGHEST_SHAPE = 1.25
-"""The same with many heads below each other."""
+"""The same ratio for many heads below each other."""
 MAX_SIDE_PX = 4096
-"""Most pixels of a film's side that common players show."""
+"""Maximum side of a film in pixels that common players support."""
 SPACE = 8
 
 
@@ -85,7 +84,7 @@ def lay_out_film(
 
 
 def check_pixels(figure_settings: FigureSettings) -> None:
-    """Raise `InputError` if a film would have more pixels a side than players show."""
+    """Raise `InputError` if a side has more pixels than players support."""
     width, ratio = figure_settings.film.width, ratio_of(figure_settings)
     height = round((figure_settings.height or 0) * ratio)
     if max(width, height) > MAX_SIDE_PX:
@@ -95,7 +94,7 @@ def check_pixels(figure_settings: FigureSettings) -> None:
 
 
 def _played_view(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
-    """Return the view that is played: the figure's heads, without comparison or large panel."""
+    """Return the view to play: the figure's heads, without comparison or large panel."""
     view = replace(
         snapshot.view, playhead=Playhead(), guess=None, comparison=None, spread=False, large=None
     )
@@ -229,9 +228,9 @@ def _even_size(size: QSizeF) -> tuple[int, int]:
 def _lay_out_stages(
     figures: dict[str, FigureContent], figure_settings: FigureSettings, progress: Progress
 ) -> dict[str, BoardLayout]:
-    """Lay every stage out with cells of one size, the largest with which all fit.
+    """Lay all stages out with the same cell size, the largest that fits all.
 
-    Panels that are pooled differently come as near to one size as whole pixels do.
+    Panels that are pooled differently have cell sizes as close as whole pixels allow.
     """
     width, ratio = figure_settings.width / figure_settings.enlarged, figure_settings.pixel_ratio
     high = _panel_room(next(iter(figures.values())), figure_settings)
@@ -245,7 +244,7 @@ def _lay_out_stages(
         sides = [_token_side(board, layout) for board, layout in found.items()]
         if min(sides) > min(cell, max(sides)) - 1e-6:
             break
-        cell = min(sides)  # another arrangement may be better with smaller cells alone
+        cell = min(sides)  # another arrangement may be better only with smaller cells
     return {stage: found[figure.board] for stage, figure in figures.items()}
 
 

@@ -67,7 +67,7 @@ MAX_COLOURS = 255
 """One of the 256 entries is transparent, for unchanged pixels."""
 EXACT = 96
 RARE = 0.7
-"""The exponent by which a colour's error is weighted with its number of pixels."""
+"""Exponent of the pixel count that weights a colour's error."""
 
 
 class ColourPalette:
@@ -125,7 +125,7 @@ def _count_colours(pictures: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarr
 
 
 def _choose_colours(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Choose the most frequent colours, then always the one with the largest weighted error."""
+    """Choose the most frequent colours, then repeatedly the one with the largest weighted error."""
     channels, chosen = (
         _split_channels(colours).astype(np.float32),
         [*range(min(EXACT, len(colours)))],
