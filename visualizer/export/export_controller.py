@@ -1,4 +1,4 @@
-"""Controls exports: the dialog, what is written by the runner, the clipboard and the progress."""
+"""Controls exports: the dialog, the runner, the clipboard and the progress display."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def load_export_settings() -> ExportSettings:
-    """Load the last export settings; defaults where none or invalid ones are stored."""
+    """Load the last export settings; defaults if none or invalid ones are stored."""
     return export_settings.settings_from_json(str(stored(EXPORT)))
 
 
@@ -45,11 +45,11 @@ def save_export_settings(settings: ExportSettings) -> None:
 
 
 DIALOG = ("visualizer.export.dialog.preview_controller", "visualizer.export.dialog.dialog")
-"""Modules of the dialog: loading them would hold up the window."""
+"""Modules of the dialog, loaded in the background because importing them blocks the window."""
 
 
 class ExportController(QObject):
-    """Exports the content of a workspace; one method an intent.
+    """Exports the content of a workspace; one method per user action.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class ExportController(QObject):
         self._is_closed = False
         self._loader = Worker(self)
         self._loader.answered.connect(self._open_dialog)
-        self._loader.failed.connect(self._tell_failure)
+        self._loader.failed.connect(self._report_failure)
         self.exporter.changed.connect(self._show_working)
         self.exporter.refused.connect(self.refuse)
         self.exporter.broke.connect(self.broke)
@@ -88,11 +88,11 @@ class ExportController(QObject):
         return made
 
     def show_theme(self, theme: Theme) -> None:
-        """Set the theme of the following dialogs."""
+        """Set the theme for dialogs opened from now on."""
         self._theme = theme
 
     def export(self) -> None:
-        """Open the export dialog, once its modules are loaded."""
+        """Open the export dialog as soon as its modules are loaded."""
         if sys.modules.keys() >= set(DIALOG):
             self._open_dialog()
         elif not self._loader.is_working:
@@ -104,17 +104,17 @@ class ExportController(QObject):
             return
         from visualizer.export.dialog.dialog import ExportDialog
 
-        settings = _titled(self.settings, "", self._title())
+        settings = _update_title(self.settings, "", self._title())
         dialog = ExportDialog(snapshot, settings, self._theme, self.previewer, self._window)
-        dialog.settingsChanged.connect(self._remember)
+        dialog.settingsChanged.connect(self._remember_settings)
         dialog.saveWanted.connect(self._ask_where)
-        dialog.copyWanted.connect(self._copy)
+        dialog.copyWanted.connect(self._copy_figure)
         dialog.finished.connect(self._forget_dialog)
         self.dialog = dialog
         self._workspace.cover(True)
         dialog.open()
 
-    def _tell_failure(self, error: Exception) -> None:
+    def _report_failure(self, error: Exception) -> None:
         self.broke.emit("".join(traceback.format_exception(error)))
 
     def copy_picture(self) -> None:
@@ -133,7 +133,7 @@ class ExportController(QObject):
         refuse(self._window, "Not written", sentence)
 
     def close(self) -> None:
-        """End the threads; nothing is being written."""
+        """End the threads; call only if no export is running."""
         if self.dialog:
             self.dialog.stop()
         self._is_closed = True
@@ -144,25 +144,25 @@ class ExportController(QObject):
 
     # ------------------------------------------------------------------ dialog
 
-    def _remember(self, settings: ExportSettings) -> None:
-        self.settings = _titled(
+    def _remember_settings(self, settings: ExportSettings) -> None:
+        self.settings = _update_title(
             settings, self._title(), ""
-        )  # the next figure may show something else
+        )  # the next figure may need a different title
         save_export_settings(settings)
 
     def _forget_dialog(self) -> None:
         self.dialog = None
         self._workspace.cover(False)
 
-    def _copy(self, settings: ExportSettings) -> None:
+    def _copy_figure(self, settings: ExportSettings) -> None:
         if self.dialog:
             self.exporter.ask_for_picture(self.dialog.snapshot, settings.figure_settings)
 
     def _ask_where(self, settings: ExportSettings) -> None:
         if self.dialog:
-            ask_for_file(self.dialog, settings, self.folder, self._save)
+            ask_for_file(self.dialog, settings, self.folder, self._save_file)
 
-    def _save(self, name: str) -> None:
+    def _save_file(self, name: str) -> None:
         if self.dialog:
             settings = self.dialog.settings
             path = with_suffix(name, f"(*{settings.suffix})")
@@ -186,8 +186,8 @@ def _load_dialog() -> None:
         import_module(name)
 
 
-def _titled(settings: ExportSettings, before: str, title: str) -> ExportSettings:
-    """Return settings with another title, if their title is unchanged."""
+def _update_title(settings: ExportSettings, before: str, title: str) -> ExportSettings:
+    """Return settings with a new title, unless the user changed the title."""
     is_so = settings.look.title == before
     return replace(settings, look=replace(settings.look, title=title)) if is_so else settings
 
@@ -195,6 +195,6 @@ def _titled(settings: ExportSettings, before: str, title: str) -> ExportSettings
 def ask_for_file(
     parent: QWidget, settings: ExportSettings, folder: Path, answer: Callable[[str], object]
 ) -> None:
-    """Ask for a file's name; an existing file is replaced only after confirmation."""
+    """Ask for a file name; confirm before replacing an existing file."""
     words = f"{settings.format.words} (*{settings.suffix})"
     ask_save_path(parent, "Export", folder / f"attention{settings.suffix}", words, answer)

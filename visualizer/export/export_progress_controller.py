@@ -1,4 +1,4 @@
-"""Shows how far an export is, and keeps its window open until the file is written."""
+"""Shows export progress and keeps the window open until the file is written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLOSES_THEN = "The window closes as soon as the file is written"
 
 
 class Exporter(Protocol):
-    """What writes one file at a time, with the signals of an `ExportRunner`."""
+    """Interface of a writer of one file at a time, with the signals of `ExportRunner`."""
 
     said: SignalInstance
     progressed: SignalInstance
@@ -30,11 +30,11 @@ class Exporter(Protocol):
         """Whether a file is being written."""
 
     def cancel(self) -> None:
-        """Cancel what is being written."""
+        """Cancel the running export."""
 
 
 class ExportProgressController(QObject):
-    """Shows how far an export is, and keeps its window open until the file is written."""
+    """Shows export progress and keeps the window open until the file is written."""
 
     def __init__(self, exporter: Exporter, parent: QObject) -> None:
         super().__init__(parent)
@@ -42,9 +42,9 @@ class ExportProgressController(QObject):
         self._then: Callable[[], object] | None = None
         self.widget.cancel.clicked.connect(exporter.cancel)
         exporter.progressed.connect(self.widget.show_progress)
-        exporter.changed.connect(self._follow)
-        exporter.refused.connect(self._stay)
-        exporter.broke.connect(self._stay)
+        exporter.changed.connect(self._show_progress_or_close)
+        exporter.refused.connect(self._keep_open)
+        exporter.broke.connect(self._keep_open)
 
     @property
     def is_closing(self) -> bool:
@@ -54,7 +54,7 @@ class ExportProgressController(QObject):
     def may_close(self, then: Callable[[], object]) -> bool:
         """Return whether nothing is being written; otherwise call `then` once it is finished.
 
-        Waiting for a long film would block other windows.
+        It does not wait, because waiting for a long film would block other windows.
         """
         if not self._exporter.is_working:
             return True
@@ -62,16 +62,16 @@ class ExportProgressController(QObject):
         self._exporter.said.emit(f"{CLOSES_THEN}.", 0)
         return False
 
-    def _follow(self) -> None:
+    def _show_progress_or_close(self) -> None:
         self.widget.show_working(self._exporter.is_working)
         if not self._exporter.is_working:
-            QTimer.singleShot(0, self, self._go_on)
+            QTimer.singleShot(0, self, self._call_continuation)
 
-    def _go_on(self) -> None:
+    def _call_continuation(self) -> None:
         then, self._then = self._then, None
         if then:
             then()
 
-    def _stay(self) -> None:
-        """Leave the window open, as nothing was written, which it says."""
+    def _keep_open(self) -> None:
+        """Keep the window open to show why nothing was written."""
         self._then = None

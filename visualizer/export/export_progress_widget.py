@@ -1,4 +1,4 @@
-"""The progress of an export in the status bar, with a button that cancels it."""
+"""Export progress in the status bar, with a cancel button."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ExportProgressWidget(QWidget):
         row.addWidget(self.line)
         row.addWidget(self.cancel)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        self.setMaximumHeight(PlainLabel("Cancel").sizeHint().height())  # as high as a text
+        self.setMaximumHeight(PlainLabel("Cancel").sizeHint().height())  # as high as a line of text
         self._delay = QTimer(self, interval=DELAY_MS, singleShot=True)
         self._delay.timeout.connect(self.show)
         self.hide()

@@ -1,4 +1,4 @@
-"""Runs one export at a time on a thread of its own."""
+"""Runs exports on a worker thread, one at a time."""
 
 from __future__ import annotations
 
@@ -33,57 +33,62 @@ if TYPE_CHECKING:
 CALLED_OFF = "Called off; nothing was written."
 SAID_MS = 5000
 SHOWN_S = 0.05
-"""Least interval between progress updates in seconds, which keeps the window responsive."""
+"""Minimum interval between progress updates, which keeps the window responsive."""
 
 
 class ExportRunner(QObject):
     """Writes files and scripts on a worker thread, one at a time, and reports the outcome."""
 
     said = Signal(str, int)
-    """A message for the status bar, and how long to show it in ms; 0 is until the next."""
+    """Status bar message and its duration in ms; 0 until the next message."""
     progressed = Signal(int, int)
     """Units done and their total."""
     refused = Signal(str)
     broke = Signal(str)
     changed = Signal()
-    """Whether it is working has changed."""
+    """Emitted when `is_working` changes."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.is_working = False
         self._called_off = threading.Event()
         self._due = 0.0
-        self._worker = Worker(self, trim_freed_memory)  # a large picture leaves many small blocks
-        self._worker.answered.connect(self._take)
-        self._worker.failed.connect(self._fail)
+        self._worker = Worker(
+            self, trim_freed_memory
+        )  # drawing a large picture leaves many small free blocks
+        self._worker.answered.connect(self._finish_request)
+        self._worker.failed.connect(self._handle_error)
 
     def ask(self, path: Path, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
-        """Write a file, unless something is being written."""
-        self.ask_to_write(partial(_write, path, snapshot, figure_settings))
+        """Write a file; does nothing during another export."""
+        self.ask_to_write(partial(_write_file, path, snapshot, figure_settings))
 
     def ask_to_write(self, write: Callable[[Progress], Path]) -> None:
-        """Call a function that writes a file, unless something is being written.
+        """Call a function that writes a file; does nothing during another export.
 
         Parameters
         ----------
         write : callable
             Takes a progress callback and returns the file's path.
         """
-        self._ask(partial(write, self._tell), "Exporting…")
+        self._start_request(partial(write, self._report_progress), "Exporting…")
 
     def ask_for_picture(self, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
-        """Copy a figure to the clipboard, unless something is being written."""
-        self._ask(partial(_draw, snapshot, figure_settings, self._tell), "Copying…")
+        """Copy a figure to the clipboard; does nothing during another export."""
+        self._start_request(
+            partial(_draw_clipboard_figure, snapshot, figure_settings, self._report_progress),
+            "Copying…",
+        )
 
     def ask_for_script(self, run: Run, dialect: CodeDialect) -> None:
-        """Copy a script to the clipboard, unless something is being written."""
-        self._ask(partial(_program, run, dialect), "Writing the script…")
+        """Copy a script to the clipboard; does nothing during another export."""
+        self._start_request(partial(_write_script, run, dialect), "Writing the script…")
 
     def cancel(self) -> None:
-        """Cancel what is being written at its next progress report."""
+        """Cancel the running export at its next progress report."""
         self._called_off.set()
 
-    def _tell(self, done: int, of: int) -> None:
+    def _report_progress(self, done: int, of: int) -> None:
         if self._called_off.is_set():
             raise CancelledError
         now = time.monotonic()
@@ -91,7 +96,7 @@ class ExportRunner(QObject):
             self._due = now + SHOWN_S
             self.progressed.emit(done, of)
 
-    def _ask(self, request: Callable[[], object], said: str) -> None:
+    def _start_request(self, request: Callable[[], object], said: str) -> None:
         if self.is_working:
             return
         self.is_working = True
@@ -102,44 +107,49 @@ class ExportRunner(QObject):
         self.changed.emit()
 
     def close(self) -> None:
-        """End the thread; nothing is being written."""
+        """End the worker thread; call only if no export is running."""
         self._worker.leave()
 
-    def _take(self, written: Path | ClipboardFigure | str) -> None:
+    def _finish_request(self, written: Path | ClipboardFigure | str) -> None:
         if isinstance(written, Path):
-            self._end(f"Exported to {written}")
+            self._finish_with_message(f"Exported to {written}")
         elif isinstance(written, str):
             QGuiApplication.clipboard().setText(written)
-            self._end(f"Copied a script of {format_count(len(written.splitlines()), 'line')}")
+            self._finish_with_message(
+                f"Copied a script of {format_count(len(written.splitlines()), 'line')}"
+            )
         else:
             QGuiApplication.clipboard().setMimeData(written.mime())
             size = written.image.size()
-            self._end(f"Copied a picture of {size.width():,} × {size.height():,} pixels")
+            self._finish_with_message(
+                f"Copied a picture of {size.width():,} × {size.height():,} pixels"
+            )
 
-    def _fail(self, error: Exception) -> None:
+    def _handle_error(self, error: Exception) -> None:
         if isinstance(error, CancelledError):
-            self._end(CALLED_OFF)
+            self._finish_with_message(CALLED_OFF)
             return
-        self._end("")
+        self._finish_with_message("")
         self.report(error)
 
     def report(self, error: Exception) -> None:
-        """Tell why nothing was written: a sentence, or the traceback of a bug."""
+        """Report why the export failed: an error message, or the traceback of a bug."""
         if isinstance(error, InputError):
             self.refused.emit(error.sentence)
         else:
             self.broke.emit("".join(traceback.format_exception(error)))
 
-    def _end(self, said: str) -> None:
+    def _finish_with_message(self, said: str) -> None:
         self.is_working = False
         self.said.emit(said, SAID_MS)
         self.changed.emit()
 
 
-# What follows runs on the worker: the modules are large, and to load them holds up the window.
+# These functions run on the worker thread, because importing the large modules would block the
+# window.
 
 
-def _write(
+def _write_file(
     path: Path, snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
 ) -> Path:
     from visualizer.export.writers import export
@@ -147,7 +157,7 @@ def _write(
     return export(path, snapshot, figure_settings, progress)
 
 
-def _draw(
+def _draw_clipboard_figure(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
 ) -> ClipboardFigure:
     from visualizer.export.figures.clipboard_figure import clipboard_figure
@@ -155,7 +165,7 @@ def _draw(
     return clipboard_figure(snapshot, figure_settings, progress)
 
 
-def _program(run: Run, dialect: CodeDialect) -> str:
+def _write_script(run: Run, dialect: CodeDialect) -> str:
     from visualizer.features.code.script import script
 
     return script(run, dialect)

@@ -44,7 +44,7 @@ FILM_EXTENTS = {
     FigureExtent.HEAD: "One head",
     FigureExtent.HEADS: "All heads",
 }
-"""The extents of a film, whose stages are those of its steps."""
+"""Extents of a film; its steps determine the stages."""
 _HEADS_OF = {
     FigureExtent.PANEL: FigureExtent.HEAD,
     FigureExtent.STAGES: FigureExtent.SHOWN,
@@ -52,12 +52,12 @@ _HEADS_OF = {
     FigureExtent.CELLS: FigureExtent.HEAD,
 }
 CELL_FORMAT = ".png"
-"""The format whose files may have a pixel for each cell."""
+"""Format that supports one pixel per cell."""
 PAPERS = {FigurePaper.PRINT: "For print", FigurePaper.LIGHT: "Light", FigurePaper.DARK: "Dark"}
 OWN = "Own size"
-"""The preset name of figure settings that match no preset's size."""
+"""Preset name for figure settings that match no preset."""
 _SIZE = ("paper", "width_mm", "height_mm", "dpi", "points", "is_trimmed")
-"""The fields that a preset sets."""
+"""Fields that a preset sets."""
 _FILMS = ("extent", "paper", "points", "title", "has_caption", "has_marks", "film")
 _DOCUMENT = ("carries_document", "has_all_layers")
 _CELLS = frozenset({"extent", "paper", "dpi", *_DOCUMENT})
@@ -65,21 +65,21 @@ _FIGURES = (*_SIZE, "extent", "title", "has_caption", "has_marks", *_DOCUMENT)
 
 
 class LengthUnit(StrEnum):
-    """A unit of lengths."""
+    """Unit of length."""
 
     MM = "mm"
     INCH = "inch"
     PIXEL = "px"
 
     def of(self, mm: float, dpi: int) -> float:
-        """Convert mm to this unit; pixels are those of the file."""
-        return mm / self._mm(dpi)
+        """Convert millimetres to this unit; pixels are those of the file."""
+        return mm / self._mm_per_unit(dpi)
 
     def mm(self, length: float, dpi: int) -> float:
-        """Convert a length in this unit to mm."""
-        return length * self._mm(dpi)
+        """Convert a length in this unit to millimetres."""
+        return length * self._mm_per_unit(dpi)
 
-    def _mm(self, dpi: int) -> float:
+    def _mm_per_unit(self, dpi: int) -> float:
         return {
             LengthUnit.MM: 1.0,
             LengthUnit.INCH: MM_AN_INCH,
@@ -87,19 +87,19 @@ class LengthUnit(StrEnum):
         }[self]
 
     def written(self, mm: float, dpi: int) -> str:
-        """Format a length as it is typed."""
+        """Format a length for a text field."""
         decimals = {LengthUnit.MM: 2, LengthUnit.INCH: 3, LengthUnit.PIXEL: 0}[self]
         text = f"{self.of(mm, dpi):.{decimals}f}"
         return text.rstrip("0").rstrip(".") if decimals else text
 
 
 class ExportSettings(Struct, frozen=True):
-    """A format with its figure settings.
+    """Export format with its figure settings.
 
     Parameters
     ----------
     suffix : str
-        The suffix of a format.
+        Suffix of the format.
     """
 
     suffix: str = FORMATS[0].suffix
@@ -112,7 +112,7 @@ class ExportSettings(Struct, frozen=True):
 
     @property
     def deciding(self) -> frozenset[str]:
-        """The fields of the figure settings that matter in this format."""
+        """Fields of the figure settings that this format uses."""
         by_kind = {
             FormatKind.FIGURE: _FIGURES,
             FormatKind.FILM: _FILMS,
@@ -125,12 +125,12 @@ class ExportSettings(Struct, frozen=True):
 
     @property
     def is_of_cells(self) -> bool:
-        """Whether it is a picture with a pixel for each cell of a panel."""
+        """Whether the export is a picture with one pixel per cell of a panel."""
         return self.suffix == CELL_FORMAT and self.look.extent is FigureExtent.CELLS
 
     @property
     def extents(self) -> dict[FigureExtent, str]:
-        """The possible extents, with their names."""
+        """Extents that this format supports, with their labels."""
         if self.format.kind is FormatKind.FILM:
             return FILM_EXTENTS
         if self.suffix == CELL_FORMAT:
@@ -151,20 +151,27 @@ class ExportSettings(Struct, frozen=True):
 
 
 def preset_of(figure_settings: FigureSettings) -> str:
-    """Return the preset whose size the settings have."""
+    """Return the name of the preset that matches the settings' size."""
     return next(
-        (name for name, one in PRESETS.items() if _size(one) == _size(figure_settings)), OWN
+        (
+            name
+            for name, one in PRESETS.items()
+            if _size_fields(one) == _size_fields(figure_settings)
+        ),
+        OWN,
     )
 
 
 def sized_as(figure_settings: FigureSettings, preset: str) -> FigureSettings:
-    """Apply the size and colours of a preset; the content stays."""
+    """Apply the size and colours of a preset; the content does not change."""
     return (
-        replace(figure_settings, **_size(PRESETS[preset])) if preset in PRESETS else figure_settings
+        replace(figure_settings, **_size_fields(PRESETS[preset]))
+        if preset in PRESETS
+        else figure_settings
     )
 
 
-def _size(figure_settings: FigureSettings) -> dict[str, Any]:
+def _size_fields(figure_settings: FigureSettings) -> dict[str, Any]:
     return {name: getattr(figure_settings, name) for name in _SIZE}
 
 
@@ -176,7 +183,7 @@ def size_in_words(width: float, height: float, dpi: float | None) -> str:
     width, height : float
         In pixels of 1/96 inch.
     dpi : float or None
-        Pixels an inch of the file; None for vector graphics.
+        Pixels per inch of the file; None for vector graphics.
     """
     mm = MM_AN_INCH / PIXELS_AN_INCH
     words = f"{width * mm:,.0f} × {height * mm:,.0f} mm"
@@ -190,45 +197,45 @@ def size_in_words(width: float, height: float, dpi: float | None) -> str:
 
 _CODING = JsonCoding(
     {}, {FigureSettings: frozenset({"title"}), FilmSettings: frozenset({"most_frames"})}
-)  # a title belongs to one figure
+)  # a title belongs to one figure, so it is not stored
 
 
 def settings_to_json(settings: ExportSettings) -> str:
-    """Write export settings as JSON."""
+    """Serialize export settings as JSON."""
     return json.dumps(_CODING.encode(settings, ExportSettings, "wish", {}))
 
 
 def settings_from_json(text: str) -> ExportSettings:
-    """Read export settings; defaults if anything in them is invalid."""
+    """Parse export settings from JSON; defaults if anything in them is invalid."""
     try:
-        kept = _filled(json.loads(text))
+        kept = _add_missing_fields(json.loads(text))
         found: ExportSettings = _CODING.decode(kept, ExportSettings, "wish", {})
     except (ValueError, RecursionError):
         return ExportSettings()
     is_known = any(each.suffix == found.suffix for each in FORMATS)
-    return found if is_known and _is_possible(found.look) else ExportSettings()
+    return found if is_known and _is_valid_figure(found.look) else ExportSettings()
 
 
-def _filled(kept: Any) -> Any:
-    """Add the default of a field that earlier versions did not keep."""
-    with suppress(TypeError, KeyError, AttributeError):  # anything else is refused by decoding
+def _add_missing_fields(kept: Any) -> Any:
+    """Add defaults for fields that earlier versions did not store."""
+    with suppress(TypeError, KeyError, AttributeError):  # decoding rejects any other structure
         kept["look"]["film"].setdefault("has_motion", FilmSettings().has_motion)
         kept["look"].setdefault("has_all_layers", FigureSettings().has_all_layers)
     return kept
 
 
-def _is_possible(figure_settings: FigureSettings) -> bool:
+def _is_valid_figure(figure_settings: FigureSettings) -> bool:
     height = MIN_SIDE_MM if figure_settings.height_mm is None else figure_settings.height_mm
     return (
         MIN_SIDE_MM <= figure_settings.width_mm <= MAX_SIDE_MM
         and MIN_SIDE_MM <= height <= MAX_SIDE_MM
         and MIN_DPI <= figure_settings.dpi <= MAX_DPI
         and MIN_POINTS <= figure_settings.points <= MAX_POINTS
-        and _is_film(figure_settings.film)
+        and _is_valid_film(figure_settings.film)
     )
 
 
-def _is_film(film: FilmSettings) -> bool:
+def _is_valid_film(film: FilmSettings) -> bool:
     if film.speed not in SPEEDS or film.width not in WIDTHS:
         return False
     if film.span is None:

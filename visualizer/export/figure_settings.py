@@ -12,7 +12,7 @@ from visualizer.export.film_settings import FilmSettings
 MM_AN_INCH = 25.4
 PIXELS_AN_INCH = 96
 USUAL_POINTS = 9.0
-"""The size of the window's text in points: 12 pixels."""
+"""Text size of the window in points (12 pixels)."""
 MIN_SIDE_MM, MAX_SIDE_MM = 10.0, 5_000.0
 MIN_DPI, MAX_DPI = 36, 2_400
 MIN_POINTS, MAX_POINTS = 3.0, 144.0
@@ -28,7 +28,7 @@ class FigureExtent(StrEnum):
     STAGES = "stages"
     ALL = "all"
     CELLS = "cells"
-    """One panel, of which every cell is a pixel; in other formats than PNG as `PANEL`."""
+    """One panel with one pixel per cell; formats other than PNG treat it as `PANEL`."""
 
 
 class FigurePaper(StrEnum):
@@ -49,7 +49,7 @@ class FigureSettings(Struct, frozen=True):
     height_mm : float or None
         The height; None to fit the content.
     dpi : int
-        Pixels an inch, for raster formats.
+        Pixels per inch, for raster formats.
     points : float
         The text size in points.
     is_trimmed : bool
@@ -65,8 +65,8 @@ class FigureSettings(Struct, frozen=True):
     carries_document : bool
         Whether the document is attached to the file.
     has_all_layers : bool
-        Whether the attached document has all layers of captured attention, and not only the numbers
-        that the figure shows.
+        Whether the attached document has all layers of captured attention instead of only the
+        values that the figure shows.
     """
 
     extent: FigureExtent = FigureExtent.SHOWN
@@ -102,7 +102,7 @@ class FigureSettings(Struct, frozen=True):
 
     @property
     def pixel_ratio(self) -> float:
-        """Pixels of the file a pixel of the window."""
+        """Pixels of the file per pixel of the window."""
         return self.dpi / PIXELS_AN_INCH * self.enlarged
 
 
@@ -120,4 +120,4 @@ PRESETS: dict[str, FigureSettings] = {
     ),
     "Poster": FigureSettings(width_mm=594, dpi=300, points=24, is_trimmed=False),
 }
-"""Common sizes by their purpose."""
+"""Common figure sizes by purpose."""

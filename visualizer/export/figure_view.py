@@ -20,19 +20,23 @@ if TYPE_CHECKING:
 def view_of_figure(snapshot: Snapshot, figure_settings: FigureSettings) -> Resolved:
     """Resolve what a figure shows: without hover, and without a pin unless marks are shown."""
     view = replace(snapshot.view, hovered=None, panes=frozenset(), lesson=None)
-    resolved = _resolved(snapshot, view)
+    resolved = _resolve_view(snapshot, view)
     extent = figure_settings.extent
     extent = FigureExtent.PANEL if extent is FigureExtent.CELLS else extent
     if extent is not FigureExtent.SHOWN and not resolved.focus:
-        resolved = _resolved(snapshot, _of_extent(resolved, extent))
-    return resolved if figure_settings.has_marks else _resolved(snapshot, _unmarked(resolved))
+        resolved = _resolve_view(snapshot, _view_of_extent(resolved, extent))
+    return (
+        resolved
+        if figure_settings.has_marks
+        else _resolve_view(snapshot, _view_without_marks(resolved))
+    )
 
 
-def _resolved(snapshot: Snapshot, view: View) -> Resolved:
+def _resolve_view(snapshot: Snapshot, view: View) -> Resolved:
     return resolve(snapshot.document, view, snapshot.run, snapshot.document)
 
 
-def _unmarked(resolved: Resolved) -> View:
+def _view_without_marks(resolved: Resolved) -> View:
     """Remove the pin and the selection; the panel shown for the pin stays."""
     view = resolved.view
     heads = None if view.heads is None else frozenset(resolved.heads)
@@ -40,7 +44,7 @@ def _unmarked(resolved: Resolved) -> View:
     return replace(view, stages=resolved.stages, heads=heads, pinned=None, tokens=tokens)
 
 
-def _of_extent(resolved: Resolved, extent: FigureExtent) -> View:
+def _view_of_extent(resolved: Resolved, extent: FigureExtent) -> View:
     view, pinned, names = resolved.view, resolved.pinned, frozenset(resolved.run.trace.names)
     if extent in {FigureExtent.PANEL, FigureExtent.HEAD}:
         head = pinned.head if pinned and pinned.head is not None else resolved.drawn_heads[0]

@@ -1,4 +1,4 @@
-"""The plan of a film: which steps it shows, and how long each of its frames."""
+"""Plan of a film: its steps and the duration of each frame."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from visualizer.export.film_settings import FilmSettings
 
 HELD_MS = 2000
-"""How much longer the last frame stays, to look at the result before the film repeats."""
+"""Extra duration of the last frame in ms, to show the result before the film repeats."""
 MOTION_FRAME_MS = 40
-"""How long a frame of a motion is shown: a whole number of every format's units."""
+"""Duration of a motion frame in ms: a whole number of time units in every format."""
 MOTION_FRAMES = MOTION_MS // MOTION_FRAME_MS
 MOTION_SHARES = tuple((frame + 0.5) / MOTION_FRAMES for frame in range(MOTION_FRAMES))
 
@@ -32,14 +32,14 @@ TOO_LONG = (
 
 
 class FilmFrame(Struct, frozen=True):
-    """A frame of a film.
+    """Frame of a film.
 
     Parameters
     ----------
     place : Place
         The playback position of its step.
     motion_share : float or None
-        Which share of the step's motion it shows; None in the last frame of a step, without motion.
+        Fraction of the step's motion; None for the last frame of a step, which has no motion.
     """
 
     place: Place
@@ -47,16 +47,16 @@ class FilmFrame(Struct, frozen=True):
 
 
 class FilmPlan(Struct, frozen=True):
-    """The steps of a film: a frame each, after those of its motion.
+    """Steps of a film, each with a final frame after its motion frames.
 
     Parameters
     ----------
     steps : range
         Their indices on the timeline.
     ms : float
-        How long a step is shown.
+        Duration of a step.
     frames : tuple of FilmFrame
-        In the order in which they are shown.
+        In display order.
     """
 
     timeline: Timeline
@@ -73,7 +73,7 @@ class FilmPlan(Struct, frozen=True):
 
     @property
     def has_motion(self) -> bool:
-        """Whether something moves in it."""
+        """Whether the film has motion frames."""
         return len(self.frames) > len(self.steps)
 
     @property
@@ -88,7 +88,7 @@ class FilmPlan(Struct, frozen=True):
         return (len(self.steps) * self.ms + HELD_MS) / 1000
 
     def durations(self, unit_ms: int = 1) -> tuple[int, ...]:
-        """Return how many time units each frame is shown."""
+        """Return the duration of each frame in time units."""
         steps = iter(durations(len(self.steps), self.ms, unit_ms))
         found, moved = [], 0
         for frame in self.frames:
@@ -106,7 +106,7 @@ def durations(count: int, ms: float, unit_ms: int) -> tuple[int, ...]:
 
 
 def rounding_in_words(settings: FigureSettings) -> str:
-    """Say that a film's size is rounded to even numbers of pixels; empty where it is even."""
+    """Return a note if a film's size is rounded to even numbers of pixels, else empty."""
     width = settings.film.width
     height = round((settings.height or 0) * width / settings.width)
     even = [side + side % 2 for side in (width, height)]
@@ -120,15 +120,15 @@ def rounding_in_words(settings: FigureSettings) -> str:
 
 
 def film_plan_of(trace: Trace, settings: FilmSettings) -> FilmPlan:
-    """Return the steps of a film; a range that the run lacks becomes the nearest one.
+    """Plan a film; a range that the run does not have becomes the nearest one.
 
-    Motion is left out where a step lasts less than twice as long, or the film becomes too long.
+    Motion is omitted if a step is shorter than twice its motion, or the film would be too long.
 
     Raises
     ------
     InputError
-        When there are more steps than a film may have, or the text is too long for its matrices
-        to be held.
+        If there are more steps than a film may have, or the text is too long to keep its matrices
+        in memory.
     """
     if trace.is_blockwise:
         raise InputError("export", TOO_LONG)

@@ -26,15 +26,15 @@ class FilmSettings(Struct, frozen=True):
     span : tuple of (Place, str) or None
         The first step and the last stage; None for the whole computation.
     speed : float
-        Factor of the normal playback speed.
+        Multiple of the normal playback speed.
     loops : bool
         Whether it repeats, in formats that support it.
     width : int
         The width in pixels.
     has_motion : bool
-        Whether what a step reads moves to where it is used, if the step lasts long enough.
+        Whether the inputs of a step move to the cell that uses them, if the step is long enough.
     most_frames : int
-        A film with more steps is refused.
+        Maximum number of steps; longer films are rejected.
     """
 
     span: tuple[Place, str] | None = None

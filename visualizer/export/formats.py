@@ -11,7 +11,7 @@ from visualizer.optional_packages import is_installed, missing_package_message
 
 
 class FormatKind(StrEnum):
-    """The content of a format, which decides its options."""
+    """Content of a format, which determines its options."""
 
     FIGURE = "figure"
     FILM = "film"
@@ -20,7 +20,7 @@ class FormatKind(StrEnum):
 
     @property
     def is_drawn(self) -> bool:
-        """Whether it has pictures, which have figure settings and need fonts."""
+        """Whether it contains pictures, which use figure settings and need fonts."""
         return self in {FormatKind.FIGURE, FormatKind.FILM}
 
 
@@ -30,18 +30,18 @@ class ExportFormat(Struct, frozen=True):
     Parameters
     ----------
     suffix : str
-        How the names of its files end, with the dot.
+        File name extension, with the dot.
     words : str
-        The content in words.
+        Description of the content.
     needs : str
-        The package that writes it, where it is not always installed.
+        Optional package that is needed to write it; may be empty.
     note : str
-        A sentence on what is to be known of its files; may be empty.
+        Note on its files for the user; may be empty.
     is_text : bool
-        Whether its beginning can be read before it is written; its size then has a line in
-        ``TEXT_SIZES`` of ``data/file_size_estimate.py``.
+        Whether its first lines can be previewed; its size then needs an entry in ``TEXT_SIZES`` of
+        ``data/file_size_estimate.py``.
     decided_by : tuple of str
-        The fields of `FigureSettings` that it heeds, where they are not those of its kind.
+        Fields of `FigureSettings` that it uses, if they differ from those of its kind.
     """
 
     suffix: str
@@ -97,7 +97,7 @@ def format_of(name: str) -> ExportFormat | None:
 
 
 def decides_by_view(format_: ExportFormat) -> bool:
-    """Whether files of a format differ by what is shown: the layer, text, heads."""
+    """Whether the files of a format depend on the shown layer, text and heads."""
     is_drawn = format_.kind.is_drawn or format_.kind is FormatKind.DOCUMENT
     return is_drawn or "extent" in format_.decided_by
 
@@ -108,7 +108,7 @@ def is_readable(format_: ExportFormat) -> bool:
 
 
 def why_not_writable(suffix: str) -> str:
-    """Say why a format cannot be written here; empty where it can."""
+    """Return the reason why a format is not available; empty if it is."""
     needs = next(each.needs for each in FORMATS if each.suffix == suffix)
     if not needs or is_installed(needs):
         return ""
@@ -118,11 +118,13 @@ def why_not_writable(suffix: str) -> str:
 def with_suffix(name: str, chosen: str) -> Path:
     """Return a file's path; a name without a suffix gets that of the chosen filter.
 
-    What follows a point need not be one, as in “attention v1.2”.
+    Text after a dot is not always a suffix, as in “attention v1.2”.
     """
     path = Path(name)
     suffix = next((each.suffix for each in FORMATS if f"*{each.suffix}" in chosen), ".png")
-    is_complete = format_of(name) or path.suffix[1:].isalpha()  # others are refused by their name
+    is_complete = (
+        format_of(name) or path.suffix[1:].isalpha()
+    )  # unknown suffixes are rejected later
     return path if is_complete else path.with_name(f"{path.name}{suffix}")
 
 

@@ -1,4 +1,4 @@
-"""Names the characters of a picture that no installed font has."""
+"""Lists the characters of a picture that no installed font contains."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FONTS_MISSING_NOTICE = (
 
 
 MAX_LISTED_CHARACTERS = 10
-"""Most missing characters that a message lists."""
+"""Maximum number of missing characters listed in a message."""
 _UNSEEN = {"Cc", "Cf", "Cs", "Zs"}
 
 
 def missing_fonts(snapshot: Snapshot, figure_settings: FigureSettings) -> str:
-    """Describe the characters that no font has; they appear as boxes. Call within `qt_for_drawing`.
+    """Describe the characters without a glyph, which appear as boxes; empty if there are none.
 
-    Empty where all have a glyph.
+    Call within `qt_for_drawing`.
     """
     from PySide6.QtGui import QFontMetricsF, QGuiApplication
 

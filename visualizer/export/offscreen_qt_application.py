@@ -1,6 +1,6 @@
 """Renders without a window, for the command line and the notebook interface.
 
-Qt runs on its offscreen platform. Large modules are imported when they are needed.
+Qt uses its offscreen platform plugin. Large modules are imported on demand.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _DRAWING = threading.RLock()
 def qt_for_drawing() -> Iterator[None]:
     """Context in which Qt can draw, offscreen if no application exists.
 
-    An application made for this is deleted afterwards, so that one with windows can be made. One
-    thread draws at a time.
+    An application created here is deleted afterwards, so that one with windows can be created. Only
+    one thread draws at a time.
 
     Raises
     ------
     InputError
-        Of ``export``, when Qt cannot be imported, or its application cannot draw.
+        For ``export``, if Qt cannot be imported or its application cannot draw.
     """
     with _DRAWING:
-        made = _application()
+        made = _make_application()
         if made is None:
             yield
             return
-        with _heard(_not_of_fonts):
+        with _qt_message_handler(_print_unless_font_message):
             try:
                 yield
             finally:
@@ -58,8 +58,8 @@ def qt_for_drawing() -> Iterator[None]:
                 made.shutdown()
 
 
-def _application() -> QGuiApplication | None:
-    """Make an application unless one exists that can draw."""
+def _make_application() -> QGuiApplication | None:
+    """Create an application; None if one that can draw already exists."""
     try:
         from PySide6.QtGui import QGuiApplication
     except ImportError as error:
@@ -78,7 +78,7 @@ def _application() -> QGuiApplication | None:
 
 
 def exit_if_qt_cannot_start(sentence: str) -> AbstractContextManager[None]:
-    """Exit with a sentence where Qt would abort the process for lack of a platform plugin."""
+    """Exit with a message instead of Qt's abort if the platform plugin is missing."""
 
     def hear(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
         if kind.name == "QtFatalMsg":
@@ -86,17 +86,19 @@ def exit_if_qt_cannot_start(sentence: str) -> AbstractContextManager[None]:
             os._exit(1)
         print(message, file=sys.stderr)  # noqa: T201 - what Qt does itself
 
-    return _heard(hear)
+    return _qt_message_handler(hear)
 
 
-def _not_of_fonts(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
+def _print_unless_font_message(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
     if context.category != "qt.text.font.db":  # `missing_fonts` reports it
         print(message, file=sys.stderr)  # noqa: T201 - what Qt does itself
 
 
 @contextmanager
-def _heard(hear: Callable[[QtMsgType, QMessageLogContext, str], None]) -> Iterator[None]:
-    """Context in which a function receives Qt's messages."""
+def _qt_message_handler(
+    hear: Callable[[QtMsgType, QMessageLogContext, str], None],
+) -> Iterator[None]:
+    """Context that installs a Qt message handler."""
     from PySide6.QtCore import qInstallMessageHandler
 
     before = qInstallMessageHandler(hear)

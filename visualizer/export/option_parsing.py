@@ -26,7 +26,7 @@ from visualizer.session.stage_and_head_parsing import named_stages
 from visualizer.session.timeline import Place
 
 SIZES = {name.lower().replace(" ", "-"): look for name, look in PRESETS.items()}
-"""The figures of the presets, by names that need no quotes."""
+"""Figure presets by names that need no quotes on a command line."""
 _UNITS = {"mm": 1.0, "cm": 10.0, "in": MM_AN_INCH}
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _LENGTH = re.compile(rf"{_NUMBER}(mm|cm|in|px)")
@@ -34,7 +34,7 @@ _AREA = re.compile(rf"{_NUMBER}(mm|cm|in|px)?[x×]{_NUMBER}(mm|cm|in|px)")
 
 
 class FigureSize(Struct, frozen=True):
-    """The size of a figure in a unit; pixels become a length by the resolution."""
+    """Figure size in a unit; pixels are converted to a length with the resolution."""
 
     width: float
     height: float | None
@@ -81,7 +81,7 @@ def figure_settings(
     has_all_layers: bool = False,
     film: FilmSettings | None = None,
 ) -> FigureSettings:
-    """Make figure settings of options; others come from the preset or are defaults.
+    """Create figure settings from options; others come from the preset or are defaults.
 
     Parameters
     ----------
@@ -113,9 +113,9 @@ def figure_settings(
 
 
 def span_of(text: str) -> tuple[Place, str]:
-    """Parse a range of stages: ``scores..context``, or from a row on, ``scores:2..weights``.
+    """Parse a range of stages: ``scores..context``, or from a row, ``scores:2..weights``.
 
-    An empty side is the beginning or the end.
+    An empty side means the first or the last stage.
     """
     first, dots, last = text.partition("..")
     name, colon, row = first.partition(":")
@@ -129,7 +129,7 @@ def span_of(text: str) -> tuple[Place, str]:
 
 
 def speed_of(text: str) -> float:
-    """Parse a factor of the normal speed."""
+    """Parse a multiple of the normal speed."""
     try:
         value = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The writer of each export format, and `export`, which chooses one by a file's suffix."""
+"""Table of export writers, and `export`, which selects one by file suffix."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Write = Callable[[Snapshot, FigureSettings, BinaryIO, Progress], object]
 
     class PageWrite(Protocol):
-        """A writer that can be given the page."""
+        """Writer that accepts a page that is already laid out."""
 
         def __call__(
             self,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         ) -> object: ...
 
 
-def _webpage(
+def _write_webpage(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     progress(0, 10)
@@ -63,7 +63,7 @@ def _webpage(
     write_webpage(figure.board, figure.name, figure.caption, theme, file, document, tell)
 
 
-def _npz(
+def _write_npz(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     is_opened_by_it = snapshot.document.has_module
@@ -71,55 +71,55 @@ def _npz(
     npz_writer.npz(snapshot.run, file, progress, document)
 
 
-def _csv(
+def _write_csv(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     seen = exported_matrices.shown_matrices(view_of_figure(snapshot, figure_settings))
     csv_writer.write_csv(snapshot.run, seen, file, progress)
 
 
-def _markdown(
+def _write_markdown(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     seen = exported_matrices.shown_matrices(view_of_figure(snapshot, figure_settings))
     markdown_writer.write_markdown(snapshot.run, seen, file, progress)
 
 
-def _json(
+def _write_json(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     document = document_bytes(snapshot.whole_document, snapshot.view)
     json_writer.write_json(snapshot.run, __version__, file, progress, document)
 
 
-def _safetensors(
+def _write_safetensors(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     parameters_safetensors_writer.write_safetensors(snapshot.run, file)
 
 
-def _document(
+def _write_document_file(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     write_document(file, snapshot.whole_document, snapshot.view)
 
 
 PRINTED: dict[str, PageWrite] = {".png": write_png, ".svg": write_svg, ".pdf": write_pdf}
-"""Writers of the figures that have a size on paper."""
+"""Writers of figures with a printed size."""
 WRITERS: dict[str, Write] = {
     **PRINTED,
-    ".html": _webpage,
+    ".html": _write_webpage,
     **{suffix: partial(write_film, suffix) for suffix in (".gif", ".apng", ".webp", ".mp4")},
-    ".npz": _npz,
-    ".csv": _csv,
-    ".md": _markdown,
-    ".json": _json,
-    ".safetensors": _safetensors,
-    ".attention": _document,
+    ".npz": _write_npz,
+    ".csv": _write_csv,
+    ".md": _write_markdown,
+    ".json": _write_json,
+    ".safetensors": _write_safetensors,
+    ".attention": _write_document_file,
 }
 
 
-def _say_nothing(sentence: str) -> None:
+def _ignore_notice(sentence: str) -> None:
     pass
 
 
@@ -128,30 +128,30 @@ def export(
     snapshot: Snapshot,
     figure_settings: FigureSettings,
     progress: Progress = no_progress,
-    notice: Callable[[str], object] = _say_nothing,
+    notice: Callable[[str], object] = _ignore_notice,
 ) -> Path:
     """Write a snapshot in the format of the file's suffix.
 
     Parameters
     ----------
     progress : callable
-        Called with the progress; an exception from it cancels, and an existing file stays.
+        Progress callback; an exception from it cancels, and an existing file is kept.
     notice : callable, optional
-        Called with a sentence on text that is printed small.
+        Called with a warning if text is printed small.
 
     Raises
     ------
     InputError
-        When the format is unknown or cannot be written here, text would be too small to be
-        printed, the file cannot be written or memory runs out.
+        If the format is unknown or not available, the text would be too small to print, the file
+        cannot be written or memory runs out.
     """
     known = format_of(path.name)
     if known is None:
         raise InputError("export", f"“{path.suffix}” is no format to export. Use {suffixes()}.")
-    suffix, write = known.suffix, _writer_of(known.suffix)
+    suffix, write = known.suffix, _find_writer(known.suffix)
 
     def write_readable(file: BinaryIO) -> None:
-        readable = _readable(suffix, write, snapshot, figure_settings, progress, notice)
+        readable = _checked_writer(suffix, write, snapshot, figure_settings, progress, notice)
         readable(snapshot, figure_settings, file, progress)
 
     atomic_file.write(path, write_readable)
@@ -164,12 +164,12 @@ def export_into(
     snapshot: Snapshot,
     figure_settings: FigureSettings,
     progress: Progress = no_progress,
-    notice: Callable[[str], object] = _say_nothing,
+    notice: Callable[[str], object] = _ignore_notice,
 ) -> None:
-    """Write a snapshot into an open file that can be sought, in a format; see `export`."""
-    write = _writer_of(suffix)
+    """Write a snapshot to an open, seekable file; see `export`."""
+    write = _find_writer(suffix)
     try:
-        readable = _readable(suffix, write, snapshot, figure_settings, progress, notice)
+        readable = _checked_writer(suffix, write, snapshot, figure_settings, progress, notice)
         readable(snapshot, figure_settings, file, progress)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
@@ -178,7 +178,7 @@ def export_into(
         raise InputError("memory", sentence) from error
 
 
-def _readable(
+def _checked_writer(
     suffix: str,
     write: Write,
     snapshot: Snapshot,
@@ -186,7 +186,7 @@ def _readable(
     progress: Progress,
     notice: Callable[[str], object],
 ) -> Write:
-    """Return a writer that, of a printed figure, writes the page whose text was checked."""
+    """Return the writer; for printed figures, lay the page out and check its text size first."""
     if suffix not in PRINTED or (suffix, figure_settings.extent) == (".png", FigureExtent.CELLS):
         return write
     progress(0, 10)
@@ -196,7 +196,7 @@ def _readable(
     return partial(PRINTED[suffix], page=page)
 
 
-def _writer_of(suffix: str) -> Write:
+def _find_writer(suffix: str) -> Write:
     if lacking := why_not_writable(suffix):
         raise InputError(MISSING_PACKAGE, lacking)
     return WRITERS[suffix]

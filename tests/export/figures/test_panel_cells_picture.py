@@ -62,7 +62,7 @@ def picture_of(snapshot: Snapshot, settings: FigureSettings = CELLS) -> np.ndarr
 def colours_of(snapshot: Snapshot) -> np.ndarray:
     """The colours of the whole panel, made at once from what is held."""
     cells = panel_cells_of(snapshot, CELLS)
-    heatmap = cells._source(cells.extent).heatmap({})
+    heatmap = cells._panel_source(cells.extent).heatmap({})
     words = value_to_colour_mapping.table(heatmap.colour.map, PRINT)[
         value_to_colour_mapping.colour_indices(heatmap)
     ]

@@ -1,8 +1,8 @@
 """Write matrices as CSV (RFC 4180), for spreadsheets and data frames.
 
-Numbers have the fewest digits that give back the very same number of the spec's type, at most 9
-for float32 and 17 for float64; −∞ is ``-inf``, ∞ is ``inf`` and NaN is ``NaN``: Python, numpy,
-pandas and R read all of them. The encoding is UTF-8. The file starts with a byte order mark,
+Numbers have the fewest digits that restore exactly the same value in the spec's type, at most 9
+for float32 and 17 for float64. −∞ is ``-inf``, ∞ is ``inf`` and NaN is ``NaN``, which Python,
+NumPy, pandas and R can all read. The encoding is UTF-8. The file starts with a byte order mark,
 without which Excel assumes another encoding; pandas skips it, and Python's name for such a file is
 ``utf-8-sig``.
 """
@@ -32,15 +32,15 @@ def write_csv(
 ) -> None:
     """Write matrices of a run as CSV.
 
-    A single whole matrix is a table with column labels above and row labels before. Several, and a
-    part of one, are in tidy form, a line for each number with the columns of `TIDY` and, after the
-    head, one for each of the run's leading axes (``layer``, ``text``); heads, texts, layers, rows
-    and columns have their numbers from 1, as in the window, and fields that a stage does not have
-    are empty.
+    A single whole matrix is a table with a header row of column labels and a first column of row
+    labels. Several matrices, or a part of one, are in tidy form: one line per number, with the
+    columns of `TIDY` and, after the head, one for each of the run's leading axes (``layer``,
+    ``text``). Heads, texts, layers, rows and columns are numbered from 1, as in the window. Fields
+    that a stage does not have are empty.
     """
     tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
     writer = csv.writer(codecs.getwriter("utf-8-sig")(file))
-    rows = _wide if is_one_table(sheets) else _tidy
+    rows = _table_lines if is_one_table(sheets) else _tidy_lines
     if not is_one_table(sheets):
         writer.writerow((*TIDY[:2], *run.trace.counted_axes, *TIDY[2:]))
     for sheet in sheets:
@@ -48,11 +48,11 @@ def write_csv(
 
 
 def is_one_table(sheets: Sequence[ExportMatrix]) -> bool:
-    """Whether matrices are written as a table, and not a line for each number."""
+    """Whether the matrices are written as one table instead of one line per number."""
     return len(sheets) == 1 and not sheets[0].is_part
 
 
-def _wide(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[list[str]]:
+def _table_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[list[str]]:
     row_labels, column_labels = sheet.labels(run)
     yield [sheet.axes(run)[0], *map(escape_formula, column_labels)]
     for label, numbers in zip(row_labels, sheet.each_row(run), strict=True):
@@ -60,7 +60,7 @@ def _wide(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[list
         tell()
 
 
-def _tidy(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[tuple[str, ...]]:
+def _tidy_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[tuple[str, ...]]:
     row_labels, column_labels = (list(map(escape_formula, labels)) for labels in sheet.labels(run))
     tokens = column_labels if sheet.has_keys(run) else [""] * len(column_labels)
     head = sheet.fold or ("" if sheet.head is None else str(sheet.head + 1))
@@ -74,14 +74,14 @@ def _tidy(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[tupl
 
 
 def exact_row(numbers: np.ndarray) -> list[str]:
-    """Format a row with the digits that its type needs to be read back exactly."""
+    """Format a row with enough digits to restore the values exactly."""
     written: list[str] = numbers.astype(np.str_).tolist()
     return ["NaN" if one == "nan" else one for one in written]
 
 
 def escape_formula(label: str) -> str:
-    """Put an apostrophe before a token that a spreadsheet would take for a formula.
+    """Put an apostrophe before a token that a spreadsheet would interpret as a formula.
 
-    A sign alone is not a formula, so single minus and equals signs stay unchanged.
+    A single minus or equals sign is not a formula and stays unchanged.
     """
     return f"'{label}" if len(label) > 1 and label.startswith(STARTS_A_FORMULA) else label

@@ -28,13 +28,13 @@ class PreviewFullError(Exception):
 
 
 class PreviewStream:
-    """A file that accepts only its first lines."""
+    """Output file that accepts only the first lines."""
 
     def __init__(self) -> None:
         self.written = b""
 
     def write(self, data: bytes) -> int:
-        """Write bytes; raise `PreviewFullError` once there are enough."""
+        """Write bytes; raise `PreviewFullError` once the preview is full."""
         self.written += data
         if self.written.count(b"\n") >= LINES or len(self.written) >= MAX_PREVIEW_BYTES:
             raise PreviewFullError
@@ -42,7 +42,7 @@ class PreviewStream:
 
 
 def preview_text(snapshot: Snapshot, settings: ExportSettings, progress: Progress) -> str:
-    """Return the first lines of a text export; of a binary one, a list of its arrays.
+    """Return the first lines of a text export, or the list of arrays of a binary export.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def preview_text(snapshot: Snapshot, settings: ExportSettings, progress: Progres
     """
     if not settings.format.is_text:
         run, suffix = snapshot.run, settings.suffix
-        lines = [_listed(run, name) for name in array_names(run, suffix)]
+        lines = [_describe_array(run, name) for name in array_names(run, suffix)]
         if suffix == ".safetensors":
             sizes = f"{run.trace.tokens:,} × {run.trace.tokens:,}"
             lines += [f"{name}  {sizes}  float32" for name in mask_names(run)]
@@ -63,15 +63,15 @@ def preview_text(snapshot: Snapshot, settings: ExportSettings, progress: Progres
         )
     lines = file.written.decode("utf-8-sig", "replace").splitlines()
     is_cut = len(lines) >= LINES or len(file.written) >= MAX_PREVIEW_BYTES
-    return "\n".join([*map(_cut, lines[:LINES]), *(["…"] if is_cut else [])])
+    return "\n".join([*map(_truncate_line, lines[:LINES]), *(["…"] if is_cut else [])])
 
 
-def _cut(line: str) -> str:
+def _truncate_line(line: str) -> str:
     return line if len(line) <= MAX_LINE_CHARACTERS else f"{line[:MAX_LINE_CHARACTERS]}…"
 
 
-def _listed(run: Run, name: str) -> str:
-    """Return an array's name, shape with dims, and type."""
+def _describe_array(run: Run, name: str) -> str:
+    """Return an array's name, shape with dims, and dtype."""
     trace = run.trace
     shape = trace.shape(name)
     dims: tuple[str, ...] = ("",) * len(shape)

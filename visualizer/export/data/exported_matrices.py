@@ -1,7 +1,7 @@
-"""The matrices that data exports write: unpooled stages of one text and head.
+"""Matrices that data exports write: unpooled stages of one text and head.
 
-They are whole, unless the text is too long for its matrices to be held: then they are the part that
-is zoomed in on, or the rows of the chosen tokens or of the pinned cell.
+They are complete, unless the text is too long to keep its matrices in memory. Then only the zoomed
+part, or the rows of the selected tokens or of the pinned cell, are exported.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ SEEN = {
 }
 
 MAX_TABLE_NUMBERS = 2**24
-"""Most numbers of a long text that are written into a table."""
+"""Maximum count of numbers of a long text that are written to a table."""
 BAND = 32
-"""Rows that are read together of a part."""
+"""Rows of a part that are read together."""
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class ExportMatrix(Struct, frozen=True):
-    """One matrix of a run.
+    """Matrix of a run.
 
     Parameters
     ----------
@@ -56,13 +56,13 @@ class ExportMatrix(Struct, frozen=True):
     leading : tuple of int
         The layer and text, as an index of the run's leading axes.
     layer : int or None
-        The layer's number in its model, from 0; None for that of its place.
+        Layer number in the model, from 0; None for its index in the run.
     lens : WeightTransform
-        The transform that is applied to it, if it is weights.
+        Transform applied to it, for attention weights.
     rows_seen : tuple of range
-        The rows that it has; empty for all.
+        The included rows; empty for all.
     columns_seen : range or None
-        The columns that it has; None for all.
+        The included columns; None for all.
     """
 
     stage: str
@@ -76,13 +76,13 @@ class ExportMatrix(Struct, frozen=True):
 
     @property
     def is_part(self) -> bool:
-        """Whether it lacks rows or columns of its stage."""
+        """Whether some rows or columns of the stage are not included."""
         return bool(self.rows_seen) or self.columns_seen is not None
 
     def title(self, run: Run) -> str:
         """Name the stage, the head and the text."""
-        parts = [self._stage(run).title]
-        if self._lens(run) is not WeightTransform.PLAIN:
+        parts = [self._find_stage(run).title]
+        if self._find_lens(run) is not WeightTransform.PLAIN:
             parts[0] += f" {SEEN[self.lens]}"
         if self.fold:
             parts.append(FOLDED[self.fold])
@@ -92,9 +92,9 @@ class ExportMatrix(Struct, frozen=True):
             named = zip(run.trace.axes, self.leading_numbers(run), strict=True)
             parts += [f"{axis} {number}" for axis, number in named]
         if self.rows_seen:
-            parts.append(f"rows {', '.join(map(_counted, self.rows_seen))}")
+            parts.append(f"rows {', '.join(map(_format_range, self.rows_seen))}")
         if self.columns_seen is not None:
-            parts.append(f"columns {_counted(self.columns_seen)}")
+            parts.append(f"columns {_format_range(self.columns_seen)}")
         return ", ".join(parts)
 
     def leading_numbers(self, run: Run) -> tuple[int, ...]:
@@ -105,8 +105,8 @@ class ExportMatrix(Struct, frozen=True):
         return tuple(place + 1 for place in at.values())
 
     def axes(self, run: Run) -> tuple[str, str]:
-        """Name what its rows and its columns count."""
-        rows, columns = self._stage(run).dims[-2:]
+        """Return the names of the row and column axes."""
+        rows, columns = self._find_stage(run).dims[-2:]
         return rows, columns
 
     def labels(self, run: Run) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -116,9 +116,9 @@ class ExportMatrix(Struct, frozen=True):
         label is one line of text that any file can hold.
         """
         rows, columns = self.numbers(run)
-        words = self._tokens(run, self.axes(run)[0], rows)
+        words = self._labels_at(run, self.axes(run)[0], rows)
         if self.has_keys(run):
-            return words, self._tokens(run, "key", columns)
+            return words, self._labels_at(run, "key", columns)
         counted = counted_from_one(run.trace.shape(self.stage)[-1])
         return words, counted[columns.start : columns.stop]
 
@@ -134,7 +134,7 @@ class ExportMatrix(Struct, frozen=True):
 
     def name(self, run: Run) -> str:
         """Return the stage's identifier, with its weight transform."""
-        lens = self._lens(run)
+        lens = self._find_lens(run)
         return self.stage if lens is WeightTransform.PLAIN else f"{self.stage} {lens}"
 
     def read(self, run: Run) -> np.ndarray:
@@ -142,14 +142,14 @@ class ExportMatrix(Struct, frozen=True):
         return self.read_rows(run, slice(None))
 
     def read_rows(self, run: Run, rows: slice) -> np.ndarray:
-        """Read some rows of the stage, of the columns that the matrix has."""
+        """Read some rows of the stage, only the columns of the matrix."""
         head = () if self.head is None else (self.head,)
         held = run.trace.seen(self.stage, self.lens, self.fold)
         across = self.numbers(run)[1]
         return held.read((*self.leading, *head, rows, slice(across.start, across.stop)))
 
     def each_row(self, run: Run) -> Iterator[np.ndarray]:
-        """Read its rows one after the other; of a long text, a few at a time."""
+        """Yield its rows; those of a long text are read a few at a time."""
         if not run.trace.is_blockwise:
             yield from self.read(run)
             return
@@ -158,26 +158,28 @@ class ExportMatrix(Struct, frozen=True):
             for start in range(span.start, span.stop, BAND):
                 yield from self.read_rows(run, slice(start, min(start + BAND, span.stop)))
 
-    def _tokens(self, run: Run, axis: str, places: Sequence[int]) -> tuple[str, ...]:
+    def _labels_at(self, run: Run, axis: str, places: Sequence[int]) -> tuple[str, ...]:
         words = run.words(self.leading, axis)
         return tuple(map(_on_one_line, all_visible(tuple(words[at] for at in places))))
 
     def rows(self, run: Run) -> int:
-        """Return how many rows it has."""
+        """Return the number of rows."""
         if self.rows_seen:
             return sum(map(len, self.rows_seen))
         return int(run.trace.shape(self.stage)[-2])
 
     def size(self, run: Run) -> int:
-        """Return how many numbers it has."""
+        """Return the number of values."""
         return self.rows(run) * len(self.numbers(run)[1])
 
-    def _stage(self, run: Run) -> Stage:
+    def _find_stage(self, run: Run) -> Stage:
         return run.trace.stage(self.stage)
 
-    def _lens(self, run: Run) -> WeightTransform:
+    def _find_lens(self, run: Run) -> WeightTransform:
         return (
-            run.trace.possible(self.lens) if self._stage(run).is_weights else WeightTransform.PLAIN
+            run.trace.possible(self.lens)
+            if self._find_stage(run).is_weights
+            else WeightTransform.PLAIN
         )
 
 
@@ -185,8 +187,8 @@ def _on_one_line(label: str) -> str:
     return _UNPRINTABLE.sub(lambda found: visible(found.group()), label)
 
 
-def _counted(span: range) -> str:
-    """Name a range of rows or columns, counted from 1."""
+def _format_range(span: range) -> str:
+    """Format a range of rows or columns, numbered from 1."""
     return f"{span.start + 1:,}" if len(span) == 1 else f"{span.start + 1:,}–{span.stop:,}"
 
 
@@ -198,9 +200,11 @@ def shown_matrices(resolved: Resolved) -> tuple[ExportMatrix, ...]:
     Raises
     ------
     InputError
-        When the text is long, and more is shown of it than a table holds.
+        If the text is long and the shown part is too large for a table.
     """
-    found = tuple(sheet for stage in resolved.shown_stages for sheet in _of(resolved, stage))
+    found = tuple(
+        sheet for stage in resolved.shown_stages for sheet in _matrices_of(resolved, stage)
+    )
     run = resolved.run
     count = sum(sheet.size(run) for sheet in found)
     if run.trace.is_blockwise and count > MAX_TABLE_NUMBERS:
@@ -214,14 +218,14 @@ def shown_matrices(resolved: Resolved) -> tuple[ExportMatrix, ...]:
     return found
 
 
-def _of(resolved: Resolved, stage: Stage) -> Iterator[ExportMatrix]:
-    rows, columns = _seen(resolved, stage)
-    for whole in _whole(resolved, stage):
+def _matrices_of(resolved: Resolved, stage: Stage) -> Iterator[ExportMatrix]:
+    rows, columns = _select_cells(resolved, stage)
+    for whole in _whole_matrices(resolved, stage):
         yield replace(whole, rows_seen=rows, columns_seen=columns)
 
 
-def _seen(resolved: Resolved, stage: Stage) -> tuple[tuple[range, ...], range | None]:
-    """Return the rows and columns that are written of a stage; see `ExportMatrix`."""
+def _select_cells(resolved: Resolved, stage: Stage) -> tuple[tuple[range, ...], range | None]:
+    """Return the rows and columns of a stage to write; see `ExportMatrix`."""
     zoom, pinned, tokens = resolved.zoom, resolved.pinned, resolved.view.tokens
     if not resolved.run.trace.is_blockwise:
         return (), None
@@ -237,7 +241,7 @@ def _seen(resolved: Resolved, stage: Stage) -> tuple[tuple[range, ...], range | 
     return runs(chosen), None
 
 
-def _whole(resolved: Resolved, stage: Stage) -> Iterator[ExportMatrix]:
+def _whole_matrices(resolved: Resolved, stage: Stage) -> Iterator[ExportMatrix]:
     lens = resolved.view.lens
     if resolved.is_spread:
         head = resolved.spread_head(stage)

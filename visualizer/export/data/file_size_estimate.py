@@ -23,43 +23,56 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
 
 ROWS = 7
-"""How many rows of a matrix are sampled for the estimate."""
+"""Number of rows of a matrix sampled for the estimate."""
 HEADER = 256
-"""Bytes of an array besides its numbers."""
+"""Bytes of an array in addition to its numbers."""
 
 
 def size_of_arrays(run: Run, names: Sequence[str]) -> int:
     """Return the size in bytes of stages and parameters in binary form."""
-    return sum(_count(run, name) * _some_rows(run, name)[0].itemsize + HEADER for name in names)
+    return sum(
+        _count_numbers(run, name) * _some_rows(run, name)[0].itemsize + HEADER for name in names
+    )
 
 
 def size_of_json(run: Run) -> int:
     """Estimate the bytes of a run as JSON."""
     names = array_names(run, ".json")
-    return round(sum(_count(run, name) * _mean(_some_rows(run, name), row_text) for name in names))
+    return round(
+        sum(
+            _count_numbers(run, name) * _mean_bytes(_some_rows(run, name), row_text)
+            for name in names
+        )
+    )
 
 
 def size_of_csv(run: Run, sheets: Sequence[ExportMatrix]) -> int:
     """Estimate the bytes of matrices as CSV."""
     if is_one_table(sheets):
-        return round(_size(run, sheets[0], _as_row))
-    return round(sum(_size(run, sheet, _as_row, _before(run, sheet)) for sheet in sheets))
+        return round(_estimate_size(run, sheets[0], _as_row))
+    return round(
+        sum(
+            _estimate_size(run, sheet, _as_row, _mean_prefix_length(run, sheet)) for sheet in sheets
+        )
+    )
 
 
 def size_of_markdown(run: Run, sheets: Sequence[ExportMatrix]) -> int:
     """Estimate the bytes of matrices as Markdown tables."""
-    return round(sum(_size(run, sheet, _as_cells) for sheet in sheets))
+    return round(sum(_estimate_size(run, sheet, _as_cells) for sheet in sheets))
 
 
-def _size(
+def _estimate_size(
     run: Run, sheet: ExportMatrix, write: Callable[[np.ndarray], str], beside: float = 0
 ) -> float:
-    rows = [sheet.read_rows(run, slice(at, at + 1))[0] for at in _spread(sheet.numbers(run)[0])]
-    return sheet.size(run) * (beside + _mean(rows, write))
+    rows = [
+        sheet.read_rows(run, slice(at, at + 1))[0] for at in _sample_rows(sheet.numbers(run)[0])
+    ]
+    return sheet.size(run) * (beside + _mean_bytes(rows, write))
 
 
-def _before(run: Run, sheet: ExportMatrix) -> float:
-    """Return the mean length of the fields beside a number in its line."""
+def _mean_prefix_length(run: Run, sheet: ExportMatrix) -> float:
+    """Return the mean length of the other fields in a number's line."""
     rows, columns = sheet.labels(run)
     leading = ",".join(map(str, sheet.leading_numbers(run)))
     names = len(f"{sheet.name(run)},{sheet.fold or sheet.head},{leading},,,,,\r")
@@ -77,14 +90,14 @@ def _as_cells(numbers: np.ndarray) -> str:
     return " | ".join(map(format_number, numbers.tolist())) + " | "
 
 
-def _mean(rows: Sequence[np.ndarray], write: Callable[[np.ndarray], str]) -> float:
-    """Return the mean bytes of a number, from some rows of a matrix."""
+def _mean_bytes(rows: Sequence[np.ndarray], write: Callable[[np.ndarray], str]) -> float:
+    """Return the mean bytes per number in some rows of a matrix."""
     written = sum(len(write(row).encode()) + 1 for row in rows)
     return written / max(1, sum(int(row.size) for row in rows))
 
 
-def _spread(rows: Sequence[int]) -> list[int]:
-    """Choose a few rows, spread over all of them."""
+def _sample_rows(rows: Sequence[int]) -> list[int]:
+    """Choose a few evenly spaced rows."""
     count = min(ROWS, len(rows))
     return [rows[len(rows) * (2 * part + 1) // (2 * count)] for part in range(count)]
 
@@ -95,20 +108,20 @@ def _some_rows(run: Run, name: str) -> list[np.ndarray]:
     first = (0,) * (len(leading) - 1)
     if not leading:  # one vector
         return [run.trace.read(name)]
-    return [run.trace.read(name, (*first, at)) for at in _spread(range(rows))]
+    return [run.trace.read(name, (*first, at)) for at in _sample_rows(range(rows))]
 
 
-def _count(run: Run, name: str) -> int:
+def _count_numbers(run: Run, name: str) -> int:
     return math.prod(run.trace.shape(name))
 
 
 STAGE_FORMATS = frozenset({".npz", ".json"})
-"""The formats that hold whole stages, and so no matrix of a long text."""
+"""Formats with whole stages, which therefore omit the matrices of a long text."""
 LEFT_OUT = (
     "The text is too long for matrices of queries and keys; CSV and Markdown take a part of them."
 )
 LARGE = 50 * 2**20
-"""Bytes of text from which a smaller format is recommended."""
+"""File size in bytes from which a smaller format is recommended."""
 TEXT_SIZES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
     ".csv": size_of_csv,
     ".md": size_of_markdown,
@@ -118,7 +131,7 @@ TEXT_SIZES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
 
 
 def array_names(run: Run, suffix: str) -> tuple[str, ...]:
-    """Return the names of the arrays that a binary export holds."""
+    """Return the names of the arrays in a binary export."""
     if suffix == ".safetensors":
         return weights_in(run)
     stages = (stage.name for stage in run.trace.held_stages)

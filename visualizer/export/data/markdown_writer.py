@@ -21,34 +21,34 @@ _MEANS_SOMETHING = re.compile(r"[\\`*_\[\]<>&|~$#]")
 def write_markdown(
     run: Run, sheets: Sequence[ExportMatrix], file: BinaryIO, progress: Progress = no_progress
 ) -> None:
-    """Write matrices of a run, a table each, with four decimals and −∞ as in the window.
+    """Write each matrix of a run as a table, with four decimals and −∞ as in the window.
 
-    Each has a title with stage, head and text, and a caption of the computation.
+    Each table has a title with stage, head and text, and a caption that describes the computation.
     """
     tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
     for position, sheet in enumerate(sheets):
         if position:
             file.write(b"\n")
-        for line in _lines(run, sheet, tell):
+        for line in _table_lines(run, sheet, tell):
             file.write(f"{line}\n".encode())
 
 
-def _lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[str]:
+def _table_lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[str]:
     row_labels, column_labels = sheet.labels(run)
     rows, columns = sheet.axes(run)
     yield f"**{plain(sheet.title(run))}** · {plain(caption(run))}"
     yield ""
-    yield _row((f"{plain(rows)} ↓ {plain(columns)} →", *map(plain, column_labels)))
-    yield _row(("---", *("---:" for _ in column_labels)))
+    yield _format_row((f"{plain(rows)} ↓ {plain(columns)} →", *map(plain, column_labels)))
+    yield _format_row(("---", *("---:" for _ in column_labels)))
     for label, numbers in zip(row_labels, sheet.each_row(run), strict=True):
-        yield _row((plain(label), *map(format_number, numbers.tolist())))
+        yield _format_row((plain(label), *map(format_number, numbers.tolist())))
         tell()
 
 
-def _row(cells: Iterable[str]) -> str:
+def _format_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
 def plain(text: str) -> str:
-    """Escape the characters that have a meaning in Markdown."""
+    """Escape Markdown's special characters."""
     return _MEANS_SOMETHING.sub(r"\\\g<0>", text)

@@ -19,40 +19,42 @@ if TYPE_CHECKING:
 def npz(run: Run, file: BinaryIO, progress: Progress = no_progress, document: bytes = b"") -> None:
     """Write a run as NPZ: an array for each stage under its name, the tokens, weights and spec.
 
-    Arrays of a batch have it as their first axis; the tokens are [token] or [text, token], and
-    those of captured attention [query], with ``key_tokens`` where these are of another text. If the
+    The first axis of a batch's arrays is the batch. Tokens are [token] or [text, token]; for
+    captured attention they are [query], with ``key_tokens`` if the keys are of another text. If the
     queries are the last tokens of the keys, the tokens are those of the whole text. A NUL in a
-    token is written as ␀, as numpy drops it at a token's end. The weights are
-    ``parameters/`` and their names in the book's ``state_dict``; the spec is one string of JSON.
+    token is written as ␀, because NumPy drops it at the end of a token. Weights are named
+    ``parameters/`` followed by their names in the book's ``state_dict``; the spec is a JSON string.
 
-    The bytes of the document file come first, as ``document``, so that the file can be opened
-    again. Captured attention is without it: its arrays alone are opened as what they are. Of a text
-    too long for its matrices to be held, the stages are those before the scores.
+    The bytes of the document file are the first entry, ``document``, so that the file can be
+    reopened. Captured attention has no such entry and is reopened from its arrays. If a text is too
+    long to keep its matrices in memory, only the stages before the scores are written.
     """
     names = [stage.name for stage in run.trace.held_stages]
     tell = ProgressCounter(progress, len(names) + len(run.trace.parameters))
     with zipfile.ZipFile(file, "w") as archive:
         if document:
-            _add(archive, DOCUMENT, np.frombuffer(document, np.uint8))
-        for name in names:  # from a GPU, one stage at a time is copied
-            _add(archive, name, run.trace.read(name))
+            _add_array(archive, DOCUMENT, np.frombuffer(document, np.uint8))
+        for name in names:  # copy one stage at a time from a GPU
+            _add_array(archive, name, run.trace.read(name))
             tell()
         texts = run.compared_texts if run.is_continuation else run.texts
         seen = [_without_nul(text) for text in texts]
-        _add(archive, "tokens", np.array(seen if len(seen) > 1 else seen[0]))
+        _add_array(archive, "tokens", np.array(seen if len(seen) > 1 else seen[0]))
         if run.key_tokens and run.key_tokens != texts[0]:
-            _add(archive, "key_tokens", np.array(_without_nul(run.key_tokens)))
+            _add_array(archive, "key_tokens", np.array(_without_nul(run.key_tokens)))
         for name in run.trace.parameters:
-            _add(archive, f"parameters/{name}", run.trace.read(name))
+            _add_array(archive, f"parameters/{name}", run.trace.read(name))
             tell()
         if run.trace.has_module:
-            _add(archive, "spec", np.array(json.dumps(plain_spec(run.trace.spec), allow_nan=False)))
+            _add_array(
+                archive, "spec", np.array(json.dumps(plain_spec(run.trace.spec), allow_nan=False))
+            )
 
 
 def _without_nul(tokens: tuple[str, ...]) -> list[str]:
     return [token.replace("\0", "␀") for token in tokens]
 
 
-def _add(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
+def _add_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
         np.lib.format.write_array(member, array, allow_pickle=False)

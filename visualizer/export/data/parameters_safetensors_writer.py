@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 
 
 MASK_CELL = 4
-"""Bytes of a cell of a mask."""
+"""Bytes per mask cell."""
 MAX_MASK_BYTES = 2**29
 
 
 def write_safetensors(run: Run, file: BinaryIO) -> None:
     """Write the weights and masks under the names of the book's ``state_dict``.
 
-    The book's class of the mechanism, made with the sizes of the spec and a ``context_length`` of
-    the text's tokens, loads the file with ``load_state_dict(strict=True)``. The metadata are
-    ``program``, ``version``, ``caption`` and ``spec``, the last as JSON (see `plain_spec`).
+    The book's class for the mechanism loads the file with ``load_state_dict(strict=True)``, if it
+    is created with the sizes of the spec and a ``context_length`` equal to the number of tokens.
+    The metadata are ``program``, ``version``, ``caption`` and ``spec``, which is JSON (see
+    `plain_spec`).
 
     Raises
     ------
@@ -42,7 +43,7 @@ def write_safetensors(run: Run, file: BinaryIO) -> None:
     trace = run.trace
     names = mask_names(run)
     _check_masks(run, len(names))
-    # It writes memory in its present order, so transposed views would be mixed up.
+    # safetensors writes memory in its storage order, so transposed views would be scrambled.
     arrays = {name: np.ascontiguousarray(trace.read(name)) for name in weights_in(run)}
     if names:
         arrays |= dict.fromkeys(names, forbidden_cells(run))
@@ -85,11 +86,11 @@ def weights_in(run: Run) -> tuple[str, ...]:
 
 
 _MASKED = frozenset({Mechanism.STACKED, Mechanism.MULTI_HEAD})
-"""Mechanisms whose classes in the book always have a mask."""
+"""Mechanisms that always have a mask in the book's classes."""
 
 
 def mask_names(run: Run) -> tuple[str, ...]:
-    """Return the names of the masks among the buffers of the book's class: one, or one a head."""
+    """Return the names of the mask buffers in the book's class: one, or one per head."""
     spec = run.trace.spec
     if spec.mask is Mask.NONE and mechanism_of(spec) not in _MASKED:
         return ()

@@ -46,7 +46,7 @@ OPTIONS_WIDTH = 380
 
 
 class ExportDialog(QDialog):
-    """Asks what to export; `settingsChanged` carries changed settings, other signals the action."""
+    """Export dialog; `settingsChanged` carries changed settings, the other signals an action."""
 
     settingsChanged = Signal(object)
     saveWanted = Signal(object)
@@ -77,16 +77,16 @@ class ExportDialog(QDialog):
         self.save = self.buttons.addButton("&Save…", QDialogButtonBox.ButtonRole.AcceptRole)
         self.buttons.addButton(QDialogButtonBox.StandardButton.Cancel)
         self._can_write, self._is_refused, self._is_over = True, False, False
-        self._build()
-        self._connect()
+        self._build_controls()
+        self._connect_signals()
         self.resize((USUAL * text_scale()).boundedTo(parent.size()))
         self.ring = FocusRing(self)
         self.ring.show_theme(theme)
-        self._show()
+        self._show_settings()
 
     # ------------------------------------------------------------------ building
 
-    def _build(self) -> None:
+    def _build_controls(self) -> None:
         for _, formats in groupby(FORMATS, key=lambda one: one.kind):
             if self.format.count():
                 self.format.insertSeparator(self.format.count())
@@ -100,7 +100,7 @@ class ExportDialog(QDialog):
         label.setBuddy(self.format)
         first.addRow(label, self.format)
         first.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        _align(first, self.figure.form, self.film.form)
+        _align_forms(first, self.figure.form, self.film.form)
         self.figure.show_size_of_all_layers(size_of_all_layers(self.snapshot.run))
         for said in (self.size_, self.problem):
             said.setWordWrap(True)
@@ -109,7 +109,7 @@ class ExportDialog(QDialog):
         self._lay_out(first)
 
     def _add_format(self, each: ExportFormat) -> None:
-        """Add a format; one that cannot be written here is disabled with the reason."""
+        """Add a format; if it is not available, disable it and show the reason."""
         lacking = why_not_writable(each.suffix)
         words = f"{each.suffix[1:].upper()}: {each.words}"
         self.format.addItem(f"{words}. {lacking}" if lacking else words, each.suffix)
@@ -121,7 +121,7 @@ class ExportDialog(QDialog):
     def _lay_out(self, first: QFormLayout) -> None:
         options = QVBoxLayout()
         options.addLayout(first)
-        options.addWidget(self._scrolled(self._choices()), 1)
+        options.addWidget(self._make_scroll_area(self._build_options()), 1)
         right = QVBoxLayout()
         right.addWidget(self.pane, 1)
         for said in (self.size_, self.film.told, self.problem):
@@ -135,8 +135,8 @@ class ExportDialog(QDialog):
         column.addWidget(self.buttons)
         self.save.setDefault(True)
 
-    def _choices(self) -> QWidget:
-        """Stack the options: those of a figure, and under them those of a film."""
+    def _build_options(self) -> QWidget:
+        """Stack the figure options above the film options."""
         both = QWidget()
         column = QVBoxLayout(both)
         column.setContentsMargins(0, 0, 0, 0)
@@ -145,7 +145,7 @@ class ExportDialog(QDialog):
         column.addStretch(1)
         return both
 
-    def _scrolled(self, widget: QWidget) -> QScrollArea:
+    def _make_scroll_area(self, widget: QWidget) -> QScrollArea:
         area = QScrollArea()
         area.setWidgetResizable(True)
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -154,30 +154,30 @@ class ExportDialog(QDialog):
         area.setWidget(widget)
         return area
 
-    def _connect(self) -> None:
+    def _connect_signals(self) -> None:
         self.format.activated.connect(self._choose_format)
         self.figure.chosen.connect(self._choose_figure_settings)
         self.figure.unitChosen.connect(self._choose_unit)
-        self.figure.judged.connect(self._allow)
+        self.figure.judged.connect(self._update_buttons)
         self.film.changed.connect(self._choose_film)
-        self.pane.resized.connect(self._ask_anew)
+        self.pane.resized.connect(self._request_resized_preview)
         self.film_player.wanted.connect(self._ask_for_frame)
         self.finished.connect(self.stop)
         self._previewer.made.connect(self.show_preview)
         self._previewer.refused.connect(self.refuse)
-        self.buttons.accepted.connect(self._save)
+        self.buttons.accepted.connect(self._request_save)
         self.buttons.rejected.connect(self.reject)
-        self.copy.clicked.connect(self._copy)
+        self.copy.clicked.connect(self._request_copy)
 
     # ------------------------------------------------------------------ showing
 
-    def _show(self) -> None:
+    def _show_settings(self) -> None:
         self.format.setCurrentIndex(self.format.findData(self.settings.suffix))
         self._show_film(self.settings.format.kind is FormatKind.FILM)
         self.figure.setVisible(bool(self.settings.deciding))
         self.figure.show_settings(self.settings)
-        self._say(why_not_writable(self.settings.suffix))
-        self._ask()
+        self._show_problem(why_not_writable(self.settings.suffix))
+        self._request_preview()
 
     def _show_film(self, is_film: bool) -> None:
         for part in (self.film, self.film.told):
@@ -186,23 +186,23 @@ class ExportDialog(QDialog):
             self.film.show_snapshot(
                 self.snapshot, self.settings.figure_settings, self.settings.suffix
             )
-            # If this computation lacks the stored range, use what is offered instead.
+            # If this computation lacks the stored range, use the range that the widget selected.
             self.settings = replace(
                 self.settings, look=replace(self.settings.look, film=self.film.film)
             )
 
-    def _ask(self) -> None:
-        """Request a preview; the last one stays until it arrives."""
+    def _request_preview(self) -> None:
+        """Request a preview; the previous one stays visible until it arrives."""
         self.film_player.stop()
         self._previewer.ask(self.pane.maker(self.snapshot, self.settings))
 
-    def _ask_anew(self) -> None:
-        """Request a preview for a changed size; a film continues."""
+    def _request_resized_preview(self) -> None:
+        """Request a preview of a different size; a playing film continues."""
         shown = self.pane.shown
         if shown and shown.animation and shown.animation is self.film_player.animation:
             self._ask_for_frame(shown.animation, shown.frame)
         else:
-            self._ask()
+            self._request_preview()
 
     def _ask_for_frame(self, animation: AnimationFrames, frame: int) -> None:
         self._previewer.ask(self.pane.frame_maker(animation, frame))
@@ -212,34 +212,34 @@ class ExportDialog(QDialog):
         self.pane.show_preview(made, self._theme)
         self.size_.setText(made.said)
         self.figure.show_small_text(made.small_text)
-        self._say(why_not_writable(self.settings.suffix))
+        self._show_problem(why_not_writable(self.settings.suffix))
         if made.animation and not app_settings.is_reduced() and not self._is_over:
             self.film_player.go_on(made.animation, self.settings.look.film.loops)
 
     def stop(self) -> None:
-        """Stop all work for the preview."""
+        """Stop all background work for the preview."""
         self._is_over = True
         self.film_player.stop()
         self._previewer.call_off()
         self.film.stop()
 
     def refuse(self, sentence: str) -> None:
-        """Show why the file cannot be written."""
-        self._say(sentence)
+        """Show an error message that explains why the file cannot be written."""
+        self._show_problem(sentence)
 
-    def _say(self, problem: str) -> None:
+    def _show_problem(self, problem: str) -> None:
         self.problem.setText(problem)
         is_told = self.film.told.isVisible() and self.film.told.text() == problem
         self.problem.setVisible(bool(problem) and not is_told)
         self._is_refused = bool(problem)
-        self._allow()
+        self._update_buttons()
 
     def allow_writing(self, can_write: bool) -> None:
-        """Enable saving and copying, unless something is being written."""
+        """Enable or disable saving and copying; disabled during an export."""
         self._can_write = can_write
-        self._allow()
+        self._update_buttons()
 
-    def _allow(self) -> None:
+    def _update_buttons(self) -> None:
         kind = self.settings.format.kind
         is_right = not self.figure.is_wrong and not self._is_refused
         self.save.setEnabled(self._can_write and is_right)
@@ -247,38 +247,38 @@ class ExportDialog(QDialog):
 
     # ------------------------------------------------------------------ choosing
 
-    def _change(self, settings: ExportSettings) -> None:
+    def _apply_settings(self, settings: ExportSettings) -> None:
         if settings != self.settings:
             self.settings = settings
             self.settingsChanged.emit(settings)
-            self._show()
+            self._show_settings()
 
     def _choose_format(self) -> None:
-        self._change(replace(self.settings, suffix=self.format.currentData()))
+        self._apply_settings(replace(self.settings, suffix=self.format.currentData()))
 
     def _choose_figure_settings(self, figure_settings: FigureSettings) -> None:
-        self._change(replace(self.settings, look=figure_settings))
+        self._apply_settings(replace(self.settings, look=figure_settings))
 
     def _choose_film(self, film: FilmSettings) -> None:
-        self._change(replace(self.settings, look=replace(self.settings.look, film=film)))
+        self._apply_settings(replace(self.settings, look=replace(self.settings.look, film=film)))
 
     def _choose_unit(self, unit: LengthUnit) -> None:
-        self._change(replace(self.settings, unit=unit))
+        self._apply_settings(replace(self.settings, unit=unit))
 
-    def _save(self) -> None:
+    def _request_save(self) -> None:
         self.saveWanted.emit(self.settings)
 
-    def _copy(self) -> None:
+    def _request_copy(self) -> None:
         self.copyWanted.emit(self.settings)
 
 
-def _align(*forms: QFormLayout) -> None:
-    """Align the fields of forms that are stacked."""
+def _align_forms(*forms: QFormLayout) -> None:
+    """Align the fields of stacked forms."""
     role = QFormLayout.ItemRole.LabelRole
     items = (form.itemAt(row, role) for form in forms for row in range(form.rowCount()))
     labels = [label for item in items if item and (label := item.widget())]
     widest = max(label.sizeHint().width() for label in labels)
     for label in labels:
         label.setMinimumWidth(widest)
-    for form in forms:  # the style's own space depends on what stands in a form
+    for form in forms:  # the style's default spacing depends on the content of a form
         form.setHorizontalSpacing(LABEL_GAP)

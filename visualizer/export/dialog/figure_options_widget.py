@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 
 class NumberField(QWidget):
-    """An input for a number between two ends; where it is optional, empty is None."""
+    """Input for a number within a range; if it is optional, an empty input is None."""
 
     typed = Signal(object)
-    """A valid number, or None."""
+    """Emitted with a valid number or None."""
     judged = Signal()
-    """Whether the input is valid has changed."""
+    """Emitted when the input becomes valid or invalid."""
 
     def __init__(self, name: str, open_: str = "", *, is_whole: bool = False) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class NumberField(QWidget):
         column.addWidget(self.note)
         column.addWidget(self.offer)
         self.setFocusProxy(self.box)
-        self.box.textEdited.connect(self._take)
+        self.box.textEdited.connect(self._apply_input)
 
     @property
     def is_wrong(self) -> bool:
@@ -80,35 +80,39 @@ class NumberField(QWidget):
     def show_number(
         self, number: float | None, low: float, high: float, write: Callable[[float], str]
     ) -> None:
-        """Show a number and its range; an input being typed is left unchanged."""
+        """Show a number and its range, without changing input that is being typed."""
         self._low, self._high, self._write = low, high, write
-        is_taken, typed = self._read()
-        if self.box.hasFocus() and is_taken and self._written(typed) == self._written(number):
-            self._say("")
+        is_taken, typed = self._parse_input()
+        if (
+            self.box.hasFocus()
+            and is_taken
+            and self._format_number(typed) == self._format_number(number)
+        ):
+            self._show_problem("")
             return
         with QSignalBlocker(self.box):
-            self.box.setText(self._written(number))
-        self._say("")
+            self.box.setText(self._format_number(number))
+        self._show_problem("")
 
     def show_note(self, note: str, offer: str) -> None:
-        """Show what follows from the number, and what the button would do about it."""
+        """Show a note about the number, and a button with a suggested fix."""
         self.note.setText(note)
         self.note.setVisible(bool(note))
         self.offer.setText(offer)
         self.offer.setVisible(bool(offer))
-        self._describe()
+        self._update_description()
 
-    def _describe(self) -> None:
+    def _update_description(self) -> None:
         said = (self.problem.text(), self.note.text())
         self.box.setAccessibleDescription(" ".join(filter(None, said)))
 
-    def _written(self, number: float | None) -> str:
+    def _format_number(self, number: float | None) -> str:
         return "" if number is None else self._write(number)
 
-    def _read(self) -> tuple[bool, float | None]:
+    def _parse_input(self) -> tuple[bool, float | None]:
         """Return whether the input is valid, and its number.
 
-        The ends are displayed rounded and can be typed so; the number is the end itself then.
+        The limits are displayed rounded. If the rounded limit is typed, return the exact limit.
         """
         text = self.box.text().strip().replace(",", ".").replace("−", "-")
         if not text:
@@ -122,20 +126,20 @@ class NumberField(QWidget):
         is_taken = is_taken and (not self._is_whole or number.is_integer())
         return is_taken, min(max(number, self._low), self._high)
 
-    def _take(self) -> None:
-        is_taken, number = self._read()
+    def _apply_input(self) -> None:
+        is_taken, number = self._parse_input()
         ends = f"{self._write(self._low)} to {self._write(self._high)}"
         nothing = ", or nothing" if self._open else ""
         kind = "a whole number from " if self._is_whole else ""
-        self._say("" if is_taken else f"Takes {kind}{ends}{nothing}.")
+        self._show_problem("" if is_taken else f"Takes {kind}{ends}{nothing}.")
         if is_taken:
             self.typed.emit(number)
 
-    def _say(self, problem: str) -> None:
+    def _show_problem(self, problem: str) -> None:
         was_wrong = self.is_wrong
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
-        self._describe()
+        self._update_description()
         if was_wrong != self.is_wrong:
             self.judged.emit()
 
@@ -150,7 +154,7 @@ SWITCHES = {
 
 
 class FigureOptionsWidget(QWidget):
-    """The options of a figure; changes are emitted as settings or as a unit."""
+    """Figure options; emits changed figure settings or a changed unit."""
 
     chosen = Signal(object)
     unitChosen = Signal(object)
@@ -169,10 +173,10 @@ class FigureOptionsWidget(QWidget):
         self.form = QFormLayout(self)
         self.form.setContentsMargins(0, 0, 0, 0)
         self.form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        self._fill()
-        self._connect()
+        self._build_rows()
+        self._connect_signals()
 
-    def _fill(self) -> None:
+    def _build_rows(self) -> None:
         for box, choices in (
             (self.preset, [*((name, name) for name in PRESETS), (OWN, OWN)]),
             (self.paper, PAPERS.items()),
@@ -199,7 +203,7 @@ class FigureOptionsWidget(QWidget):
             switch.setAccessibleName(switch.text().replace("&", ""))
             self.form.addRow(switch)
 
-    def _connect(self) -> None:
+    def _connect_signals(self) -> None:
         self.extent.activated.connect(self._choose_extent)
         self.preset.activated.connect(self._choose_preset)
         self.paper.activated.connect(self._choose_paper)
@@ -211,23 +215,23 @@ class FigureOptionsWidget(QWidget):
         self.title.textEdited.connect(self._type_title)
         self.width_.offer.clicked.connect(self._take_offer)
         for switch in self.switches.values():
-            switch.clicked.connect(self._switch)
+            switch.clicked.connect(self._apply_switches)
         for field in self.fields:
             field.judged.connect(self.judged)
 
     @property
     def fields(self) -> tuple[NumberField, ...]:
-        """All number inputs."""
+        """All number fields."""
         return self.width_, self.height_, self.dpi, self.points
 
     @property
     def is_wrong(self) -> bool:
-        """Whether any input that applies is invalid."""
+        """Whether any visible field is invalid or the text is too small to print."""
         is_small = self._small_text is not None and self._small_text.is_refused
         return is_small or any(field.is_wrong and not field.isHidden() for field in self.fields)
 
     def show_small_text(self, small_text: SmallText | None) -> None:
-        """Show at the width that text is printed too small, and offer what would help."""
+        """Show a note on small text next to the width, with a button that fixes it."""
         self._small_text = small_text
         if small_text is None or self._settings is None:
             self.width_.show_note("", "")
@@ -238,7 +242,7 @@ class FigureOptionsWidget(QWidget):
         self.judged.emit()
 
     def show_size_of_all_layers(self, size: int) -> None:
-        """Offer to attach all layers, which take up to so many bytes; 0 for a single layer."""
+        """Offer to attach all layers, with their maximum size in bytes; 0 for one layer."""
         self._all_layers_bytes = size
         switch = self.switches["has_all_layers"]
         switch.setText(f"{SWITCHES['has_all_layers']} (up to {format_size(size)})")
@@ -273,7 +277,7 @@ class FigureOptionsWidget(QWidget):
                 self.title.setText(figure_settings.title)
         for name, switch in self.switches.items():
             switch.setChecked(getattr(figure_settings, name))
-        for name, widget in self._rows:
+        for name, widget in self._setting_rows:
             is_possible = name != "has_all_layers" or self._all_layers_bytes > 0
             self.form.setRowVisible(widget, name in settings.deciding and is_possible)
 
@@ -285,8 +289,8 @@ class FigureOptionsWidget(QWidget):
                 self.extent.addItem(words, value)
 
     @property
-    def _rows(self) -> tuple[tuple[str, QWidget], ...]:
-        """Map each row to the settings it changes."""
+    def _setting_rows(self) -> tuple[tuple[str, QWidget], ...]:
+        """Pairs of a setting and the widget of its row."""
         rows: tuple[tuple[str, QWidget], ...] = (
             ("extent", self.extent),
             ("width_mm", self.preset),
@@ -312,57 +316,57 @@ class FigureOptionsWidget(QWidget):
 
     # ------------------------------------------------------------------ choosing
 
-    def _change(self, **changes: Any) -> None:
+    def _emit_change(self, **changes: Any) -> None:
         if self._settings:
             self.chosen.emit(replace(self._settings.look, **changes))
 
     def _choose_extent(self) -> None:
-        self._change(extent=FigureExtent(self.extent.currentData()))  # Qt returns a str
+        self._emit_change(extent=FigureExtent(self.extent.currentData()))  # Qt returns a str
 
     def _choose_preset(self) -> None:
         if self._settings:
             self.chosen.emit(sized_as(self._settings.look, self.preset.currentData()))
 
     def _choose_paper(self) -> None:
-        self._change(paper=FigurePaper(self.paper.currentData()))
+        self._emit_change(paper=FigurePaper(self.paper.currentData()))
 
     def _choose_unit(self) -> None:
         self.unitChosen.emit(LengthUnit(self.unit.currentData()))
 
     def _take_offer(self) -> None:
         if self._small_text:
-            self._change(**self._small_text.changes)
+            self._emit_change(**self._small_text.changes)
 
     def _type_width(self, length: float) -> None:
         if self._settings:
-            self._change(width_mm=_bounded_mm(length, self._settings))
+            self._emit_change(width_mm=_bounded_mm(length, self._settings))
 
     def _type_height(self, length: float | None) -> None:
         if self._settings:
             height = None if length is None else _bounded_mm(length, self._settings)
-            self._change(height_mm=height)
+            self._emit_change(height_mm=height)
 
     def _type_dpi(self, dpi: float) -> None:
-        self._change(dpi=int(dpi))
+        self._emit_change(dpi=int(dpi))
 
     def _type_points(self, points: float) -> None:
-        self._change(points=points)
+        self._emit_change(points=points)
 
     def _type_title(self, title: str) -> None:
-        self._change(title=title)
+        self._emit_change(title=title)
 
-    def _switch(self) -> None:
-        self._change(**{name: switch.isChecked() for name, switch in self.switches.items()})
+    def _apply_switches(self) -> None:
+        self._emit_change(**{name: switch.isChecked() for name, switch in self.switches.items()})
 
 
 def _bounded_mm(length: float, settings: ExportSettings) -> float:
-    """Convert a length to mm, which conversion must not round to beyond an end."""
+    """Convert a length to mm, clamped because rounding could exceed the limits."""
     mm = settings.unit.mm(length, settings.look.dpi)
     return min(max(mm, MIN_SIDE_MM), MAX_SIDE_MM)
 
 
 def _offer_in_words(small_text: SmallText, settings: ExportSettings) -> str:
-    """Say what would make small text readable, in the unit of lengths; empty if nothing."""
+    """Describe the change that makes small text readable; empty if there is none."""
     width, points = small_text.changes.get("width_mm"), small_text.changes.get("points")
     if width is not None:
         length = f"{settings.unit.written(width, settings.look.dpi)} {settings.unit.value}"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class FilmRange(StrEnum):
-    """The part of the computation that a film shows."""
+    """Part of the computation that a film shows."""
 
     WHOLE = "The whole computation"
     HERE = "From here to the end"
@@ -46,10 +46,10 @@ PANELS = {FilmPanels.STEP: "those of each step", FilmPanels.SPAN: "all stages, s
 
 
 class FilmOptionsWidget(QWidget):
-    """The options of a film, with its length and estimated size.
+    """Film options with the film's length and estimated size.
 
-    The owner places the label `told`, and calls `stop` before deleting it, which ends the
-    estimation.
+    The owner adds the label `told` to a layout, and calls `stop`, which ends the estimation,
+    before deleting this widget.
     """
 
     changed = Signal(object)
@@ -76,16 +76,16 @@ class FilmOptionsWidget(QWidget):
         self.told.setAccessibleName("Size of the film")
         self._lay_out()
         self._show_settings(FilmSettings())
-        for box in self._boxes:
-            box.activated.connect(self._change)
+        for box in self._choice_boxes:
+            box.activated.connect(self._apply_choices)
         for check in (self.motion, self.loops):
-            check.clicked.connect(self._change)
+            check.clicked.connect(self._apply_choices)
         self._worker = Worker(self)
         self._worker.answered.connect(self._show_size)
         self._worker.failed.connect(self._show_problem)
 
     @property
-    def _boxes(self) -> tuple[QComboBox, ...]:
+    def _choice_boxes(self) -> tuple[QComboBox, ...]:
         choices = (self.part, self.first, self.last, self.grain, self.speed, self.panels)
         return (*choices, self.width_)
 
@@ -108,7 +108,7 @@ class FilmOptionsWidget(QWidget):
         form.addRow(self.loops)
 
     def stop(self) -> None:
-        """Cancel the estimation, and start none."""
+        """Cancel the running estimate and prevent further ones."""
         self._stopped.set()
         self._worker.leave()
 
@@ -117,13 +117,13 @@ class FilmOptionsWidget(QWidget):
     def show_snapshot(
         self, snapshot: Snapshot, figure_settings: FigureSettings, suffix: str
     ) -> None:
-        """Offer the films of a snapshot, and estimate the chosen one's size in a format."""
+        """Show the options for a snapshot and estimate the film's size in a format."""
         if self._asked == (snapshot, figure_settings, suffix):
             return
         self._asked = (snapshot, figure_settings, suffix)
         self._show_parts(snapshot)
         self._show_settings(figure_settings.film)
-        self._measure()
+        self._start_estimate()
 
     def _show_parts(self, snapshot: Snapshot) -> None:
         playhead, stages = snapshot.view.playhead, snapshot.run.trace.stages
@@ -197,8 +197,8 @@ class FilmOptionsWidget(QWidget):
             return (here, snapshot.run.trace.names[-1]) if here else None
         return Place(self.first.currentData()), self.last.currentData()
 
-    def _change(self) -> None:
-        if self.first.currentIndex() > self.last.currentIndex():  # the other end follows
+    def _apply_choices(self) -> None:
+        if self.first.currentIndex() > self.last.currentIndex():  # move the other end along
             follower = self.last if self.sender() is self.first else self.first
             leader = self.first if follower is self.last else self.last
             follower.setCurrentIndex(leader.currentIndex())
@@ -206,37 +206,41 @@ class FilmOptionsWidget(QWidget):
         if self._asked:
             snapshot, figure_settings, suffix = self._asked
             self._asked = snapshot, replace(figure_settings, film=self.film), suffix
-            self._measure()
+            self._start_estimate()
         self.changed.emit(self.film)
 
     # ------------------------------------------------------------------ size
 
-    def _measure(self) -> None:
-        """Show the film's length, and start estimating its size."""
+    def _start_estimate(self) -> None:
+        """Show the film's length and start to estimate its file size."""
         if self._asked is None:
             return
         snapshot, figure_settings, _ = asked = self._asked
         try:
             film = film_plan_of(snapshot.run.trace, figure_settings.film)
         except InputError as refused:
-            self._tell(refused.sentence, "warning")
+            self._show_message(refused.sentence, "warning")
             return
-        self._length = f"{format_count(len(film.steps), 'frame')} · {_lasting(film.seconds)}"
-        self._tell(self._length, "quiet")
-        self._worker.ask(partial(_measured, *asked, partial(_go_on, self._stopped)))
+        self._length = (
+            f"{format_count(len(film.steps), 'frame')} · {_format_duration(film.seconds)}"
+        )
+        self._show_message(self._length, "quiet")
+        self._worker.ask(partial(_estimate_film, *asked, partial(_go_on, self._stopped)))
 
     def _show_size(self, measured: tuple[FigureSettings, str, FilmEstimate]) -> None:
         figure_settings, suffix, film = measured
-        if self._asked and (figure_settings, suffix) == self._asked[1:]:  # and not an outdated one
+        if (
+            self._asked and (figure_settings, suffix) == self._asked[1:]
+        ):  # ignore outdated estimates
             said = f"about {format_size(film.bytes)} · made in {film.minutes_in_words}"
-            self._tell(f"{self._length} · {said}", "quiet")
+            self._show_message(f"{self._length} · {said}", "quiet")
 
     def _show_problem(self, error: Exception) -> None:
         """Show why a film cannot be made; unexpected errors are reported when it is written."""
         if isinstance(error, InputError):
-            self._tell(error.sentence, "warning")
+            self._show_message(error.sentence, "warning")
 
-    def _tell(self, sentence: str, role: str) -> None:
+    def _show_message(self, sentence: str, role: str) -> None:
         self.told.setProperty("role", role)
         self.told.style().polish(self.told)
         self.told.setText(sentence)
@@ -247,12 +251,11 @@ def _go_on(stopped: threading.Event, done: int, of: int) -> None:
         raise CancelledError
 
 
-def _measured(
+def _estimate_film(
     snapshot: Snapshot, figure_settings: FigureSettings, suffix: str, progress: Progress
 ) -> tuple[FigureSettings, str, FilmEstimate]:
     return figure_settings, suffix, estimate(snapshot, figure_settings, suffix, progress)
 
 
-def _lasting(seconds: float) -> str:
-    """Format a film's duration."""
+def _format_duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 300 else f"{seconds / 60:,.0f} min"

@@ -1,4 +1,4 @@
-"""Plays the preview of a film: requests each frame when the clock reaches it."""
+"""Plays the preview of a film by requesting each frame when it is due."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
 
 class FilmPreviewPlayer(QObject):
-    """Requests the frames of a film, each when it is due.
+    """Requests each frame of a film when it is due.
 
-    Frames are dropped if painting is too slow, so that the time is that of the file.
+    If painting is too slow, frames are dropped to keep the playback speed of the file.
     """
 
     wanted = Signal(object, int)
-    """An `AnimationFrames`, and the index of the frame to show now."""
+    """Emitted with the `AnimationFrames` and the index of the frame to show."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.animation: AnimationFrames | None = None
-        """The film that plays or has ended."""
+        """The film that is playing or has ended."""
         self._loops = True
         self._ends: list[int] = []
         self._step = 0
         self._clock = QElapsedTimer()
         self._timer = QTimer(self, singleShot=True)
-        self._timer.timeout.connect(self._want)
+        self._timer.timeout.connect(self._request_frame)
 
     @property
     def is_playing(self) -> bool:
@@ -38,22 +38,22 @@ class FilmPreviewPlayer(QObject):
         return self._timer.isActive()
 
     def go_on(self, animation: AnimationFrames, loops: bool) -> None:
-        """Continue from the shown frame; another film starts at its first."""
+        """Continue from the current frame; a different film starts at its first frame."""
         if animation is not self.animation:
             self.animation, self._loops, self._step = animation, loops, 0
             self._ends = list(accumulate(animation.film.durations()))
             self._clock.start()
-            self._wait()
-        elif not self._timer.isActive():  # otherwise the same frame was repainted
-            self._wait()
+            self._schedule_frame()
+        elif not self._timer.isActive():  # otherwise the current frame was only repainted
+            self._schedule_frame()
 
     def stop(self) -> None:
         """Stop playing."""
         self._timer.stop()
         self.animation = None
 
-    def _wait(self) -> None:
-        """Schedule the next frame, or the one that is due by now."""
+    def _schedule_frame(self) -> None:
+        """Schedule the next frame, skipping frames that are overdue."""
         passed = self._clock.elapsed()
         laps, within = divmod(passed, self._ends[-1])
         due = laps * len(self._ends) + bisect_right(self._ends, within)
@@ -63,10 +63,10 @@ class FilmPreviewPlayer(QObject):
             self._timer.start(max(0, self._starts_at(self._step) - passed))
 
     def _starts_at(self, step: int) -> int:
-        """Return when a step begins, in ms from the first; steps count on across loops."""
+        """Return the start of a step in ms; step numbers continue across loops."""
         lap, frame = divmod(step, len(self._ends))
         return lap * self._ends[-1] + (self._ends[frame - 1] if frame else 0)
 
-    def _want(self) -> None:
+    def _request_frame(self) -> None:
         assert self.animation
         self.wanted.emit(self.animation, self._step % len(self._ends))

@@ -1,4 +1,4 @@
-"""Makes the previews of the export dialog on a worker thread."""
+"""Renders the previews of the export dialog on a worker thread."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ FINER = 2
 """Supersampling factor, which keeps thin lines and single cells visible."""
 FIRST_PICTURE = " · a first picture, which is exact in the file"
 MAX_PREVIEW_ROWS = 512
-"""Most rows of a panel that are read for a first picture of all of its cells."""
+"""Maximum rows of a panel read for a first picture of all its cells."""
 PIXELS = ".png"
-"""The raster format of figures; others are vector graphics."""
+"""Raster format of figures; the other figure formats are vector graphics."""
 
 
 class ExportPreview(Struct, frozen=True, eq=False):
-    """A preview, an image or text, and the size of the file.
+    """Preview as an image or text, with the file size.
 
     Parameters
     ----------
     image : QImage or None
-        The picture, as many pixels as it is shown with.
+        The picture, in device pixels.
     text : str
         Text shown instead of a picture.
     animation : AnimationFrames or None
-        The film of which the picture is a frame.
+        The film that contains the picture as a frame.
     small_text : SmallText or None
-        Text of a figure that is printed too small.
+        Details of text that is printed too small.
     """
 
     image: QImage | None
@@ -71,16 +71,16 @@ class ExportPreview(Struct, frozen=True, eq=False):
 def preview(
     snapshot: Snapshot, settings: ExportSettings, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
-    """Make the preview of an export.
+    """Render the preview of an export.
 
     Parameters
     ----------
     room : QSize
-        The available size in pixels of the window.
+        The available size in logical pixels.
     ratio : float
         The device pixel ratio.
     progress : callable
-        Called during long work; an exception from it cancels.
+        Called repeatedly; an exception from it cancels.
     """
     if settings.format.kind is FormatKind.NUMBERS:
         return ExportPreview(
@@ -93,15 +93,15 @@ def preview(
         return frame_of(
             lay_out_film(snapshot, settings.figure_settings, progress), 0, room, ratio, progress
         )
-    return _figure(snapshot, settings, room, ratio, progress)
+    return _preview_figure(snapshot, settings, room, ratio, progress)
 
 
-def _figure(
+def _preview_figure(
     snapshot: Snapshot, settings: ExportSettings, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
     figure_settings = settings.figure_settings
     if settings.is_of_cells:
-        return _cells(snapshot, figure_settings, room, ratio)
+        return _preview_cells(snapshot, figure_settings, room, ratio)
     page = page_of(sketched_figure_of(snapshot, figure_settings, progress), figure_settings)
     width, height = page.size.width(), page.size.height()
     fitted = min(room.width() * ratio / width, room.height() * ratio / height)
@@ -122,7 +122,7 @@ def _figure(
     return ExportPreview(small, "", said, small_text=small_text(page, snapshot, figure_settings))
 
 
-def _cells(
+def _preview_cells(
     snapshot: Snapshot, figure_settings: FigureSettings, room: QSize, ratio: float
 ) -> ExportPreview:
     cells = panel_cells_of(snapshot, figure_settings)
@@ -138,7 +138,7 @@ def _cells(
 def frame_of(
     animation: AnimationFrames, frame: int, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
-    """Paint a frame of a film as in the file, scaled down to fit."""
+    """Paint a film frame as in the file, scaled down to fit."""
     progress(frame, len(animation))
     image, most = animation.picture(frame), room * ratio
     if image.width() > most.width() or image.height() > most.height():
@@ -153,7 +153,7 @@ def frame_of(
 
 
 class PreviewController(QObject):
-    """Makes previews on a worker thread; of pending requests, only the newest."""
+    """Renders previews on a worker thread, only for the newest pending request."""
 
     made = Signal(object)
     refused = Signal(str)
@@ -164,36 +164,36 @@ class PreviewController(QObject):
         self._called_off = threading.Event()
         self._asked = self._answered = 0
         self._worker = Worker(self)
-        self._worker.answered.connect(self._take)
-        self._worker.failed.connect(self._fail)
+        self._worker.answered.connect(self._deliver_answer)
+        self._worker.failed.connect(self._deliver_error)
 
     @property
     def is_working(self) -> bool:
-        """Whether a preview is being made, or not delivered yet."""
+        """Whether a preview is being rendered or has not been delivered yet."""
         return self._answered < self._asked
 
     def ask(self, make: Callable[[Progress], object]) -> None:
-        """Request a preview; a running one is cancelled, if it can be."""
+        """Request a preview; cancels a running one if possible."""
         self.call_off()
         self._called_off = threading.Event()
         self._asked += 1
-        progress = partial(_go_on, self._called_off)
-        self._worker.ask(partial(_numbered, self._asked, make, progress))
+        progress = partial(_raise_if_cancelled, self._called_off)
+        self._worker.ask(partial(_call_numbered, self._asked, make, progress))
 
     def call_off(self) -> None:
         """Cancel the request."""
         self._called_off.set()
 
     def close(self) -> None:
-        """Make nothing any more."""
+        """End the worker; no more previews are rendered."""
         self.call_off()
         self._worker.leave()
 
-    def _take(self, answer: tuple[int, object]) -> None:
+    def _deliver_answer(self, answer: tuple[int, object]) -> None:
         self._answered, made = answer
         self.made.emit(made)
 
-    def _fail(self, error: Exception) -> None:
+    def _deliver_error(self, error: Exception) -> None:
         if isinstance(error, CancelledError) and not self._called_off.is_set():
             return  # a newer request is pending
         self._answered = self._asked
@@ -205,12 +205,12 @@ class PreviewController(QObject):
             self.broke.emit("".join(traceback.format_exception(error)))
 
 
-def _numbered(
+def _call_numbered(
     number: int, make: Callable[[Progress], object], progress: Progress
 ) -> tuple[int, object]:
     return number, make(progress)
 
 
-def _go_on(called_off: threading.Event, done: int, of: int) -> None:
+def _raise_if_cancelled(called_off: threading.Event, done: int, of: int) -> None:
     if called_off.is_set():
         raise CancelledError

@@ -51,17 +51,17 @@ class PreviewPane(QWidget):
     def maker(
         self, snapshot: Snapshot, settings: ExportSettings
     ) -> Callable[[Progress], ExportPreview]:
-        """Return a function that makes a preview of the size of this pane."""
-        return partial(preview, snapshot, settings, self._room, self.devicePixelRatioF())
+        """Return a function that renders a preview at the size of this pane."""
+        return partial(preview, snapshot, settings, self._available_size, self.devicePixelRatioF())
 
     def frame_maker(
         self, animation: AnimationFrames, frame: int
     ) -> Callable[[Progress], ExportPreview]:
-        """Return a function that paints a frame in the size of this pane."""
-        return partial(frame_of, animation, frame, self._room, self.devicePixelRatioF())
+        """Return a function that paints a frame at the size of this pane."""
+        return partial(frame_of, animation, frame, self._available_size, self.devicePixelRatioF())
 
     @property
-    def _room(self) -> QSize:
+    def _available_size(self) -> QSize:
         return self.size() - QSize(2, 2)
 
     def show_preview(self, made: ExportPreview, theme: Theme) -> None:

@@ -1,4 +1,4 @@
-"""Attaches the document to an exported PNG, SVG or PDF, so that the file can be opened again."""
+"""Attaches the document to an exported PNG, SVG or PDF, so that the file can be reopened."""
 
 from __future__ import annotations
 
@@ -34,21 +34,22 @@ if TYPE_CHECKING:
 
 
 MAX_ATTACHED_BYTES = 2**22
-"""Largest size of a document's numbers in bytes: many programs read at most 8 MB of PNG text."""
+"""Maximum size of a document's arrays; many programs read at most 8 MB of PNG text."""
 
 
 def attached_document(snapshot: Snapshot, figure_settings: FigureSettings) -> bytes:
     """Return the document to attach to a figure, without computed results.
 
-    Of captured attention it has the layer that the figure shows, or all if the settings say so.
+    For captured attention, it contains the layer that the figure shows, or all layers if
+    `has_all_layers` is set.
 
-    Empty if the settings say so, or if the document's own numbers are large: captured attention can
-    be of any size.
+    Empty if `carries_document` is not set, or if the document's own arrays are too large: captured
+    attention can have any size.
 
     Raises
     ------
     InputError
-        Of ``all_layers``, when these are asked for, and too large.
+        For ``all_layers``, if all layers are requested but are too large.
     """
     if not figure_settings.carries_document:
         return b""
@@ -67,7 +68,7 @@ def attached_document(snapshot: Snapshot, figure_settings: FigureSettings) -> by
 
 
 def size_of_all_layers(run: Run) -> int:
-    """Return the most bytes that the numbers of all layers take in a figure; 0 of one layer."""
+    """Return the maximum bytes of all layers in a figure; 0 if there is only one layer."""
     trace = run.trace
     if trace.has_module or trace.is_blockwise or trace.count("layer") < 2:
         return 0
@@ -79,12 +80,12 @@ def size_of_all_layers(run: Run) -> int:
 def _shown_part(
     snapshot: Snapshot, figure_settings: FigureSettings
 ) -> tuple[Document, View] | None:
-    """Return the document and the view of what a figure shows; None where that is everything."""
+    """Return the document and view reduced to what a figure shows; None for everything."""
     trace, view = snapshot.run.trace, snapshot.view
     if trace.has_module or trace.is_blockwise or view.comparison:
         return None
     shown = view_of_figure(snapshot, figure_settings)
-    if trace.count("layer") < 2 or shown.view.spread:  # then layers are shown side by side
+    if trace.count("layer") < 2 or shown.view.spread:  # several layers are shown side by side
         return None
     layer = trace.at("layer", shown.leading)
     document = snapshot.document.with_layer_of(snapshot.run, layer)
@@ -94,9 +95,9 @@ def _shown_part(
 
 
 def _same_colours(shown: Resolved, chosen: ColourOptions) -> ColourOptions:
-    """Return colour options that give one layer the colours that it has beside the others.
+    """Return colour options that keep a layer's colours when the other layers are removed.
 
-    The limits of a stage may be those of all layers.
+    The colour limits of a stage may depend on all layers.
     """
     trace = shown.run.trace
     is_by_row = chosen.limits is ColourLimits.AUTO and max(trace.sides) > SHORT
@@ -120,7 +121,7 @@ def put_into_png(image: QImage, data: bytes) -> None:
 
 
 def put_into_svg(svg: bytes, data: bytes) -> bytes:
-    """Attach a document to an SVG as metadata, before its definitions: Qt always writes those."""
+    """Attach a document to an SVG as metadata, before the ``<defs>`` that Qt always writes."""
     if not data:
         return svg
     return svg.replace(b"<defs>", as_metadata(data).encode() + b"\n<defs>", 1)

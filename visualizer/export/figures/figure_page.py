@@ -1,7 +1,7 @@
 """Lays out and paints a figure on its page: title, panels and caption.
 
-All places are in pixels of 1/96 inch, independent of the file format, so that PNG, SVG and PDF are
-painted alike.
+All coordinates are in pixels of 1/96 inch, independent of the file format, so PNG, SVG and PDF
+are painted the same way.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ create_painter_enums()  # figures are painted on threads
 THEMES = {FigurePaper.PRINT: PRINT, FigurePaper.LIGHT: LIGHT, FigurePaper.DARK: DARK}
 NARROWEST = 480
 SHEET = 2**0.5
-"""Height / width up to which panels keep their size, that of ISO 216 paper."""
+"""Height / width up to which panels keep their size: the ratio of ISO 216 paper."""
 SMALLER = 0.96
-"""The scales that are tried where a figure does not fit, each of the one before."""
+"""Factor between the scales that are tried if a figure does not fit."""
 GALLOP = (1, 2, 4, 8, 16, 32, 64, 96)
-"""Of how many of these steps a scale that fits is looked for first."""
+"""Numbers of scale steps tried first, before the binary search between two of them."""
 MAX_CELLS = 8_000_000
-"""Most cells of all panels together; more are pooled, to limit time and file size."""
+"""Maximum number of cells of all panels; more are pooled, to limit time and file size."""
 SKETCHED_ROWS, PREVIEW_ROWS = 512, 32
-"""Rows that are read of a long text for a first picture: of all panels, and at least of each."""
+"""Rows of a long text read for a first picture: over all panels, and at least per panel."""
 TALLEST = 1e6
-"""Height available to a text of any length."""
+"""Available height in pixels when measuring wrapped text; practically unlimited."""
 _WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft
 
 
@@ -79,7 +79,7 @@ class FigureContent(Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """The file's title metadata: its title, else its stages."""
+        """Title for the file's metadata: the figure's title, otherwise its stages."""
         stages = dict.fromkeys(column[0].title for column in self.board.columns)
         return self.title or ", ".join(stages) or "Attention"
 
@@ -114,63 +114,66 @@ class FigurePage(Struct, frozen=True, eq=False):
 
 
 def figure_of(snapshot: Snapshot, figure_settings: FigureSettings) -> FigureContent:
-    """Read the content of a figure, pooled to the available cells.
+    """Return the content of a figure, pooled to the available cells.
 
-    Of a long text it is what is known of the pictures; see `exact_figure_of`.
+    For a long text, the pictures include only what has been computed so far; see
+    `exact_figure_of`.
     """
-    return _framed(snapshot, figure_settings)[1]
+    return _fit_cells(snapshot, figure_settings)[1]
 
 
 def exact_figure_of(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
 ) -> FigureContent:
-    """Read the content of a figure as `figure_of`, after a long text's pictures are drawn exactly.
+    """Return the content of a figure as `figure_of` does, with exact pictures of a long text.
 
-    What a window shows of the run does not change. It is the first fifth of the progress.
+    A window that shows the run is not affected. Drawing takes the first fifth of the progress.
     """
     snapshot = snapshot.with_own_pictures()
-    framed_at, figure = _framed(snapshot, figure_settings)
-    return _drawn(framed_at, figure, figure_settings, progress)
+    framed_at, figure = _fit_cells(snapshot, figure_settings)
+    return _draw_figure(framed_at, figure, figure_settings, progress)
 
 
 def sketched_figure_of(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
 ) -> FigureContent:
-    """Read the content of a figure as `figure_of`, of a long text after a quick first picture."""
+    """Return the content of a figure as `figure_of` does, with quick sketches of a long text."""
     if not snapshot.run.trace.is_blockwise:
         return figure_of(snapshot, figure_settings)
     snapshot = snapshot.with_own_pictures()
-    framed_at, figure = _framed(snapshot, figure_settings)
+    framed_at, figure = _fit_cells(snapshot, figure_settings)
     room = max(PREVIEW_ROWS, SKETCHED_ROWS // max(1, len(figure.board.heatmaps)))
     sketch_panels(framed_at, room, progress)
-    return _read(_anew(framed_at), figure_settings)
+    return _read_content(_without_chosen_colours(framed_at), figure_settings)
 
 
-def _drawn(
+def _draw_figure(
     framed_at: Resolved, figure: FigureContent, figure_settings: FigureSettings, progress: Progress
 ) -> FigureContent:
     """Return a figure with the panels of a long text drawn exactly."""
     if not framed_at.run.trace.is_blockwise:
         return figure
     draw_panels(framed_at, lambda done, of: progress(done, 5 * of))
-    return _read(_anew(framed_at), figure_settings)
+    return _read_content(_without_chosen_colours(framed_at), figure_settings)
 
 
-def _framed(snapshot: Snapshot, figure_settings: FigureSettings) -> tuple[Resolved, FigureContent]:
-    """Find the cells that a figure has room for, and read its content with them."""
+def _fit_cells(
+    snapshot: Snapshot, figure_settings: FigureSettings
+) -> tuple[Resolved, FigureContent]:
+    """Choose how many cells fit in a figure and read its content with them."""
     framed_at = view_of_figure(snapshot, figure_settings)
     view = framed_at.view
     width, height = (
         figure_settings.width / figure_settings.enlarged,
-        _high(figure_settings) / figure_settings.enlarged,
+        _layout_height(figure_settings) / figure_settings.enlarged,
     )
-    figure = _read(framed_at, figure_settings)
+    figure = _read_content(framed_at, figure_settings)
     most = int((MAX_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
-    layout = _layout(figure, figure_settings, width, height)
+    layout = _lay_out_panels(figure, figure_settings, width, height)
     space, small = max(8, min(layout.room, most)), layout.small_room
     if (space, small) != (view.room, view.small_room):
         framed_at = _with_room(framed_at, space, small)
-        figure = _read(framed_at, figure_settings)
+        figure = _read_content(framed_at, figure_settings)
     page = page_of(figure, figure_settings)
     if page.scale < figure_settings.enlarged and any(
         one.is_pooled for one in figure.board.heatmaps
@@ -178,7 +181,7 @@ def _framed(snapshot: Snapshot, figure_settings: FigureSettings) -> tuple[Resolv
         sides = (max(slot.cells.width(), slot.cells.height()) for slot in page.layout.slots)
         space = int(max(sides) * page.scale * figure_settings.dpi / PIXELS_AN_INCH) // 8 * 8
         framed_at = _with_room(framed_at, max(8, space))
-        figure = _read(framed_at, figure_settings)
+        figure = _read_content(framed_at, figure_settings)
     return framed_at, figure
 
 
@@ -188,37 +191,39 @@ def figure_within(
     most: Callable[[int], int],
     progress: Progress = no_progress,
 ) -> FigureContent:
-    """Read the exact content of a figure, pooled to `most` of its number of panels."""
+    """Return the exact content of a figure, pooled to `most(panels)` cells per side."""
     resolved = view_of_figure(snapshot.with_own_pictures(), figure_settings)
-    panels = len(_read(resolved, figure_settings).board.heatmaps)
+    panels = len(_read_content(resolved, figure_settings).board.heatmaps)
     times = 2 if snapshot.run.trace.spec.dtype is Dtype.FLOAT64 else 1
     resolved = _with_room(resolved, most(times * panels))
-    return _drawn(resolved, _read(resolved, figure_settings), figure_settings, progress)
+    return _draw_figure(
+        resolved, _read_content(resolved, figure_settings), figure_settings, progress
+    )
 
 
-def _anew(resolved: Resolved) -> Resolved:
-    """Return the same view without the colours that were chosen before its pictures were drawn."""
+def _without_chosen_colours(resolved: Resolved) -> Resolved:
+    """Resolve the view again: its colours date from before its pictures were drawn."""
     return _with_room(resolved, resolved.view.room, resolved.view.small_room)
 
 
 def _with_room(resolved: Resolved, room: int, small_room: int = 0) -> Resolved:
-    """Return the same view with room for this many cells a panel's side, and beside a large one."""
+    """Return the view with these numbers of cells per side, of panels and next to a large one."""
     view = replace(resolved.view, room=room, small_room=small_room)
     return resolve(resolved.document, view, resolved.run, resolved.computed)
 
 
-def _read(resolved: Resolved, figure_settings: FigureSettings) -> FigureContent:
+def _read_content(resolved: Resolved, figure_settings: FigureSettings) -> FigureContent:
     picture, lead = present_board_contents(resolved), lead_of(resolved)
     said = [caption(resolved.run), _text_of(resolved), lead] if figure_settings.has_caption else []
     under = " · ".join(part for part in said if part)
-    # A row of stages is what is printed, unless one was made large by hand.
+    # Print a row of stages unless the user enlarged one of them.
     large = picture.board.large if resolved.view.large else None
     board = replace(picture.board, said=lead, large=large)
     return FigureContent(board, picture.cursor, picture.highlights, figure_settings.title, under)
 
 
 def _text_of(resolved: Resolved) -> str:
-    """Name the shown text of a batch, or the layer, where there are several."""
+    """Name the shown text or layer if the run has several."""
     return "" if resolved.is_spread else resolved.leading_in_words
 
 
@@ -232,13 +237,13 @@ def exact_page_of(
 def page_of(figure: FigureContent, figure_settings: FigureSettings) -> FigurePage:
     """Lay a figure out in the width and height of the settings, with cells of whole pixels.
 
-    If it does not fit, everything is scaled down, no more than it must be.
+    If it does not fit, everything is scaled down by as little as necessary.
     """
-    page = _placed(figure, figure_settings)
+    page = _place_figure(figure, figure_settings)
     if page.fits or figure_settings.is_trimmed:
         return page
-    # What fits at a size fits at smaller ones, so that not each of them need be tried.
-    smaller = cache(lambda step: _placed(figure, figure_settings, SMALLER**step))
+    # A figure that fits at one scale also fits at smaller ones, so a binary search is enough.
+    smaller = cache(lambda step: _place_figure(figure, figure_settings, SMALLER**step))
     high = next((step for step in GALLOP if smaller(step).fits), 0)
     if not high:
         return page
@@ -248,16 +253,18 @@ def page_of(figure: FigureContent, figure_settings: FigureSettings) -> FigurePag
 
 
 def fits_at(figure: FigureContent, figure_settings: FigureSettings, size: float) -> bool:
-    """Whether a figure fits on its page at a text scale; at a smaller one it may, too."""
-    return figure_settings.is_trimmed or _placed(figure, figure_settings, size).fits
+    """Whether a figure fits on its page at a text scale; it may also fit at a smaller one."""
+    return figure_settings.is_trimmed or _place_figure(figure, figure_settings, size).fits
 
 
-def _placed(figure: FigureContent, figure_settings: FigureSettings, size: float = 1) -> FigurePage:
+def _place_figure(
+    figure: FigureContent, figure_settings: FigureSettings, size: float = 1
+) -> FigurePage:
     """Lay a figure out at a text scale."""
     scale = figure_settings.enlarged * size
-    width, high = figure_settings.width / scale, _high(figure_settings) / scale
+    width, high = figure_settings.width / scale, _layout_height(figure_settings) / scale
     told = text_height(figure.title, 20, width) + text_height(figure.caption, 12, width)
-    layout = _layout(figure, figure_settings, width, high - told, size)
+    layout = _lay_out_panels(figure, figure_settings, width, high - told, size)
     block = max(layout.width, min(width, NARROWEST))  # a caption needs some width
     wide = block if figure_settings.is_trimmed else width
     titled, told = text_height(figure.title, 20, block), text_height(figure.caption, 12, block)
@@ -277,14 +284,14 @@ def _placed(figure: FigureContent, figure_settings: FigureSettings, size: float 
     )
 
 
-def _layout(
+def _lay_out_panels(
     figure: FigureContent,
     figure_settings: FigureSettings,
     width: float,
     height: float,
     size: float = 1,
 ) -> BoardLayout:
-    """Lay the panels out; a page without a fixed height is as high as they need.
+    """Lay the panels out; a page without a fixed height grows to fit them.
 
     Cells are whole dots of the page at the text scale.
     """
@@ -292,8 +299,8 @@ def _layout(
     return lay_out(figure.board, width, height, ratio, is_height_free=is_free)
 
 
-def _high(figure_settings: FigureSettings) -> float:
-    """Return the height that panels are laid out for; without a fixed height they may exceed it."""
+def _layout_height(figure_settings: FigureSettings) -> float:
+    """Return the target height of the panels; without a fixed height they may exceed it."""
     return figure_settings.height or figure_settings.width * SHEET
 
 
@@ -303,21 +310,22 @@ def text_height(text: str, size: int, width: float) -> float:
         return 0
     area = QRectF(0, 0, width - 2 * EDGE, TALLEST)
     return (
-        QFontMetricsF(_font(size)).boundingRect(area, _WRAPPED, text).height() + 14 * text_scale()
+        QFontMetricsF(_text_font(size)).boundingRect(area, _WRAPPED, text).height()
+        + 14 * text_scale()
     )
 
 
-def _font(size: int) -> QFont:
+def _text_font(size: int) -> QFont:
     return font(size, QFont.Weight.DemiBold if size > 12 else QFont.Weight.Normal)
 
 
 def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_progress) -> None:
-    """Paint a page, on a painter whose unit is 1/96 inch.
+    """Paint a page; the painter's unit must be 1/96 inch.
 
     Parameters
     ----------
     progress : callable
-        Called before each panel with the number painted and their total.
+        Called before each panel with the number of panels painted and their total.
     """
     figure, theme = page.figure, page.theme
     painter.fillRect(QRectF(QPointF(0, 0), page.size), QColor(theme.paper))
@@ -335,7 +343,7 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
                 paint_highlights(painter, slot, figure.highlights, theme)
                 paint_cursor(painter, slot, figure.cursor, theme)
         panel_margins_paint.paint_column_heads(painter, page.layout.column_heads, theme)
-    finally:  # also where the progress callback calls it off
+    finally:  # also if the progress callback cancels
         painter.restore()
 
 
@@ -350,7 +358,7 @@ def cells_in_motion(page: FigurePage) -> tuple[MovingCells, ...]:
 def paint_motion(
     painter: QPainter, page: FigurePage, cells: tuple[MovingCells, ...], share: float
 ) -> None:
-    """Paint the cells that move on a page, after a share of their time."""
+    """Paint the moving cells of a page after a fraction (0 to 1) of their motion."""
     painter.save()
     painter.scale(page.scale, page.scale)
     painter.translate(page.at + page.panels.topLeft())
@@ -359,8 +367,8 @@ def paint_motion(
 
 
 def paint_text(painter: QPainter, area: QRectF, text: str, size: int, ink: str) -> None:
-    """Draw a wrapped text into a rectangle."""
+    """Draw wrapped text in a rectangle."""
     if text:
-        painter.setFont(_font(size))
+        painter.setFont(_text_font(size))
         painter.setPen(QColor(ink))
         painter.drawText(area, _WRAPPED, text)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from visualizer.session.head_order import HeadOrder
 
 SIDE = 64
-"""About the distance of one small heatmap from the next, in pixels."""
+"""Approximate distance between adjacent small heatmaps in pixels."""
 
 
 def overview_png(
@@ -33,7 +33,7 @@ def overview_png(
     Raises
     ------
     InputError
-        Of ``layer``, when their layers differ in their heads.
+        For ``layer``, if the layers differ in their heads.
     """
     panel = overview_of(runs, order)
     run = runs[0][0]

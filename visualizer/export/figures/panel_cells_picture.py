@@ -1,7 +1,7 @@
-"""Picture of all cells of one panel, one pixel per cell, made a few rows at a time.
+"""Picture of all cells of one panel, one pixel per cell, rendered a few rows at a time.
 
-If a side has more than `MAX_SIDE_PX` cells, each pixel is a block of cells. A panel of a text of
-any length becomes a picture, and only some rows of it are in memory.
+If a side has more than `MAX_SIDE_PX` cells, each pixel is a block of cells. The text can have any
+length, because only some rows of the picture are in memory at a time.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 MAX_SIDE_PX = 16_384
-"""Most pixels of a side."""
+"""Maximum width and height in pixels."""
 ROWS = 256
-"""Rows of pixels that are made together, as many as are drawn together of a long text."""
+"""Rows of pixels per band; as many rows of a long text are drawn together."""
 COARSE = 512
-"""Cells a side of the picture of a long text that the ends of its colours are taken of."""
+"""Cells per side of the coarse picture that gives the colour limits of a long text."""
 
 
 class PanelCells(Struct, frozen=True, eq=False):
-    """A panel whose cells become pixels.
+    """Panel to be rendered with one pixel per cell.
 
     Parameters
     ----------
     whose : tuple
         The head and the aggregate of the panel.
     extent : PoolingExtent
-        All of it, with the rows and columns of a pixel.
+        The whole panel, with the numbers of rows and columns per pixel.
     """
 
     resolved: Resolved
@@ -71,50 +71,50 @@ class PanelCells(Struct, frozen=True, eq=False):
 
     @property
     def size_in_words(self) -> str:
-        """The size, and what a pixel is."""
+        """The size, and the cells per pixel."""
         width, height = self.size
         down, right = self.extent.blocks
         cell = "a cell" if (down, right) == (1, 1) else f"{down:,} × {right:,} cells"
         return f"{width:,} × {height:,} pixels, each {cell}"
 
     def bands(self, progress: Progress) -> Iterator[np.ndarray]:
-        """Make its pixels a few rows at a time, uint8 [row, byte]; see `png_writer.save_bands`.
+        """Yield its pixels a few rows at a time, uint8 [row, byte]; see `png_writer.save_bands`.
 
         Raises
         ------
         InputError
-            When colours by rank would compare more rows than are made together.
+            If colours by rank would compare more rows than one band has.
         """
         self._check_colours()
         height = self.extent.side[0]
         if self._needs_ends:
-            draw_panel(self._coarse(COARSE), part_of_sources(progress, 0, 2))
+            draw_panel(self._coarse_source(COARSE), part_of_sources(progress, 0, 2))
             progress = part_of_sources(progress, 1, 2)
         for top in range(0, height, ROWS):
-            yield self._band(top, part_of_sources(progress, top // ROWS, -(-height // ROWS)))
+            yield self._render_band(top, part_of_sources(progress, top // ROWS, -(-height // ROWS)))
 
     def sketched(self, room: int) -> QImage:
-        """Return a first picture of this many cells a side, to be looked at."""
-        source = self._coarse(room)
+        """Return a quick preview with this many cells per side."""
+        source = self._coarse_source(room)
         source.sketch()
         heatmap = source.heatmap({})
         indices = value_to_colour_mapping.colour_indices(heatmap)
         return value_to_colour_mapping.image(indices, heatmap.colour.map, self.theme)
 
-    def _coarse(self, room: int) -> PanelSource:
-        return self._source(self.resolved.whole_extent(self.stage, room))
+    def _coarse_source(self, room: int) -> PanelSource:
+        return self._panel_source(self.resolved.whole_extent(self.stage, room))
 
-    def _source(self, extent: PoolingExtent) -> PanelSource:
+    def _panel_source(self, extent: PoolingExtent) -> PanelSource:
         return PanelSource(self.resolved, self.stage, *self.whose, extent=extent)
 
     @property
     def _needs_ends(self) -> bool:
-        """Whether colours are by numbers of all rows, of a text of which they are not known."""
+        """Whether colours depend on all rows of a text whose value range is not known yet."""
         view, trace = self.resolved.view, self.resolved.run.trace
         if not trace.is_blockwise:
             return False
         if self.stage.is_weights and trace.spec.normalisation is Normalisation.SUM:
-            return True  # which may be below 0
+            return True  # weights may be negative
         is_to_one = view.colouring.limits in {ColourLimits.AUTO, ColourLimits.UNIT}
         is_share = self.stage.is_weights and view.lens is not WeightTransform.TIMES_VALUE
         return view.colouring.limits is not ColourLimits.ROW and not (is_to_one and is_share)
@@ -129,19 +129,19 @@ class PanelCells(Struct, frozen=True, eq=False):
             )
             raise InputError("export", sentence)
 
-    def _band(self, top: int, progress: Progress) -> np.ndarray:
+    def _render_band(self, top: int, progress: Progress) -> np.ndarray:
         block, count = self.extent.blocks[0], self.resolved.run.trace.shape(self.stage.name)[-2]
         rows = range(top * block, min((top + ROWS) * block, count))
-        source = self._source(replace(self.extent, rows=rows))
+        source = self._panel_source(replace(self.extent, rows=rows))
         if source.held.is_blockwise:
             draw_panel(source, progress)
         else:
             progress(0, 1)
-        pixels = self._pixels(source.heatmap({}))
+        pixels = self._colour_pixels(source.heatmap({}))
         source.drop()
         return pixels
 
-    def _pixels(self, heatmap: Heatmap) -> np.ndarray:
+    def _colour_pixels(self, heatmap: Heatmap) -> np.ndarray:
         table = value_to_colour_mapping.table(heatmap.colour.map, self.theme)
         colours = np.stack([table >> shift & 255 for shift in (16, 8, 0)], axis=-1)
         indices = value_to_colour_mapping.colour_indices(heatmap)
@@ -150,9 +150,9 @@ class PanelCells(Struct, frozen=True, eq=False):
 
 
 def panel_cells_of(snapshot: Snapshot, figure_settings: FigureSettings) -> PanelCells:
-    """Find the panel whose cells become pixels: the pinned cell's, or else of the last weights.
+    """Return the panel to render cell by cell: that of the pinned cell, or of the last weights.
 
-    It is whole, whatever is zoomed in on, and what a window shows of the run does not change.
+    The whole panel is rendered regardless of zoom. A window that shows the run is not affected.
     """
     shown = replace(snapshot.view, zoom=None, comparison=None, playhead=Playhead(), guess=None)
     snapshot = replace(snapshot.with_own_pictures(), view=shown)

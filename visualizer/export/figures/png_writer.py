@@ -32,16 +32,15 @@ if TYPE_CHECKING:
 
 
 LEVEL, LARGE_LEVEL = 8, 1
-"""zlib levels: a small picture takes little time with either, and half the bytes with the first."""
+"""zlib levels: small pictures take little time with either, and half the bytes at `LEVEL`."""
 LONG_TEXT = 2**10
-"""Bytes of metadata from which they are compressed; a document in base64 is a quarter smaller so.
-"""
+"""Bytes from which metadata are compressed, which makes a base64 document a quarter smaller."""
 MAX_SMALL_PIXELS = 2**23
-"""Pixels of a picture up to which the first level is used."""
+"""Maximum pixels of a picture that is compressed at `LEVEL`."""
 BAND = 128
-"""Rows that are packed together: few, so that their memory is reused."""
+"""Rows that are compressed together: few, so that their memory is reused."""
 UP = 2
-"""The filter of rows that are differences to the one above."""
+"""PNG filter type Up: each byte is the difference to the one above."""
 ZLIB_HEADER = b"\x78\x01"
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -58,12 +57,12 @@ def write_png(
     Parameters
     ----------
     page : FigurePage, optional
-        The figure's page, if it has been laid out.
+        The figure's page, if it is already laid out.
 
     Raises
     ------
     InputError
-        When it is too large for the memory.
+        If it does not fit in memory.
     """
     if figure_settings.extent is FigureExtent.CELLS:
         _write_cells(snapshot, figure_settings, file, progress)
@@ -79,7 +78,7 @@ def write_png(
 def _write_cells(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
-    """Write a picture with a pixel for each cell of a panel."""
+    """Write a picture with one pixel per cell of a panel."""
     cells = panel_cells_of(snapshot, figure_settings)
     dots = round(figure_settings.dpi / MM_AN_INCH * 1000)
     texts = {"Title": cells.stage.title, "Description": caption(snapshot.run)}
@@ -89,12 +88,12 @@ def _write_cells(
 
 
 def save(image: QImage, file: BinaryIO, progress: Progress = no_progress) -> None:
-    """Write an image as PNG into an open file, with its text chunks and physical size.
+    """Write an image as PNG to an open file, with its text chunks and physical size.
 
-    For areas of one colour, unfiltered rows (filter 0) give smaller files, three to four times as
-    fast, than the predicting filters that Qt and Pillow use. Rows like the one above, of which
-    enlarged cells have many, are differences to it (filter 2), all 0. See the PNG specification,
-    third edition, sections 5, 9 and 11.
+    For areas of one colour, unfiltered rows (filter 0) give smaller files than the predictive
+    filters that Qt and Pillow use, and are three to four times as fast. Rows that equal the one
+    above, which are common in enlarged cells, are stored as all-zero differences (filter 2). See
+    the PNG specification, third edition, sections 5, 9 and 11.
     """
     texts = {key: image.text(key) for key in image.textKeys()}
     dots = image.dotsPerMeterX(), image.dotsPerMeterY()
@@ -109,7 +108,7 @@ def save_bands(
     dots: tuple[int, int],
     texts: Mapping[str, str],
 ) -> None:
-    """Write a picture that is made a few rows at a time as PNG; see `save`.
+    """Write a picture as PNG from an iterator over bands of rows; see `save`.
 
     Parameters
     ----------
@@ -118,15 +117,15 @@ def save_bands(
     size : tuple of int
         Width and height in pixels.
     dots : tuple of int
-        Pixels a metre, across and down.
+        Pixels per metre, horizontally and vertically.
     texts : mapping of str to str
-        Metadata by their keywords.
+        Metadata by keyword.
     """
     file.write(SIGNATURE)
     _write_chunk(file, b"IHDR", struct.pack(">IIBBBBB", *size, 8, 2, 0, 0, 0))
     _write_chunk(file, b"pHYs", struct.pack(">IIB", *dots, 1))
     for key, text in texts.items():
-        _write_chunk(file, b"iTXt", key.encode("latin-1") + _content(_coded(text)))
+        _write_chunk(file, b"iTXt", key.encode("latin-1") + _text_chunk_data(_encode_text(text)))
     on_python_thread(lambda: _write_rows(bands, size, file))
     _write_chunk(file, b"IEND", b"")
 
@@ -142,30 +141,30 @@ def _bands_of(image: QImage, progress: Progress) -> Iterator[np.ndarray]:
         yield held[:, : 3 * image.width()]
 
 
-def _content(text: bytes) -> bytes:
-    """Return what follows a keyword: flags, no language, no translated keyword, and the text."""
+def _text_chunk_data(text: bytes) -> bytes:
+    """Return an iTXt chunk's data after the keyword: flags, two empty fields and the text."""
     if len(text) < LONG_TEXT:
         return bytes(5) + text
     return b"\0\1\0\0\0" + zlib.compress(text)
 
 
-def _coded(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
 def _write_rows(bands: Iterable[np.ndarray], size: tuple[int, int], file: BinaryIO) -> None:
-    """Write the pixels, several bands packed side by side, as one zlib stream (RFC 1950)."""
+    """Write the pixels as one zlib stream (RFC 1950), compressing several bands in parallel."""
     height = size[1]
     level = LEVEL if math.prod(size) <= MAX_SMALL_PIXELS else LARGE_LEVEL
     checksum, last, below = zlib.adler32(b""), None, 0
     pending: deque[Future[bytes]] = deque()
     cores = os.cpu_count() or 1
     _write_chunk(file, b"IDAT", ZLIB_HEADER)
-    with ThreadPoolExecutor(cores) as threads:  # zlib lets go of Python's lock
+    with ThreadPoolExecutor(cores) as threads:  # zlib releases the GIL
         for pixels in bands:
-            rows, last = _filtered(pixels, last)
+            rows, last = _filter_rows(pixels, last)
             checksum, below = zlib.adler32(rows.data, checksum), below + len(rows)
-            pending.append(threads.submit(_packed, rows, level, below >= height))
+            pending.append(threads.submit(_compress_rows, rows, level, below >= height))
             if len(pending) > cores:
                 _write_chunk(file, b"IDAT", pending.popleft().result())
         while pending:
@@ -173,14 +172,14 @@ def _write_rows(bands: Iterable[np.ndarray], size: tuple[int, int], file: Binary
     _write_chunk(file, b"IDAT", struct.pack(">I", checksum))
 
 
-def _packed(rows: np.ndarray, level: int, is_last: bool) -> bytes:
+def _compress_rows(rows: np.ndarray, level: int, is_last: bool) -> bytes:
     packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS)
     packed = packer.compress(rows.data)
     return packed + packer.flush(zlib.Z_FINISH if is_last else zlib.Z_SYNC_FLUSH)
 
 
-def _filtered(pixels: np.ndarray, above: bytes | None) -> tuple[np.ndarray, bytes]:
-    """Return some rows after their filter bytes, [row, byte], and the pixels of the last one.
+def _filter_rows(pixels: np.ndarray, above: bytes | None) -> tuple[np.ndarray, bytes]:
+    """Return rows with their filter bytes, [row, byte], and the pixels of the last one.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How large the smallest text of a figure is printed, and what would make it large enough."""
+"""Checks the printed size of a figure's smallest text and suggests settings to enlarge it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
 
 READABLE_POINTS = 5.0
-"""Smaller text is said."""
+"""Text below this size, in points, is reported."""
 _POINTS_AN_INCH = 72
 _WIDER, _TRIES = 1.1, 12
 
 
 class SmallText(Struct, frozen=True):
-    """Text of a figure that is too small to be read well on paper.
+    """Text of a figure that is too small to read comfortably on paper.
 
     Parameters
     ----------
     points : float
-        The size of the smallest text.
+        Size of the smallest text.
     changes : dict of str to object
-        The fields of the figure settings with which it would be readable; may be empty.
+        Changes to the figure settings that make it readable; may be empty.
     """
 
     points: float
@@ -43,19 +43,19 @@ class SmallText(Struct, frozen=True):
 
     @property
     def is_refused(self) -> bool:
-        """Whether it is too small to be written at all."""
+        """Whether the text is so small that the figure is not written."""
         return self.points < MIN_POINTS
 
     @property
     def finding(self) -> str:
-        """A sentence that says how small it is."""
+        """Message with the size of the smallest text."""
         size = math.floor(self.points * 10) / 10
         end = ", too small to be printed" if self.is_refused else ""
         return f"The smallest text would be {size:g} pt{end}."
 
     @property
     def sentence(self) -> str:
-        """What is found and what would help, for messages without a button."""
+        """The finding and a suggested fix, for messages without a button."""
         width, points = self.changes.get("width_mm"), self.changes.get("points")
         if width is not None:
             height = ", and leave the height open" if "height_mm" in self.changes else ""
@@ -66,12 +66,12 @@ class SmallText(Struct, frozen=True):
 
 
 def check_text_size(page: FigurePage, snapshot: Snapshot, figure_settings: FigureSettings) -> str:
-    """Return a sentence on the small text of a page; empty where there is none.
+    """Return a warning about small text on a page; empty if there is none.
 
     Raises
     ------
     InputError
-        Of ``size``, when it is too small to be printed.
+        For ``size``, if the text is too small to print.
     """
     small = small_text(page, snapshot, figure_settings)
     if small and small.is_refused:
@@ -82,11 +82,11 @@ def check_text_size(page: FigurePage, snapshot: Snapshot, figure_settings: Figur
 def small_text(
     page: FigurePage, snapshot: Snapshot, figure_settings: FigureSettings
 ) -> SmallText | None:
-    """Return what is wrong with the smallest text of a page; None where it is readable."""
+    """Return a description of a page's small text; None if all text is readable."""
     points = _smallest_points(page)
     if points >= READABLE_POINTS:
         return None
-    return SmallText(points, _changes(page, points, snapshot, figure_settings))
+    return SmallText(points, _find_changes(page, points, snapshot, figure_settings))
 
 
 def _smallest_points(page: FigurePage) -> float:
@@ -94,7 +94,7 @@ def _smallest_points(page: FigurePage) -> float:
 
 
 def _full_points(page: FigurePage, figure_settings: FigureSettings) -> float:
-    """Return the size of the smallest text of a page where nothing is scaled down."""
+    """Return the size that a page's smallest text has if nothing is scaled down."""
     return _smallest_px(page) * figure_settings.enlarged * _POINTS_AN_INCH / PIXELS_AN_INCH
 
 
@@ -112,26 +112,26 @@ def _smallest_px(page: FigurePage) -> float:
     return min(LABEL * text_scale(), *labels, *numbers)
 
 
-def _changes(
+def _find_changes(
     page: FigurePage, points: float, snapshot: Snapshot, figure_settings: FigureSettings
 ) -> dict[str, Any]:
-    """Find the first change with which the smallest text is readable."""
-    for changes in _candidates(page, READABLE_POINTS / points, figure_settings):
+    """Find the first change that makes the smallest text readable."""
+    for changes in _candidate_changes(page, READABLE_POINTS / points, figure_settings):
         changed = replace(figure_settings, **changes)
         if not fits_at(
             page.figure, changed, min(1.0, READABLE_POINTS / _full_points(page, changed))
         ):
             continue
-        # What is shown may be pooled to the size.
+        # The content may be pooled to fit the new size, so lay it out again.
         if _smallest_points(page_of(figure_of(snapshot, changed), changed)) >= READABLE_POINTS:
             return changes
     return {}
 
 
-def _candidates(
+def _candidate_changes(
     page: FigurePage, missing: float, figure_settings: FigureSettings
 ) -> Iterator[dict[str, Any]]:
-    """Yield changes of the width, or of the text size where nothing was scaled down."""
+    """Yield larger widths, or larger text sizes if nothing was scaled down."""
     factors = [missing * _WIDER**step for step in range(_TRIES)]
     if page.scale >= figure_settings.enlarged:
         for factor in factors:

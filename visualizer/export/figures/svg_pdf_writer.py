@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CREATOR = "Attention Visualizer"
 PDF_UNITS_AN_INCH = 1200
 MAX_PDF_SIDE_POINTS = 14_400
-"""Largest side of a page: programs do not open larger ones."""
+"""Maximum side of a page; programs do not open larger ones."""
 POINTS_AN_INCH = 72
 _INVALID_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STYLE = (
@@ -47,7 +47,7 @@ def write_svg(
 ) -> None:
     """Write a figure as SVG: text stays text, and cells are shapes unless a panel is large.
 
-    A page that has been laid out is not laid out again.
+    A given page is not laid out again.
     """
     if page is None:
         progress(0, 10)
@@ -64,7 +64,7 @@ def write_pdf(
     progress: Progress,
     page: FigurePage | None = None,
 ) -> None:
-    """Write a figure as a PDF of one page of the figure's size; see `write_svg` of its page."""
+    """Write a figure as a one-page PDF of the figure's size; see `write_svg` for `page`."""
     if page is None:
         progress(0, 10)
         page = exact_page_of(snapshot, figure_settings, progress)
@@ -77,18 +77,18 @@ def write_pdf(
 
 def svg(page: FigurePage, progress: Progress = no_progress) -> bytes:
     """Draw a page as SVG."""
-    buffer, made = _buffer(), QSvgGenerator()
+    buffer, made = _open_buffer(), QSvgGenerator()
     made.setOutputDevice(buffer)
     made.setResolution(PIXELS_AN_INCH)
     made.setSize(page.size.toSize())
     made.setViewBox(QRectF(0, 0, page.size.width(), page.size.height()))
-    made.setTitle(_valid(page.figure.name))
-    made.setDescription(_valid(page.figure.caption))
-    _paint(page, made, 1, progress)
-    return _mended(bytes(buffer.data().data()), page.size)
+    made.setTitle(_remove_invalid_characters(page.figure.name))
+    made.setDescription(_remove_invalid_characters(page.figure.caption))
+    _paint_on_device(page, made, 1, progress)
+    return _correct_svg(bytes(buffer.data().data()), page.size)
 
 
-def _mended(drawn: bytes, size: QSizeF) -> bytes:
+def _correct_svg(drawn: bytes, size: QSizeF) -> bytes:
     """Correct Qt's SVG: exact size, valid XML, and pixels that stay sharp when enlarged."""
     text = drawn.decode("utf-8", "replace")
     width, height = (side / PIXELS_AN_INCH * MM_AN_INCH for side in (size.width(), size.height()))
@@ -115,7 +115,7 @@ def pdf(page: FigurePage, data: bytes, progress: Progress = no_progress) -> byte
             "Show fewer heads, or export as SVG."
         )
         raise InputError("export", sentence)
-    buffer = _buffer()
+    buffer = _open_buffer()
     made = QPdfWriter(buffer)
     made.setResolution(PDF_UNITS_AN_INCH)
     exact = QPageSize.SizeMatchPolicy.ExactMatch
@@ -124,17 +124,19 @@ def pdf(page: FigurePage, data: bytes, progress: Progress = no_progress) -> byte
     made.setTitle(page.figure.name)
     made.setCreator(CREATOR)
     put_into_pdf(made, data)
-    _paint(page, made, PDF_UNITS_AN_INCH / PIXELS_AN_INCH, progress)
+    _paint_on_device(page, made, PDF_UNITS_AN_INCH / PIXELS_AN_INCH, progress)
     return bytes(buffer.data().data())
 
 
-def _buffer() -> QBuffer:
+def _open_buffer() -> QBuffer:
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
     return buffer
 
 
-def _paint(page: FigurePage, device: QPaintDevice, units: float, progress: Progress) -> None:
+def _paint_on_device(
+    page: FigurePage, device: QPaintDevice, units: float, progress: Progress
+) -> None:
     painter = QPainter(device)
     painter.setRenderHint(QPainter.RenderHint.LosslessImageRendering)
     painter.scale(units, units)
@@ -144,6 +146,6 @@ def _paint(page: FigurePage, device: QPaintDevice, units: float, progress: Progr
         painter.end()
 
 
-def _valid(text: str) -> str:
+def _remove_invalid_characters(text: str) -> str:
     """Remove the characters that XML does not allow."""
     return _INVALID_XML.sub("\ufffd", text)

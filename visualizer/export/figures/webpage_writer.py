@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap
 
 COARSE = 0.05
-"""Differences up to this are not written with fewer decimals: they would all be 0."""
+"""Differences up to this keep all decimals; rounding would turn them all into 0."""
 MAX_CELL_BYTES = 18 * 2**20
-"""Largest size of cell data before packing; such a page has some 9 to 17 MB."""
+"""Maximum size of cell data before compression; such a page has about 9 to 17 MB."""
 CELL_BYTES = 6
 SCRIPTS = ("words.js", "layout.js", "drawing.js", "page.js")
 FORBIDDEN, DROPPED, HIDDEN, UNEVEN, BELOW, ABOVE = (1 << bit for bit in range(6))
@@ -74,27 +74,33 @@ def write_webpage(
     InputError
         When there are more cells than a browser can handle; see `room_for`.
     """
-    _check(board)
-    before, after = (_filled(part, title) for part in _read("page.html").split("$cells"))
-    described = _board(board, title, caption, theme)
-    for piece in (before, _script("application/json", described, "id", "board")):
+    _check_size(board)
+    before, after = (
+        _fill_template(part, title) for part in _read_resource("page.html").split("$cells")
+    )
+    described = _board_to_json(board, title, caption, theme)
+    for piece in (before, _script_element("application/json", described, "id", "board")):
         file.write(piece.encode("utf-8", "replace"))
     tell = ProgressCounter(progress, len(board.heatmaps))
     for heatmap in board.heatmaps:
         tell()
-        file.write(_script("application/octet-stream", _packed(heatmap), "class", "cells").encode())
+        file.write(
+            _script_element(
+                "application/octet-stream", _pack_cells(heatmap), "class", "cells"
+            ).encode()
+        )
     if document:
         file.write(as_script(document).encode())
     file.write(after.encode())
 
 
 def room_for(panels: int) -> int:
-    """Return the most cells of a panel's side for a number of panels (`View.room`)."""
+    """Return the maximum cells per panel side for a number of panels (`View.room`)."""
     side = math.isqrt(MAX_CELL_BYTES // (CELL_BYTES * max(panels, 1)))
     return side if side < 8 else side // 8 * 8
 
 
-def _check(board: Board) -> None:
+def _check_size(board: Board) -> None:
     size = sum(heatmap.values.nbytes + 2 * heatmap.values.size for heatmap in board.heatmaps)
     if size > MAX_CELL_BYTES:
         cells = sum(heatmap.values.size for heatmap in board.heatmaps)
@@ -105,12 +111,12 @@ def _check(board: Board) -> None:
 # ------------------------------------------------------------------------------------ the page
 
 
-def _filled(template: str, title: str) -> str:
+def _fill_template(template: str, title: str) -> str:
     """Insert style and script, and allow only these two, by their hashes."""
-    style, script = _read("page.css"), "\n".join(map(_read, SCRIPTS))
+    style, script = _read_resource("page.css"), "\n".join(map(_read_resource, SCRIPTS))
     rules = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"script-src '{_hashed(script)}'; style-src '{_hashed(style)}'"
+        f"script-src '{_hash_source(script)}'; style-src '{_hash_source(style)}'"
     )
     parts = {"$rules": rules, "$title": html.escape(title), "$style": style, "$script": script}
     pattern = "|".join(map(re.escape, parts))
@@ -118,21 +124,21 @@ def _filled(template: str, title: str) -> str:
 
 
 @cache
-def _read(name: str) -> str:
+def _read_resource(name: str) -> str:
     return resource("webpage", name).read_text(encoding="utf-8")
 
 
-def _hashed(text: str) -> str:
+def _hash_source(text: str) -> str:
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
 
-def _script(kind: str, content: str, attribute: str, name: str) -> str:
+def _script_element(kind: str, content: str, attribute: str, name: str) -> str:
     return f'<script type="{kind}" {attribute}="{name}">{content}</script>\n'
 
 
-def _board(board: Board, title: str, caption: str, theme: Theme | None) -> str:
-    """Describe all but the cells as JSON, escaped so that it cannot end the script element."""
+def _board_to_json(board: Board, title: str, caption: str, theme: Theme | None) -> str:
+    """Describe everything but the cells as JSON that cannot close the script element."""
     labels: dict[tuple[str, ...], int] = {}
     themes = {one.name: one for one in (LIGHT, DARK, PRINT, *([theme] if theme else []))}
     maps = {heatmap.colour.map for heatmap in board.heatmaps}
@@ -142,28 +148,30 @@ def _board(board: Board, title: str, caption: str, theme: Theme | None) -> str:
         "said": board.said,
         "theme": theme.name if theme else "",
         "themes": {name: asdict(one) for name, one in themes.items()},
-        "tables": {name: {map_: _table(map_, one) for map_ in sorted(maps)}
+        "tables": {name: {map_: _colour_table(map_, one) for map_ in sorted(maps)}
                    for name, one in themes.items()},
-        "columns": _columns(board, labels),
+        "columns": _describe_columns(board, labels),
         "labels": list(labels),
     }  # fmt: skip
     text = json.dumps(described, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _table(map_: str, theme: Theme) -> list[str]:
+def _colour_table(map_: str, theme: Theme) -> list[str]:
     """Return a table's colours in hexadecimal, and which of them need dark text."""
     words = value_to_colour_mapping.table(map_, theme) & 0xFFFFFF
     light = value_to_colour_mapping.light_entries(map_, theme).astype(int)
     return ["".join(f"{word:06x}" for word in words.tolist()), "".join(map(str, light.tolist()))]
 
 
-def _columns(board: Board, labels: dict[tuple[str, ...], int]) -> list[list[dict[str, object]]]:
-    labelled = _labelled(board)
+def _describe_columns(
+    board: Board, labels: dict[tuple[str, ...], int]
+) -> list[list[dict[str, object]]]:
+    labelled = _stages_with_labels(board)
     firsts = [column for column in board.columns if column]
     return [
         [
-            _panel(heatmap, labels)
+            _describe_panel(heatmap, labels)
             | {"isLabelled": at in labelled or all(len(one) <= row for one in firsts[:at])}
             for row, heatmap in enumerate(column)
         ]
@@ -171,7 +179,7 @@ def _columns(board: Board, labels: dict[tuple[str, ...], int]) -> list[list[dict
     ]
 
 
-def _labelled(board: Board) -> set[int]:
+def _stages_with_labels(board: Board) -> set[int]:
     """Find the stages with their own row labels, as the window's layout does."""
     firsts = [column[0] for column in board.columns]
     heads = next((at for at, first in enumerate(firsts) if first.label), 0)
@@ -184,7 +192,7 @@ def _labelled(board: Board) -> set[int]:
 # ----------------------------------------------------------------------------------- one panel
 
 
-def _panel(heatmap: Heatmap, labels: dict[tuple[str, ...], int]) -> dict[str, object]:
+def _describe_panel(heatmap: Heatmap, labels: dict[tuple[str, ...], int]) -> dict[str, object]:
     sums = None if heatmap.sums is None else [format_number(float(one), 2) for one in heatmap.sums]
     pooled = [note.removeprefix(POOLED) for note in heatmap.notes if POOLED in note]
     return {
@@ -195,10 +203,10 @@ def _panel(heatmap: Heatmap, labels: dict[tuple[str, ...], int]) -> dict[str, ob
         "leading": " ".join(map(str, heatmap.leading)),
         "unit": heatmap.unit,
         "role": row_role(heatmap.stage),
-        "rows": _axis(heatmap.rows, labels),
-        "columns": _axis(heatmap.columns, labels),
+        "rows": _describe_axis(heatmap.rows, labels),
+        "columns": _describe_axis(heatmap.columns, labels),
         "shape": heatmap.values.shape,
-        "bytes": _values(heatmap).itemsize,
+        "bytes": _panel_values(heatmap).itemsize,
         "map": heatmap.colour.map,
         "isSigned": heatmap.colour.is_signed,
         "ends": limit_texts(heatmap),
@@ -211,7 +219,7 @@ def _panel(heatmap: Heatmap, labels: dict[tuple[str, ...], int]) -> dict[str, ob
     }
 
 
-def _axis(axis: Axis, labels: dict[tuple[str, ...], int]) -> dict[str, object]:
+def _describe_axis(axis: Axis, labels: dict[tuple[str, ...], int]) -> dict[str, object]:
     return {
         "name": axis.name,
         "labels": labels.setdefault(axis.labels, len(labels)),
@@ -223,23 +231,23 @@ def _axis(axis: Axis, labels: dict[tuple[str, ...], int]) -> dict[str, object]:
     }
 
 
-def _packed(heatmap: Heatmap) -> str:
+def _pack_cells(heatmap: Heatmap) -> str:
     """Pack colours, marks and numbers with deflate, the numbers as byte planes."""
-    values = np.ascontiguousarray(_values(heatmap))
+    values = np.ascontiguousarray(_panel_values(heatmap))
     planes = values.view(np.uint8).reshape(-1, values.itemsize).T
     content = (
         value_to_colour_mapping.colour_indices(heatmap).tobytes()
-        + _marks(heatmap).tobytes()
+        + _mark_flags(heatmap).tobytes()
         + planes.tobytes()
     )
     return base64.b64encode(zlib.compress(content)).decode("ascii")
 
 
-def _values(heatmap: Heatmap) -> np.ndarray:
+def _panel_values(heatmap: Heatmap) -> np.ndarray:
     return heatmap.values.astype("<f8" if heatmap.values.dtype == np.float64 else "<f4")
 
 
-def _marks(heatmap: Heatmap) -> np.ndarray:
+def _mark_flags(heatmap: Heatmap) -> np.ndarray:
     """Return the marks of each cell as bit flags, uint8 [row, column]."""
     below, above = outside_limits(heatmap.values, heatmap.marks, heatmap.colour) or (None, None)
     marks = np.zeros(heatmap.values.shape, dtype=np.uint8)

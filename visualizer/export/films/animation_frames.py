@@ -1,6 +1,6 @@
-"""The frames of a film, each a figure of one playback step with its margins and what moves.
+"""Frames of a film: each is a figure of one playback step with margins and moving cells.
 
-The margin under the panels holds the sentence of the step, its calculation and the playback track.
+The margin below the panels shows the description of the step, its calculation and the track.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ class FrameMargins(Struct, frozen=True, eq=False):
 
 
 class PaintedStep(Struct, frozen=True, eq=False):
-    """A step without what moves, and what moves over it."""
+    """A painted step without its moving cells, and the cells that move over it."""
 
     still: QImage
     cells: tuple[MovingCells, ...]
 
 
 class AnimationFrames(Struct, frozen=True, eq=False):
-    """A film with its layout, whose frames can be painted in any order.
+    """Film with its layout; frames can be painted in any order.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
     size : tuple of int
         Width and height of every frame in pixels; even, as video encoders need.
     latest : dict
-        The step that was painted last, by its place.
+        The most recently painted step, by its playback position.
     """
 
     snapshot: Snapshot
@@ -104,7 +104,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
         return len(self.film)
 
     def durations(self, unit_ms: int) -> tuple[int, ...]:
-        """Return how many time units each frame is shown."""
+        """Return the duration of each frame in time units."""
         return self.film.durations(unit_ms)
 
     def samples(self) -> Iterable[int]:
@@ -127,7 +127,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
         )
 
     def picture(self, frame: int) -> QImage:
-        """Paint a frame; of a step, what does not move is painted once for all of its frames."""
+        """Paint a frame; the static part of a step is painted once for all of its frames."""
         place, share = self.film.place(frame), self.film.frames[frame].motion_share
         step = self.latest.get(place)
         if step is None:
@@ -163,19 +163,19 @@ SPACE = 6
 
 def words_height() -> float:
     """Return the height of the part under the panels, the same for every step."""
-    return 2 * _line() + track_height() + 2 * SPACE * text_scale()
+    return 2 * _line_height() + track_height() + 2 * SPACE * text_scale()
 
 
-def _line() -> float:
-    """Return the height of a line: a large one, or two of the smallest."""
+def _line_height() -> float:
+    """Return the height of a line: one in large text, or two in the smallest."""
     return max(metrics(SIZES[0]).height(), 2 * metrics(SIZES[-1]).height())
 
 
 def paint_words(painter: QPainter, area: QRectF, bar: PlaybackBarState, theme: Theme) -> None:
     """Draw the sentence and calculation of a step, and the track."""
-    sentence = QRectF(area.left(), area.top(), area.width(), _line())
+    sentence = QRectF(area.left(), area.top(), area.width(), _line_height())
     paint_line(painter, sentence, bar.caption, theme)
-    calculation = sentence.translated(0, _line() + SPACE * text_scale())
+    calculation = sentence.translated(0, _line_height() + SPACE * text_scale())
     paint_line(painter, calculation, written(bar.equation, theme), theme)
     count = count_of(bar)
     longest = metrics(12).horizontalAdvance(f"{bar.count:,} of {bar.count:,}")
@@ -193,14 +193,16 @@ def paint_words(painter: QPainter, area: QRectF, bar: PlaybackBarState, theme: T
 _THREAD_STATE = threading.local()
 
 
-def _document() -> QTextDocument:
-    """Return the text document of this thread, made once for each application of Qt.
+def _text_document() -> QTextDocument:
+    """Return the text document of this thread, created once per Qt application.
 
-    To make one connects signals, for which Qt takes locks while this thread has the interpreter's.
-    A thread that ends a connection takes the two the other way around: both would wait for ever.
+    Creating one connects signals: Qt takes its locks while this thread holds the GIL. A thread that
+    disconnects takes the two in the opposite order, so the two threads would deadlock.
     """
     document: QTextDocument | None = getattr(_THREAD_STATE, "document", None)
-    if document is None or not Shiboken.isValid(document):  # an application deletes it at its end
+    if document is None or not Shiboken.isValid(
+        document
+    ):  # the application deletes it when it ends
         _THREAD_STATE.document = document = QTextDocument()
         document.setDocumentMargin(0)
         document.setUndoRedoEnabled(False)
@@ -208,9 +210,9 @@ def _document() -> QTextDocument:
 
 
 def paint_line(painter: QPainter, area: QRectF, html: str, theme: Theme) -> None:
-    """Draw a line as large as fits; on two lines, and smaller if needed."""
+    """Draw a line as large as fits, wrapped to two lines or smaller if necessary."""
     size, _ = fitting(html, area.width())
-    document = _document()
+    document = _text_document()
     document.setDefaultFont(font(size))
     document.setHtml(f"<span style='color:{theme.ink}'>{html}</span>")
     document.setTextWidth(area.width())

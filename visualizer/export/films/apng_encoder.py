@@ -30,9 +30,9 @@ class ApngEncoder:
         self._file = file
         self._before: np.ndarray | None = None
         self._number = 0
-        self._write(b"\x89PNG\r\n\x1a\n")
-        self._chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, RGBA, 0, 0, 0))
-        self._chunk(b"acTL", struct.pack(">II", count, 0 if loops else 1))
+        self._write_bytes(b"\x89PNG\r\n\x1a\n")
+        self._write_chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, RGBA, 0, 0, 0))
+        self._write_chunk(b"acTL", struct.pack(">II", count, 0 if loops else 1))
 
     def add(self, pixels: np.ndarray, duration: int) -> None:
         """Write a frame; `duration` is in milliseconds."""
@@ -42,25 +42,27 @@ class ApngEncoder:
             1 if duration <= MAX_FRAME_TIME_UNITS else 10
         )  # of a slow film, in hundredths of a second
         time = (round(duration / unit), 1000 // unit)
-        self._chunk(b"fcTL", self._counted() + struct.pack(">IIIIHHBB", *place, *time, 0, OVER))
+        self._write_chunk(
+            b"fcTL", self._next_sequence_number() + struct.pack(">IIIIHHBB", *place, *time, 0, OVER)
+        )
         rows = change.rgba.reshape(len(change.values), -1)
         data = zlib.compress(np.pad(rows, ((0, 0), (1, 0))).tobytes(), LEVEL)
         if self._before is None:
-            self._chunk(b"IDAT", data)
+            self._write_chunk(b"IDAT", data)
         else:
-            self._chunk(b"fdAT", self._counted() + data)
+            self._write_chunk(b"fdAT", self._next_sequence_number() + data)
         self._before = pixels
 
     def close(self) -> None:
-        self._chunk(b"IEND", b"")
+        self._write_chunk(b"IEND", b"")
 
-    def _counted(self) -> bytes:
+    def _next_sequence_number(self) -> bytes:
         self._number += 1
         return struct.pack(">I", self._number - 1)
 
-    def _chunk(self, kind: bytes, data: bytes) -> None:
+    def _write_chunk(self, kind: bytes, data: bytes) -> None:
         check = struct.pack(">I", zlib.crc32(kind + data))
-        self._write(struct.pack(">I", len(data)) + kind + data + check)
+        self._write_bytes(struct.pack(">I", len(data)) + kind + data + check)
 
-    def _write(self, data: bytes) -> None:
+    def _write_bytes(self, data: bytes) -> None:
         self.written += self._file.write(data)

@@ -1,7 +1,6 @@
 """Lays out the frames of a film of the computation on pages of one size.
 
-The panels of all stages have cells of one size and start at one place, so that nothing jumps from
-one stage to the next.
+The panels of all stages have the same cell size and origin, so that nothing jumps between stages.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ if TYPE_CHECKING:
 USUAL_SHAPE = 0.7
 """Largest height / width without a given height, so that numbers are readable."""
 HIGHEST_SHAPE = 1.25
-"""The same with many heads below each other."""
+"""The same ratio for many heads below each other."""
 MAX_SIDE_PX = 4096
-"""Most pixels of a film's side that common players show."""
+"""Maximum side of a film in pixels that common players support."""
 SPACE = 8
 
 
@@ -68,19 +67,24 @@ def lay_out_film(
     figure_settings = replace(
         figure_settings, dpi=round(ratio_of(figure_settings) * PIXELS_AN_INCH), height_mm=height
     )
-    snapshot = replace(snapshot, view=_played(snapshot, figure_settings))
+    snapshot = replace(snapshot, view=_played_view(snapshot, figure_settings))
 
     def go_on(done: int, of: int) -> None:
         progress(0, len(film))
 
-    figures = _figures(snapshot, film, figure_settings, go_on)
-    return _placed(
-        snapshot, film, figures, _layouts(figures, figure_settings, go_on), figure_settings, asked
+    figures = _read_figures(snapshot, film, figure_settings, go_on)
+    return _place_stages(
+        snapshot,
+        film,
+        figures,
+        _lay_out_stages(figures, figure_settings, go_on),
+        figure_settings,
+        asked,
     )
 
 
 def check_pixels(figure_settings: FigureSettings) -> None:
-    """Raise `InputError` if a film would have more pixels a side than players show."""
+    """Raise `InputError` if a side has more pixels than players support."""
     width, ratio = figure_settings.film.width, ratio_of(figure_settings)
     height = round((figure_settings.height or 0) * ratio)
     if max(width, height) > MAX_SIDE_PX:
@@ -89,8 +93,8 @@ def check_pixels(figure_settings: FigureSettings) -> None:
         raise InputError("size", f"{most} Choose a smaller size.")
 
 
-def _played(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
-    """Return the view that is played: the figure's heads, without comparison or large panel."""
+def _played_view(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
+    """Return the view to play: the figure's heads, without comparison or large panel."""
     view = replace(
         snapshot.view, playhead=Playhead(), guess=None, comparison=None, spread=False, large=None
     )
@@ -99,7 +103,7 @@ def _played(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
     return replace(view, playhead=playhead, folds=frozenset())
 
 
-def _figures(
+def _read_figures(
     snapshot: Snapshot, film: FilmPlan, figure_settings: FigureSettings, progress: Progress
 ) -> dict[str, FigureContent]:
     """Read the panels of each stage; if all stages are shown, all share one figure."""
@@ -127,7 +131,7 @@ def _figures(
     return figures
 
 
-def _placed(
+def _place_stages(
     snapshot: Snapshot,
     film: FilmPlan,
     figures: dict[str, FigureContent],
@@ -144,12 +148,15 @@ def _placed(
     """
     first, width = next(iter(figures.values())), figure_settings.width / figure_settings.enlarged
     wide = max(layout.width for layout in layouts.values())
-    high, most = max(layout.height for layout in layouts.values()), _room(first, figure_settings)
+    high, most = (
+        max(layout.height for layout in layouts.values()),
+        _panel_room(first, figure_settings),
+    )
     if asked is None:
         most = max(most, min(high, most + width * (HIGHEST_SHAPE - USUAL_SHAPE)))
     shrunk = max(0.01, min(1.0, width / wide, most / high))
-    around = _around(first, figure_settings, high * shrunk)
-    left = _whole((width - wide * shrunk) / 2, figure_settings.pixel_ratio)
+    around = _lay_out_margins(first, figure_settings, high * shrunk)
+    left = _round_to_pixels((width - wide * shrunk) / 2, figure_settings.pixel_ratio)
     top = around.words.top() - SPACE - high * shrunk
     size = QSizeF(
         figure_settings.width, asked or around.caption_at.bottom() * figure_settings.enlarged
@@ -173,24 +180,26 @@ def _placed(
         film,
         pages,
         around,
-        _pixels(size * ratio_of(figure_settings)),
+        _even_size(size * ratio_of(figure_settings)),
         ratio_of(figure_settings),
     )
 
 
-def _room(figure: FigureContent, figure_settings: FigureSettings) -> float:
+def _panel_room(figure: FigureContent, figure_settings: FigureSettings) -> float:
     """Return the height available to panels, in pixels of the window."""
-    return (figure_settings.height or 0) / figure_settings.enlarged - _around(
+    return (figure_settings.height or 0) / figure_settings.enlarged - _lay_out_margins(
         figure, figure_settings, 0
     ).caption_at.bottom()
 
 
-def _around(figure: FigureContent, figure_settings: FigureSettings, panels: float) -> FrameMargins:
+def _lay_out_margins(
+    figure: FigureContent, figure_settings: FigureSettings, panels: float
+) -> FrameMargins:
     """Lay out the margins over and under panels of a height."""
     width = figure_settings.width / figure_settings.enlarged
     titled, told = text_height(figure.title, 20, width), text_height(figure.caption, 12, width)
     across = width - 2 * EDGE
-    top = _whole(titled, figure_settings.pixel_ratio) + panels + SPACE
+    top = _round_to_pixels(titled, figure_settings.pixel_ratio) + panels + SPACE
     return FrameMargins(
         figure.title,
         QRectF(EDGE, EDGE / 2, across, titled),
@@ -206,25 +215,25 @@ def ratio_of(figure_settings: FigureSettings) -> float:
     return figure_settings.film.width / figure_settings.width
 
 
-def _whole(length: float, pixel_ratio: float) -> float:
+def _round_to_pixels(length: float, pixel_ratio: float) -> float:
     return round(length * pixel_ratio) / pixel_ratio
 
 
-def _pixels(size: QSizeF) -> tuple[int, int]:
+def _even_size(size: QSizeF) -> tuple[int, int]:
     """Round a size to even numbers of pixels."""
     width, height = (max(1, math.ceil(side / 2 - 0.01)) for side in (size.width(), size.height()))
     return 2 * width, 2 * height
 
 
-def _layouts(
+def _lay_out_stages(
     figures: dict[str, FigureContent], figure_settings: FigureSettings, progress: Progress
 ) -> dict[str, BoardLayout]:
-    """Lay every stage out with cells of one size, the largest with which all fit.
+    """Lay all stages out with the same cell size, the largest that fits all.
 
-    Panels that are pooled differently come as near to one size as whole pixels do.
+    Panels that are pooled differently have cell sizes as close as whole pixels allow.
     """
     width, ratio = figure_settings.width / figure_settings.enlarged, figure_settings.pixel_ratio
-    high = _room(next(iter(figures.values())), figure_settings)
+    high = _panel_room(next(iter(figures.values())), figure_settings)
     boards = [*{figure.board: None for figure in figures.values()}]
     cell = math.inf
     while True:
@@ -235,7 +244,7 @@ def _layouts(
         sides = [_token_side(board, layout) for board, layout in found.items()]
         if min(sides) > min(cell, max(sides)) - 1e-6:
             break
-        cell = min(sides)  # another arrangement may be better with smaller cells alone
+        cell = min(sides)  # another arrangement may be better only with smaller cells
     return {stage: found[figure.board] for stage, figure in figures.items()}
 
 

@@ -1,6 +1,6 @@
 """Writes films in any format frame by frame, without keeping frames in memory.
 
-Encoders are imported when they are needed.
+Encoders are imported on demand.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from visualizer.session.timeline import Place
 
 SAMPLES = 3
-"""Steps of a kind that are sampled to estimate the size of a film."""
+"""Number of steps of each kind sampled to estimate the size of a film."""
 
 TIMED = 8
-"""Steps whose frames are made to estimate the time that a film takes."""
+"""Number of steps rendered to estimate the duration of an export."""
 
 
 class FilmEncoder(Protocol):
@@ -106,7 +106,7 @@ def write_frames(
     suffix: str, frames: FrameSource, loops: bool, file: BinaryIO, progress: Progress
 ) -> None:
     """Write a film of any frames; see `write_film`."""
-    coder = _opened(suffix, frames, loops, file, progress)
+    coder = _open_encoder(suffix, frames, loops, file, progress)
     for frame, duration in enumerate(frames.durations(coder.unit_ms)):
         progress(frame, len(frames))
         coder.add(frames.pixels(frame), duration)
@@ -114,13 +114,13 @@ def write_frames(
     coder.close()
 
 
-def _opened(
+def _open_encoder(
     suffix: str, frames: FrameSource, loops: bool, file: BinaryIO, progress: Progress
 ) -> FilmEncoder:
     if suffix == ".gif":
         from visualizer.export.films.gif_encoder import GifEncoder
 
-        return GifEncoder(file, frames.size, loops, _samples(frames, progress))
+        return GifEncoder(file, frames.size, loops, _sample_pixels(frames, progress))
     if suffix == ".webp":
         from visualizer.export.films.webp_encoder import WebpEncoder
 
@@ -135,21 +135,21 @@ def _opened(
     return ApngEncoder(file, frames.size, len(frames), loops)
 
 
-def _samples(frames: FrameSource, progress: Progress) -> Iterator[np.ndarray]:
+def _sample_pixels(frames: FrameSource, progress: Progress) -> Iterator[np.ndarray]:
     for frame in frames.samples():
         progress(0, len(frames))
         yield frames.pixels(frame)
 
 
 class FilmEstimate(Struct, frozen=True):
-    """The estimated size of a film, and the time that it takes to be made."""
+    """Estimated file size of a film and the time to render it."""
 
     bytes: int
     seconds: float
 
     @property
     def minutes_in_words(self) -> str:
-        """The time that it takes, for messages."""
+        """The rendering time, for messages."""
         minutes = round(self.seconds / 60)
         return f"about {format_count(minutes, 'minute')}" if minutes else "less than a minute"
 
@@ -160,7 +160,7 @@ def estimate(
     suffix: str,
     progress: Progress = no_progress,
 ) -> FilmEstimate:
-    """Estimate the bytes of a film and the time that it takes, from some of its frames.
+    """Estimate the file size and rendering time of a film from some of its frames.
 
     Parameters
     ----------
@@ -174,8 +174,8 @@ def estimate(
     """
     began = time.perf_counter()
     animation = lay_out_film(snapshot, figure_settings, progress)
-    coder = _opened(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
-    coder.add(animation.pixels(0), 1)  # which takes more time and bytes than those after it
+    coder = _open_encoder(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
+    coder.add(animation.pixels(0), 1)  # the first frame takes more time and bytes than the others
     started, whole = time.perf_counter(), float(coder.written)
     film = animation.film
     stages = [film.place(at).stage for at in range(len(animation))]
@@ -190,12 +190,12 @@ def estimate(
             whole += len(frames) / count * _bytes_of(frame, animation, coder)
     return FilmEstimate(
         round(whole),
-        started - began + _seconds_a_frame(animation, coder, progress) * len(animation),
+        started - began + _seconds_per_frame(animation, coder, progress) * len(animation),
     )
 
 
-def _seconds_a_frame(animation: AnimationFrames, coder: FilmEncoder, progress: Progress) -> float:
-    """Make the frames of a few steps: what does not move in a step is painted once."""
+def _seconds_per_frame(animation: AnimationFrames, coder: FilmEncoder, progress: Progress) -> float:
+    """Render a few whole steps, because the static part of a step is painted only once."""
     steps: dict[Place, list[int]] = {}
     for at, frame in enumerate(animation.film.frames):
         steps.setdefault(frame.place, []).append(at)

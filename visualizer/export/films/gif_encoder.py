@@ -34,9 +34,11 @@ class GifEncoder:
         self._file = file
         self._palette = ColourPalette(samples)
         self._before: np.ndarray | None = None
-        self._write(b"GIF89a" + struct.pack("<HHBBB", *size, 0xF7, 0, 0) + self._palette.table)
+        self._write_bytes(
+            b"GIF89a" + struct.pack("<HHBBB", *size, 0xF7, 0, 0) + self._palette.table
+        )
         if loops:
-            self._write(FOREVER)
+            self._write_bytes(FOREVER)
 
     def add(self, pixels: np.ndarray, duration: int) -> None:
         """Write a frame; `duration` is in hundredths of a second."""
@@ -52,12 +54,12 @@ class GifEncoder:
             transparency=MAX_COLOURS,
             disposal=1,
         )
-        self._write(b"".join(parts))
+        self._write_bytes(b"".join(parts))
 
     def close(self) -> None:
-        self._write(b";")
+        self._write_bytes(b";")
 
-    def _write(self, data: bytes) -> None:
+    def _write_bytes(self, data: bytes) -> None:
         self.written += self._file.write(data)
 
 
@@ -65,7 +67,7 @@ MAX_COLOURS = 255
 """One of the 256 entries is transparent, for unchanged pixels."""
 EXACT = 96
 RARE = 0.7
-"""The exponent by which a colour's error is weighted with its number of pixels."""
+"""Exponent of the pixel count that weights a colour's error."""
 
 
 class ColourPalette:
@@ -78,14 +80,14 @@ class ColourPalette:
     """
 
     def __init__(self, pictures: Iterable[np.ndarray]) -> None:
-        self.colours = _chosen(*_counted(pictures))
+        self.colours = _choose_colours(*_count_colours(pictures))
         self._nearest = np.full(1 << 24, MAX_COLOURS, np.uint8)
         self._nearest[self.colours] = np.arange(len(self.colours), dtype=np.uint8)
 
     @property
     def table(self) -> bytes:
         """All 256 entries as bytes; unused ones are black."""
-        return _channels(self.colours).astype(np.uint8).tobytes().ljust(768, b"\0")
+        return _split_channels(self.colours).astype(np.uint8).tobytes().ljust(768, b"\0")
 
     def entries(self, words: np.ndarray) -> np.ndarray:
         """Return the index of the nearest colour for each pixel."""
@@ -94,21 +96,21 @@ class ColourPalette:
         if is_unknown.any():
             unknown = np.unique(words[is_unknown])
             for some in np.array_split(unknown, len(unknown) // 4096 + 1):
-                self._nearest[some] = self._search(some)
+                self._nearest[some] = self._find_nearest(some)
             found = self._nearest[words]
         return found
 
-    def _search(self, words: np.ndarray) -> np.ndarray:
-        away = _channels(words)[:, None] - _channels(self.colours)
+    def _find_nearest(self, words: np.ndarray) -> np.ndarray:
+        away = _split_channels(words)[:, None] - _split_channels(self.colours)
         nearest: np.ndarray = np.square(away).sum(axis=2).argmin(axis=1)
         return nearest
 
 
-def _channels(words: np.ndarray) -> np.ndarray:
+def _split_channels(words: np.ndarray) -> np.ndarray:
     return np.stack([words >> 16 & 255, words >> 8 & 255, words & 255], axis=-1).astype(np.int32)
 
 
-def _counted(pictures: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _count_colours(pictures: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Return all colours by descending frequency, and their numbers of pixels."""
     colours, counts = [], []
     for picture in pictures:
@@ -122,9 +124,12 @@ def _counted(pictures: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return found[order], total[order]
 
 
-def _chosen(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Choose the most frequent colours, then always the one with the largest weighted error."""
-    channels, chosen = _channels(colours).astype(np.float32), [*range(min(EXACT, len(colours)))]
+def _choose_colours(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Choose the most frequent colours, then repeatedly the one with the largest weighted error."""
+    channels, chosen = (
+        _split_channels(colours).astype(np.float32),
+        [*range(min(EXACT, len(colours)))],
+    )
     weights = counts**RARE
     missed = np.full(len(colours), np.inf)
     for at in chosen:

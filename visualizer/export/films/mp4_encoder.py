@@ -53,13 +53,13 @@ class Mp4Encoder:
         frame.pts, frame.time_base = self._at, self._time_base
         self._durations[self._at] = duration
         self._at += duration
-        self._mux(frame)
+        self._mux_packets(frame)
 
     def close(self) -> None:
-        self._mux(None)
+        self._mux_packets(None)
         self._container.close()
 
-    def _mux(self, frame: VideoFrame | None) -> None:
+    def _mux_packets(self, frame: VideoFrame | None) -> None:
         for packet in self._stream.encode(frame):
             self.written += packet.size
             packet.duration = self._durations.pop(packet.pts or 0)

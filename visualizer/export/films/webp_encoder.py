@@ -32,10 +32,10 @@ class WebpEncoder:
         self.written = 0
         self._file = file
         self._before: np.ndarray | None = None
-        self._write(b"RIFF\0\0\0\0WEBP")
+        self._write_bytes(b"RIFF\0\0\0\0WEBP")
         flags = struct.pack("<I", ANIMATED | SEE_THROUGH)
-        self._chunk(b"VP8X", flags + _three(size[0] - 1) + _three(size[1] - 1))
-        self._chunk(b"ANIM", struct.pack("<IH", 0, 0 if loops else 1))
+        self._write_chunk(b"VP8X", flags + _uint24(size[0] - 1) + _uint24(size[1] - 1))
+        self._write_chunk(b"ANIM", struct.pack("<IH", 0, 0 if loops else 1))
 
     def add(self, pixels: np.ndarray, duration: int) -> None:
         """Write a frame; `duration` is in milliseconds."""
@@ -43,7 +43,9 @@ class WebpEncoder:
         self._before = pixels
         width, height = change.size
         numbers = (change.left // 2, change.top // 2, width - 1, height - 1, duration)
-        self._chunk(b"ANMF", b"".join(map(_three, numbers)) + b"\0" + _coded(change.rgba))
+        self._write_chunk(
+            b"ANMF", b"".join(map(_uint24, numbers)) + b"\0" + _encode_image(change.rgba)
+        )
 
     def close(self) -> None:
         end = self._file.tell()
@@ -51,18 +53,18 @@ class WebpEncoder:
         self._file.write(struct.pack("<I", self.written - 8))
         self._file.seek(end)
 
-    def _chunk(self, kind: bytes, data: bytes) -> None:
-        self._write(kind + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2))
+    def _write_chunk(self, kind: bytes, data: bytes) -> None:
+        self._write_bytes(kind + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2))
 
-    def _write(self, data: bytes) -> None:
+    def _write_bytes(self, data: bytes) -> None:
         self.written += self._file.write(data)
 
 
-def _three(number: int) -> bytes:
+def _uint24(number: int) -> bytes:
     return number.to_bytes(3, "little")
 
 
-def _coded(rgba: np.ndarray) -> bytes:
+def _encode_image(rgba: np.ndarray) -> bytes:
     """Encode a picture and return its chunks without the file header."""
     file = BytesIO()
     picture = Image.fromarray(rgba)
