@@ -457,7 +457,7 @@ class Workspace(QObject):
         return self._is_resting or self._is_covered
 
     def cover(self, is_covered: bool) -> None:
-        """Pause refinement while a dialog covers the pictures, as the dialog needs the CPU cores."""
+        """Pause refinement while a dialog covers the pictures and needs the CPU cores."""
         self._is_covered = is_covered
         self._refine_pictures()
 
@@ -613,7 +613,7 @@ class Workspace(QObject):
             self.broke.emit("".join(traceback.format_exception(error)))
 
     def _show_soon(self) -> None:
-        """Show the current state unless the result arrives within `PATIENCE_MS`, as it usually does."""
+        """Show the current state after `PATIENCE_MS`; the result usually arrives earlier."""
         self.edited.emit()
         if not self._patience_timer.isActive():
             self._patience_timer.start()
