@@ -72,7 +72,7 @@ class Comparison(Struct, frozen=True, eq=False):
         return hash(self.asked)
 
     def changed(self, **fields: Any) -> Comparison:
-        """Return the comparison with changed fields, without the results derived for the old ones."""
+        """Return the comparison with changed fields and without derived results."""
         return replace(self, made=WeakKeyDictionary(), **fields)
 
     def of(self, live: CachedTensor, make: Callable[[], CachedTensor]) -> CachedTensor:

@@ -228,8 +228,8 @@ def _tokenize_cached(text: str, tokenizer: Tokenizer) -> tuple[str, ...]:
     return (_tokens_of_long if len(text) > LONG else _tokens_of_short)(text, tokenizer)
 
 
-# Most changes do not affect the text. Typing in a long text creates a new one per key press, and the
-# tokens of each take megabytes.
+# Most changes do not affect the text. Typing in a long text creates a new one per key press, and
+# the tokens of each take megabytes.
 _tokens_of_short = lru_cache(maxsize=64)(tokenize)
 _tokens_of_long = lru_cache(maxsize=4)(tokenize)
 

@@ -48,12 +48,10 @@ class PoolingExtent(Struct, frozen=True):
     @property
     def cells(self) -> tuple[slice, slice]:
         """The indices of the drawn cells in the pooled stage."""
-        return _existing_cells(self.rows, self.blocks[0]), _existing_cells(
-            self.columns, self.blocks[1]
-        )
+        return _block_slice(self.rows, self.blocks[0]), _block_slice(self.columns, self.blocks[1])
 
 
-def _existing_cells(part: range | None, block: int) -> slice:
+def _block_slice(part: range | None, block: int) -> slice:
     return slice(None) if part is None else slice(part.start // block, -(-part.stop // block))
 
 
