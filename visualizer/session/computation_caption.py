@@ -104,12 +104,12 @@ def facts(run: Run) -> str:
         texts + format_count(trace.tokens, "token"),
         f"{format_count(spec.heads, 'head')} of size {spec.d_head}",
         str(spec.dtype),
-        f"{format_count(len(trace.stages), 'stage')}, {format_size(trace.bytes)}{_describe_memory(trace)}",
+        f"{format_count(len(trace.stages), 'stage')}, {format_size(trace.bytes)}{_memory_note(trace)}",
     )
     return "  ·  ".join(parts)
 
 
-def _describe_memory(trace: Trace) -> str:
+def _memory_note(trace: Trace) -> str:
     """State that matrices are not kept in memory, if so."""
     queries, keys = trace.sides
     matrices = f"; its {queries:,} × {keys:,} matrices are computed where they are looked at"

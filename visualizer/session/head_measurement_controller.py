@@ -46,7 +46,7 @@ class HeadMeasurementController(QObject):
         self._worker = Worker(self)
         self._worker.answered.connect(self._handle_answer)
         self._worker.failed.connect(self._report_refusal)
-        self._worker.reported.connect(self._report_failure)
+        self._worker.reported.connect(self._report_progress)
         workspace.changed.connect(self._follow_run)
 
     @property
@@ -86,7 +86,7 @@ class HeadMeasurementController(QObject):
             self._running_job.measurement.is_wanted = False
             self._running_job = None
 
-    def _report_failure(self, progress: tuple[_MeasurementJob, int, int]) -> None:
+    def _report_progress(self, progress: tuple[_MeasurementJob, int, int]) -> None:
         measured, done, of = progress
         if measured is self._running_job:
             measured.measurement.done, measured.measurement.of = done, of

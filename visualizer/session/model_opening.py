@@ -262,7 +262,7 @@ def _open_source(
     load_torch_library()
     if (
         LIBRARY not in sys.modules
-    ):  # on another thread: garbage of the imports would keep this frame alive
+    ):  # on another thread, as garbage of the imports would keep this frame alive
         on_python_thread(partial(_import_library, progress))
     from visualizer.models.text_reading import open_source, other_text_of
 

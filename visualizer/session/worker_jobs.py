@@ -272,8 +272,8 @@ def measure_heads(run: Run, progress: Progress) -> None:
 def _import_torch() -> None:
     """Import torch on a separate thread and wait for it.
 
-    The import leaves garbage that references the frames of its callers. On this thread, those
-    include a request, which would never be freed.
+    The import leaves garbage that references the frames of its callers. On a separate thread, these
+    frames do not include a request, which would otherwise never be freed.
     """
     on_python_thread(_import_and_leave_out_of_collections)
 
