@@ -64,9 +64,9 @@ def find_embedded_document(data: bytes) -> bytes | None:
     elif data.startswith(MARKER):
         written = data[len(MARKER) :]
     elif is_web_page(data):
-        written = _text_between(data, _IN_PAGE, _PAGE_ENDS)
+        written = _bytes_between(data, _IN_PAGE, _PAGE_ENDS)
     elif b"<svg" in data[:4096]:
-        written = _text_between(data, _OPENED, _CLOSED)
+        written = _bytes_between(data, _OPENED, _CLOSED)
     else:
         written = None
     return None if written is None else decoded(written)
@@ -123,7 +123,7 @@ def is_web_page(data: bytes) -> bool:
     return data[:64].lstrip().lower().startswith(b"<!doctype html")
 
 
-def _text_between(data: bytes, opened: bytes, closed: bytes) -> bytes | None:
+def _bytes_between(data: bytes, opened: bytes, closed: bytes) -> bytes | None:
     start = data.find(opened)
     end = data.find(closed, start)
     return None if start < 0 or end < 0 else data[start + len(opened) : end]

@@ -87,10 +87,10 @@ def take_recorded_run(
     device, notices = _parse_device_and_notices(texts.pop(f"{place}/about.json"))
     read = _parse_texts(
         texts.pop(f"{place}/texts.txt", b""),
-        _check_counts(arrays.pop(f"{place}/texts/tokens", None)),
-        _check_counts(arrays.pop(f"{place}/texts/characters", None)),
+        _parse_counts(arrays.pop(f"{place}/texts/tokens", None)),
+        _parse_counts(arrays.pop(f"{place}/texts/characters", None)),
     )
-    if not _is_from(document.text, read):
+    if not _is_tokenization_of(document.text, read):
         raise DamagedError("has recorded numbers of another text.")
     if problems(document.spec):
         raise DamagedError("has recorded numbers of settings that cannot be computed.")
@@ -175,7 +175,7 @@ def _parse_device_and_notices(content: bytes) -> tuple[str, tuple[str, ...]]:
     raise DamagedError("does not say where its numbers were recorded.")
 
 
-def _check_counts(array: np.ndarray | None) -> list[int]:
+def _parse_counts(array: np.ndarray | None) -> list[int]:
     is_plain = array is not None and array.ndim == 1 and array.dtype == np.int32
     if array is None or not is_plain or not 0 < len(array) <= MAX_TOKENS or array.min() < 1:
         raise DamagedError("does not say of which tokens its numbers are.")
@@ -195,7 +195,7 @@ def _parse_texts(content: bytes, tokens: list[int], characters: list[int]) -> Te
     return tuple(tuple(words[start:end]) for start, end in spans)
 
 
-def _is_from(text: str, texts: Texts) -> bool:
+def _is_tokenization_of(text: str, texts: Texts) -> bool:
     """Whether tokens occur in a text in order, independent of the tokenizer's version."""
     at = 0
     for token in (token for tokens in texts for token in tokens):

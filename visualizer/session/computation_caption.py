@@ -104,7 +104,8 @@ def facts(run: Run) -> str:
         texts + format_count(trace.tokens, "token"),
         f"{format_count(spec.heads, 'head')} of size {spec.d_head}",
         str(spec.dtype),
-        f"{format_count(len(trace.stages), 'stage')}, {format_size(trace.bytes)}{_memory_note(trace)}",
+        f"{format_count(len(trace.stages), 'stage')}, {format_size(trace.bytes)}"
+        f"{_memory_note(trace)}",
     )
     return "  ·  ".join(parts)
 

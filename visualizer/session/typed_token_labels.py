@@ -44,7 +44,7 @@ def typed_labels(document: Document) -> Labels:
     found = _matching_labels(captured, document.labels, by_tokenizer)
     found = found or _matching_labels(captured, document.labels, _between_blanks)
     if found is None:
-        raise InputError("text", _needed_counts(captured, document.labels, by_tokenizer))
+        raise InputError("text", _describe_needed_labels(captured, document.labels, by_tokenizer))
     return found
 
 
@@ -65,7 +65,9 @@ def _matching_labels(
     return None
 
 
-def _needed_counts(captured: CapturedAttention, text: str, split: Callable[[str], Tokens]) -> str:
+def _describe_needed_labels(
+    captured: CapturedAttention, text: str, split: Callable[[str], Tokens]
+) -> str:
     if captured.is_square or captured.is_continuation:
         count = len(split(text))
         typed = f"{format_count(count, 'token')} {'is' if count == 1 else 'are'} typed"

@@ -101,7 +101,7 @@ def _distance_outside(span: range, at: int | None) -> int:
 
 
 def fitted(zoom: Zoom | None, sides: Sides) -> Zoom | None:
-    """Clamp a zoom to this many queries and keys; a shorter text is shown in full."""
+    """Clamp a zoom to this many queries and keys; None if all of the text is shown."""
     if zoom is None:
         return None
     spans = list(zip((zoom.queries, zoom.keys), sides, strict=True))
