@@ -2,8 +2,8 @@
 
 This needs one row of weights per head. For a long text, the rows are read later, head by head.
 
-Source: Wu et al. 2024, "Retrieval Head Mechanistically Explains Long-Context Factuality", whose
-retrieval heads copy from the position of the answer. Here, only the weight on it is measured.
+Source: Wu et al. 2024, "Retrieval Head Mechanistically Explains Long-Context Factuality", in
+which retrieval heads copy from the position of the answer. Here, only the weight is measured.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ REST_S = 2.0
 TOLD_EACH_S = 0.25
 """Minimum interval between progress reports."""
 _abandoned_workers: set[Worker] = set()
-"""Abandoned workers whose threads are still running."""
+"""Abandoned workers with a thread that is still running."""
 
 
 class Worker(QThread):

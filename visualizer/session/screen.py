@@ -167,7 +167,7 @@ class Presenter(Protocol):
         """
 
     def is_begun(self, resolved: Resolved) -> bool:
-        """Whether all visible pictures have a first version and the hovered cell is read."""
+        """Whether all visible pictures have a first version and the pointed cell is read."""
 
     def is_drawn(self, resolved: Resolved) -> bool:
         """Whether all visible pictures are exact; those of long texts are refined over time."""

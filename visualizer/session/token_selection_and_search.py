@@ -89,7 +89,7 @@ def with_search(selection: TokenSelection, labels: tuple[str, ...], sought: str)
 
 
 def with_match(selection: TokenSelection, labels: tuple[str, ...], steps: int) -> TokenSelection:
-    """Select only the next or previous match, cyclically; no match is current if nothing matches."""
+    """Select only the next or previous match, cyclically; `match` is None if none exists."""
     found = matches(labels, selection.sought)
     if not found:
         return replace(selection, match=None)
