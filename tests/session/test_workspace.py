@@ -223,7 +223,7 @@ def test_after_a_bug_the_newer_wish_is_computed(
     gate.error = None
     hand.until(lambda: bool(hand.boxes()))
     assert gated.workspace.is_working
-    assert gated.workspace._asked == gated.workspace.document  # it is still waited for
+    assert gated.workspace._pending_document == gated.workspace.document  # it is still waited for
     gated.workspace.toggle_stage("scaled")
     gate.let_through()
     hand.settle()

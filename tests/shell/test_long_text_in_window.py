@@ -126,7 +126,7 @@ def test_what_takes_little_is_exact_while_the_hand_acts(
     hand.paste_sentence(WORDS * 40)
     until_drawn(hand)
     workspace = hand.window.workspace
-    workspace._rest.setInterval(10**6)  # it never rests
+    workspace._rest_timer.setInterval(10**6)  # it never rests
     hand.window.view_controller.zoom(2, (300, 100))
     until_drawn(hand)
     assert workspace._is_resting
@@ -246,7 +246,7 @@ def test_a_dialog_over_it_has_the_cores_until_it_is_closed(
     hand.paste_sentence(WORDS * 40)
     hand.settle()
     workspace = hand.window.workspace
-    workspace._rest.setInterval(10**6)  # it never rests by itself
+    workspace._rest_timer.setInterval(10**6)  # it never rests by itself
     workspace._end_rest()
     workspace.cover(True)
     hand.until(lambda: not workspace._worker.is_working)

@@ -52,7 +52,7 @@ def test_what_a_closed_window_has_shown_is_freed_on_another_thread(
     window = windows.open(Document())
     qtbot.waitUntil(lambda: window.workspace.run is not None)
     qtbot.waitUntil(lambda: not window.workspace.is_working)
-    window.workspace._hold(Large())
+    window.workspace._hold_models(Large())
     window.close()
     qtbot.waitUntil(lambda: bool(where))
     assert where != [threading.get_ident()]

@@ -16,16 +16,16 @@ TRUNCATED_TEXT_NOTICE = "{name} knows only what it has learned, so it reads the 
 
 
 class DocumentChange(Struct, frozen=True):
-    """The current document with an opened text, captured attention or weights put into it.
+    """The current document after inserting an opened text, captured attention or weights.
 
     Parameters
     ----------
     notice : str
-        What the user has to be told about the file; may be empty.
+        Message to show to the user about the file; may be empty.
     stages : frozenset of str or None
-        The stages to be shown; None leaves those that are.
+        The stages to show; None keeps the current ones.
     opened_model : object
-        What keeps a model open that was opened to read the document; None of others.
+        Keeps the model open that was opened to run the document; None if no model was opened.
     """
 
     document: Document
@@ -39,9 +39,9 @@ class DocumentChange(Struct, frozen=True):
         Parameters
         ----------
         before : Document
-            The document that was changed.
+            The document to which the change was applied.
         now : Document
-            The document as it is now, which keeps all that the change did not touch.
+            The current document; everything that the change did not affect is preserved.
         """
         changed = {
             name: value
@@ -52,9 +52,9 @@ class DocumentChange(Struct, frozen=True):
 
 
 def change_to_model(document: Document, opened: OpenedSource) -> DocumentChange:
-    """Have a model read a document's text, or another one where it cannot read that.
+    """Run a model on a document's text, or on another text if it cannot process that one.
 
-    A vision model reads the image that the one before read.
+    A vision model uses the image of the previous model.
     """
     source = opened.source
     before = document.model.image if document.model else None

@@ -46,36 +46,36 @@ UNTITLED = "Untitled"
 """Title of a document that has no file."""
 _TREE = "document.json"
 _NUMBERS = "numbers"
-"""The field whose bytes are stored as floating-point numbers."""
+"""Name of the field with bytes that are stored as floating-point numbers."""
 _DTYPES = {"float32": "<f4", "float64": "<f8"}
-"""Array types by the ``dtype`` field beside the numbers; float64 where there is none."""
+"""Array types by the ``dtype`` field next to the numbers; float64 without that field."""
 _MAX_JSON_MARKS = 1_000_000
-"""Limit of commas and opening brackets in the tree: each may become a value."""
+"""Maximum number of commas and opening brackets in the JSON; each may become a value."""
 _UNSAVED_SUFFIX = ", so it was not saved."
 _SAVE_WITHOUT_NUMBERS_HINT = " Turn “Save the numbers too” off."
 _FEWER_MARKS_HINT = " Cut fewer edges, end the comparison, or use a shorter text."
 
 
 class SavedDocument(Struct, frozen=True, eq=False):
-    """What a document file holds.
+    """Contents of a document file.
 
     Parameters
     ----------
     view : View
-        The view as `lasting` returns it. A comparison with a kept side A has its document but not
-        its run, which `visualizer.read_files_and_restore_runs.restore_document` adds.
+        The view as returned by `lasting`. A comparison with a kept side A includes its document but
+        not its run, which `visualizer.read_files_and_restore_runs.restore_document` adds.
     recorded : RecordedNumbers or None
-        The document's numbers as computed where it was saved.
+        The document's numbers as computed when it was saved.
     kept : RecordedNumbers or None
         The numbers of side A of the view's comparison.
     title : str
         Title of a document that has no file yet; not written.
     version : FileVersion or None
-        Version of the file that was read; None where it is unknown.
+        Version of the file that was read; None if unknown.
     exported : ExportedNumbers or None
-        The numbers of a data export, with which those computed are compared.
+        The numbers of a data export, to be compared with the computed numbers.
     opened_model : object
-        What keeps a model open that was opened to read the document; None of others.
+        Keeps the model open that was opened to run the document; None if no model was opened.
     """
 
     document: Document
@@ -89,7 +89,7 @@ class SavedDocument(Struct, frozen=True, eq=False):
 
     @property
     def notice(self) -> str:
-        """What the user has to be told about the file; mostly nothing."""
+        """Message to show to the user about the file; usually empty."""
         missing = {
             f"“{name}”": None for one in (self.recorded, self.kept) if one for name in one.missing
         }
@@ -124,24 +124,27 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
     Raises
     ------
     InputError
-        Of ``save``, when the content is larger than `read_document` accepts.
+        For ``save``, if the content is larger than `read_document` accepts.
     """
     members: Members = {}
-    with _said("save", "The document", _UNSAVED_SUFFIX):
+    with _named_errors("save", "The document", _UNSAVED_SUFFIX):
         tree = {
             "schema": SCHEMA,
             "program": __version__,
             "document": CODING.encode(document, Document, "document", members),
             "view": CODING.encode(without_passing_fields(view), View, "view", members),
         }
-        texts = {_TREE: _json(tree)}
+        texts = {_TREE: _encode_json(tree)}
         arrays = {
-            path: np.frombuffer(content, _dtype(path, tree)) for path, content in members.items()
+            path: np.frombuffer(content, _array_dtype(path, tree))
+            for path, content in members.items()
         }
     if _has_too_many_marks(texts[_TREE]):
         raise InputError("save", f"The document is too large{_UNSAVED_SUFFIX}{_FEWER_MARKS_HINT}")
-    runs = [*_runs(document, view, run)]
-    with _said("save", "The document", _UNSAVED_SUFFIX + _SAVE_WITHOUT_NUMBERS_HINT * bool(runs)):
+    runs = [*_recorded_runs(document, view, run)]
+    with _named_errors(
+        "save", "The document", _UNSAVED_SUFFIX + _SAVE_WITHOUT_NUMBERS_HINT * bool(runs)
+    ):
         for place, one in runs:
             more_texts, more_arrays = trace_members(place, one)
             texts |= more_texts
@@ -149,7 +152,7 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
         write_archive(file, texts, arrays)
 
 
-def _runs(document: Document, view: View, run: Run | None) -> Iterator[tuple[str, Run]]:
+def _recorded_runs(document: Document, view: View, run: Run | None) -> Iterator[tuple[str, Run]]:
     if run is None or not is_computed_from(run, document):
         return
     yield "trace", run
@@ -163,14 +166,14 @@ def _runs(document: Document, view: View, run: Run | None) -> Iterator[tuple[str
         yield "kept", compared.kept
 
 
-def _json(tree: Mapping[str, Any]) -> bytes:
+def _encode_json(tree: Mapping[str, Any]) -> bytes:
     # "surrogatepass" preserves lone surrogates; unescaped, a pair is not merged into a character.
     text = json.dumps(tree, ensure_ascii=False, indent=1, allow_nan=False)
     return text.encode("utf-8", "surrogatepass")
 
 
-def _dtype(path: str, tree: Any) -> str:
-    """Return the type of the array at a path, from its field and the ``dtype`` beside it."""
+def _array_dtype(path: str, tree: Any) -> str:
+    """Return the type of the array at a path, from its field and the ``dtype`` next to it."""
     *way, name = path.split("/")
     if name != _NUMBERS:
         return "|u1"
@@ -189,18 +192,18 @@ def read_document(file: BinaryIO) -> SavedDocument:
     Parameters
     ----------
     file : BinaryIO
-        Open for reading and seekable; holds the document and nothing else.
+        Open for reading and seekable; contains only the document.
 
     Raises
     ------
     InputError
-        Of ``open``, for anything that is not a document as `write_document` writes it.
+        For ``open``, if the file is not a document as written by `write_document`.
     """
     name = getattr(file, "name", None)
     subject = f"“{Path(name).name}”" if isinstance(name, str) else "The file"
-    with _said("open", subject):
+    with _named_errors("open", subject):
         texts, arrays = read_archive(file)
-        tree = migrated(_tree(texts.pop(_TREE, b"")))
+        tree = migrated(_parse_tree(texts.pop(_TREE, b"")))
         if tree.keys() != {"schema", "program", "document", "view"}:
             raise DamagedError("has something unknown in its description.")
         paths = [path for path in arrays if path.startswith(("document/", "view/"))]
@@ -217,19 +220,19 @@ def read_document(file: BinaryIO) -> SavedDocument:
 
 
 def _as_bytes(path: str, array: np.ndarray, tree: Any) -> bytes:
-    if array.ndim != 1 or array.dtype != _dtype(path, tree):
+    if array.ndim != 1 or array.dtype != _array_dtype(path, tree):
         raise DamagedError(f"has numbers of another type at {path}.")
     return array.tobytes()
 
 
-def _tree(content: bytes) -> Any:
+def _parse_tree(content: bytes) -> Any:
     if not content:
         raise DamagedError("is no document of Attention Visualizer.")
     if _has_too_many_marks(content):
         raise DamagedError("is too large to be opened.")
     try:
         text = content.decode("utf-8", "surrogatepass")
-        return json.loads(text, object_pairs_hook=_table, parse_constant=_refuse)
+        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_reject_constant)
     except DamagedError:
         raise
     except (ValueError, RecursionError) as error:
@@ -240,20 +243,20 @@ def _has_too_many_marks(content: bytes) -> bool:
     return sum(map(content.count, (b",", b"[", b"{"))) > _MAX_JSON_MARKS
 
 
-def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
         raise DamagedError("is damaged: its description says something twice.")
     return table
 
 
-def _refuse(constant: str) -> None:
+def _reject_constant(constant: str) -> None:
     raise DamagedError(f"is damaged: its description has {constant} in it.")
 
 
 @contextmanager
-def _said(field: str, subject: str, remedy: str = "") -> Iterator[None]:
-    """Convert errors to an `InputError` whose sentence names the file."""
+def _named_errors(field: str, subject: str, remedy: str = "") -> Iterator[None]:
+    """Convert errors to an `InputError` with a message that names the file."""
     try:
         yield
     except DamagedError as error:

@@ -64,16 +64,16 @@ def find_embedded_document(data: bytes) -> bytes | None:
     elif data.startswith(MARKER):
         written = data[len(MARKER) :]
     elif is_web_page(data):
-        written = _between(data, _IN_PAGE, _PAGE_ENDS)
+        written = _bytes_between(data, _IN_PAGE, _PAGE_ENDS)
     elif b"<svg" in data[:4096]:
-        written = _between(data, _OPENED, _CLOSED)
+        written = _bytes_between(data, _OPENED, _CLOSED)
     else:
         written = None
     return None if written is None else decoded(written)
 
 
 def decoded(written: bytes) -> bytes | None:
-    """Return a document file from its base64; None where it is none."""
+    """Decode a document file from base64; None if the text is invalid."""
     try:
         return base64.b64decode(b"".join(written.split()), validate=True)
     except ValueError:
@@ -82,13 +82,13 @@ def decoded(written: bytes) -> bytes | None:
 
 def _in_png(data: bytes) -> bytes | None:
     keyword = KEYWORD.encode() + b"\0"
-    for kind, content in _chunks(data):
+    for kind, content in _png_chunks(data):
         if content.startswith(keyword) and kind in _PNG_TEXTS:
             return _PNG_TEXTS[kind](content[len(keyword) :])
     return None
 
 
-def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _png_chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     at = len(PNG_SIGNATURE)
     while at + 12 <= len(data):
         length = int.from_bytes(data[at : at + 4], "big")
@@ -96,22 +96,22 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         at += 12 + length
 
 
-def _international(content: bytes) -> bytes | None:
+def _read_itxt(content: bytes) -> bytes | None:
     """Read an iTXt chunk after its keyword: two flags, language, translated keyword, text."""
     is_compressed, parts = content[:1] == b"\1", content[2:].split(b"\0", 2)
     if len(parts) < 3:
         return None
-    return _inflated(parts[2]) if is_compressed else parts[2]
+    return _inflate_stream(parts[2]) if is_compressed else parts[2]
 
 
 _PNG_TEXTS: dict[bytes, Callable[[bytes], bytes | None]] = {
     b"tEXt": lambda content: content,
-    b"zTXt": lambda content: _inflated(content[1:]),
-    b"iTXt": _international,
+    b"zTXt": lambda content: _inflate_stream(content[1:]),
+    b"iTXt": _read_itxt,
 }
 
 
-def _inflated(packed: bytes, most: int = _MAX_DOCUMENT_BYTES) -> bytes | None:
+def _inflate_stream(packed: bytes, most: int = _MAX_DOCUMENT_BYTES) -> bytes | None:
     try:
         return zlib.decompressobj().decompress(packed, most)
     except zlib.error:
@@ -123,7 +123,7 @@ def is_web_page(data: bytes) -> bool:
     return data[:64].lstrip().lower().startswith(b"<!doctype html")
 
 
-def _between(data: bytes, opened: bytes, closed: bytes) -> bytes | None:
+def _bytes_between(data: bytes, opened: bytes, closed: bytes) -> bytes | None:
     start = data.find(opened)
     end = data.find(closed, start)
     return None if start < 0 or end < 0 else data[start + len(opened) : end]
@@ -136,8 +136,8 @@ def _in_pdf(data: bytes) -> bytes | None:
         if content == MARKER:
             content = data[start : data.find(b"\n", start + len(MARKER))]
         # The first bytes identify the stream; no other stream is decompressed.
-        elif _inflated(data[start : start + 256], len(MARKER)) == MARKER:
-            content = _inflated(data[start : start + _MAX_DOCUMENT_BYTES])
+        elif _inflate_stream(data[start : start + 256], len(MARKER)) == MARKER:
+            content = _inflate_stream(data[start : start + _MAX_DOCUMENT_BYTES])
         else:
             continue
         return content[len(MARKER) :] if content else None

@@ -1,6 +1,6 @@
-"""Reading of exported ``.npz`` and ``.json`` files: their document, and the numbers beside it.
+"""Reads exported ``.npz`` and ``.json`` files: their document and numbers.
 
-A document is computed anew when it is opened; `difference` compares the numbers with the file's.
+An opened document is recomputed; `difference` compares the results with the numbers in the file.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ if TYPE_CHECKING:
 
 
 TOLERANCE = 1e-6
-"""Largest difference of equal numbers, relative to those above 1."""
+"""Maximum difference of equal numbers; relative for numbers above 1, absolute below."""
 MAX_COMPARED_BYTES = 2**26
-"""Bytes of JSON up to which its numbers are read; of a larger file only the document is."""
+"""Maximum size of a JSON file to read numbers from; a larger file yields only the document."""
 MAX_JSON_MARKS = 2**23
-"""Limit of commas and brackets in such a file: each may become a value."""
+"""Maximum number of commas and brackets in a JSON file; each may become a value."""
 _IN_JSON = re.compile(rb'"document"\s*:\s*"([A-Za-z0-9+/=]*)"')
 _PROGRAM = b'"Attention Visualizer"'
 _HEAD = 4096
 _ARCHIVE = b"PK\3\4"
-_NAME_AT = 30
-"""Place of a member's name in its header."""
+_NAME_OFFSET = 30
+"""Offset of a member's name in its zip header."""
 
 
 class ExportedNumbers(Struct, frozen=True, eq=False):
-    """The numbers of an exported file.
+    """Numbers of an exported file.
 
     Parameters
     ----------
     arrays : tuple of ArrayEntry
         Stages by name, and weights below ``parameters/``.
     is_read : bool
-        Whether there are few enough numbers to be read.
+        Whether the numbers were read; false if there are too many.
     """
 
     arrays: tuple[ArrayEntry, ...]
     is_read: bool = True
 
     def difference(self, run: Run) -> str:
-        """Say by how much the numbers of a run differ from these; empty where they are equal.
+        """Describe the differences from the numbers of a run; empty if they are equal.
 
-        Matrices that the run does not hold are not compared.
+        Matrices that the run does not keep in memory are not compared.
         """
-        found = {entry.name: _difference(entry, run) for entry in self.arrays}
+        found = {entry.name: _largest_difference(entry, run) for entry in self.arrays}
         different = {name: amount for name, amount in found.items() if amount > 0}
         if not different:
             return ""
@@ -74,8 +74,8 @@ class ExportedNumbers(Struct, frozen=True, eq=False):
         return f"The numbers computed here differ from the file’s{by}: {names}{more}."
 
 
-def _difference(entry: ArrayEntry, run: Run) -> float:
-    """Return the largest difference of an array from a run's; 0 within the tolerance."""
+def _largest_difference(entry: ArrayEntry, run: Run) -> float:
+    """Return the largest difference from a run's array; 0 if within the tolerance."""
     name = entry.name.removeprefix("parameters/")
     if name not in (*run.trace.names, *run.trace.parameters):
         return math.inf
@@ -99,7 +99,7 @@ def _difference(entry: ArrayEntry, run: Run) -> float:
 def is_npz(start: bytes) -> bool:
     """Whether the first bytes of a file are those of an exported NPZ with its document."""
     name = f"{numpy_files.DOCUMENT}.npy".encode()
-    return start.startswith(_ARCHIVE) and start[_NAME_AT : _NAME_AT + len(name)] == name
+    return start.startswith(_ARCHIVE) and start[_NAME_OFFSET : _NAME_OFFSET + len(name)] == name
 
 
 def is_json(start: bytes) -> bool:
@@ -116,9 +116,9 @@ def read_npz(path: Path) -> tuple[bytes, ExportedNumbers]:
     Raises
     ------
     DamagedError
-        When the document cannot be taken out.
+        If the document cannot be extracted.
     InputError
-        Of ``open``, when anything else in it is damaged.
+        For ``open``, if any other part of the file is damaged.
     """
     entries = numpy_files.npz(path).entries
     found = [entry for entry in entries if entry.name == numpy_files.DOCUMENT]
@@ -142,22 +142,22 @@ def read_json(path: Path, data: bytes, size: int) -> tuple[bytes, ExportedNumber
     Raises
     ------
     DamagedError
-        When it is damaged.
+        If the file is damaged.
     InputError
-        Of ``open``, when it has no document.
+        For ``open``, if the file has no document.
     """
     is_read = (
         size <= MAX_COMPARED_BYTES and sum(map(data.count, (b",", b"[", b"{"))) <= MAX_JSON_MARKS
     )
-    tree = _tree(data) if is_read else {}
+    tree = _parse_json(data) if is_read else {}
     written = _IN_JSON.search(data)
     document = decoded(written[1]) if written else None
     if document is None:
         raise unreadable_file_error(lacks_document(path))
-    return document, ExportedNumbers(tuple(_arrays(tree)) if is_read else (), is_read)
+    return document, ExportedNumbers(tuple(_read_arrays(tree)) if is_read else (), is_read)
 
 
-def _tree(data: bytes) -> dict[str, Any]:
+def _parse_json(data: bytes) -> dict[str, Any]:
     try:
         tree = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -165,17 +165,17 @@ def _tree(data: bytes) -> dict[str, Any]:
     return tree if isinstance(tree, dict) else {}
 
 
-def _arrays(tree: dict[str, Any]) -> list[ArrayEntry]:
+def _read_arrays(tree: dict[str, Any]) -> list[ArrayEntry]:
     try:
         stages = [(stage["name"], stage["values"]) for stage in tree["stages"]]
         weights = [
             (f"parameters/{name}", one["values"]) for name, one in tree["parameters"].items()
         ]
-        return [_array(str(name), values) for name, values in (*stages, *weights)]
+        return [_make_array(str(name), values) for name, values in (*stages, *weights)]
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise DamagedError("is damaged: its numbers do not fit together.") from error
 
 
-def _array(name: str, values: Any) -> ArrayEntry:
-    array = np.array(values, dtype=np.float64)  # also of "NaN" and "Infinity"
+def _make_array(name: str, values: Any) -> ArrayEntry:
+    array = np.array(values, dtype=np.float64)  # also converts "NaN" and "Infinity"
     return ArrayEntry(name, array.shape, True, partial(np.asarray, array))

@@ -1,10 +1,10 @@
-"""Opening a document file, or the document embedded in an exported picture, page or data file.
+"""Opens document files and documents embedded in exported pictures, pages and data files.
 
 The kind of a file is recognized by its content, not its name. Writers embed a document with the
 ``as_`` functions.
 
 Sources: W3C, "PNG Specification, third edition", §11.3.3 (texts); ISO 32000-1, §7.11.4 (files
-inside a PDF), as QPdfWriter writes them: in one stream, compressed or not.
+inside a PDF). QPdfWriter writes them as one stream, compressed or not.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 
 MAX_PICTURE_BYTES = 2**28
-"""Largest size of a picture that is searched, in bytes."""
+"""Maximum size of a picture to search for a document, in bytes."""
 _START = 4096
-"""Bytes that tell the kind of a file."""
+"""Number of bytes to identify the type of a file."""
 
 
 # ------------------------------------------------------------------------------ opening
@@ -54,7 +54,7 @@ def open_document(path: Path) -> SavedDocument:
     Raises
     ------
     InputError
-        Of ``open``, with a sentence that names the file, for anything else.
+        For ``open``, with a message that names the file, for any other file.
     """
     subject = f"“{path.name or path}”"
     try:

@@ -1,4 +1,4 @@
-"""Reading a text file as the document's sentence."""
+"""Reads a text file as the text of a document."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_TEXT_CHARACTERS = 600_000
-"""Most characters of a text: about 100,000 words with their spaces."""
+"""Maximum number of characters in a text: about 100,000 words with spaces."""
 MAX_LINE_CHARACTERS = 100_000
-"""Most characters of a line of it: the window lays out a line as one."""
+"""Maximum number of characters in a line, as the window lays out each line as a whole."""
 
 
 def too_long(text: str) -> str:
-    """Say what of a text is too long to be taken in; empty where nothing is."""
+    """Describe which part of a text is too long to open; empty if none is."""
     if len(text) > MAX_TEXT_CHARACTERS:
         what = f"{len(text):,} characters are more than can be read at once"
     elif (line := max(map(len, text.split("\n")))) > MAX_LINE_CHARACTERS:
@@ -29,7 +29,7 @@ def too_long(text: str) -> str:
 
 
 def first_part(text: str) -> str:
-    """Return the beginning of a text that is short enough, up to the end of a word or line."""
+    """Return the longest permitted start of a text, up to the end of a word or line."""
     size = min(len(text), MAX_TEXT_CHARACTERS)
     start = 0
     for line in text[:size].split("\n"):
@@ -46,12 +46,12 @@ def first_part(text: str) -> str:
 
 
 def text_in(path: Path) -> str:
-    """Read a UTF-8 text, with or without byte order mark.
+    """Read a UTF-8 text with or without a byte order mark.
 
     Raises
     ------
     InputError
-        Of ``open``, when it cannot be read, is blank, too long or not UTF-8.
+        For ``open``, if it cannot be read or is blank, too long or not UTF-8.
     """
     subject = f"“{path.name}”"
     try:

@@ -1,4 +1,4 @@
-"""The list of recently opened or saved files, kept in the program's data folder."""
+"""List of recently opened or saved files, stored in the data folder of the program."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _NAME = "recent.json"
 def recent(folder: Path) -> tuple[Path, ...]:
     """Return the files, newest first; none if the list is damaged or cannot be read."""
     with suppress(OSError):
-        return _listed(folder)
+        return _read_list(folder)
     return ()
 
 
 def remember(folder: Path, path: Path) -> tuple[Path, ...]:
-    """Put a file first and return the list.
+    """Put a file at the top and return the list.
 
     Raises
     ------
     OSError
         When the list cannot be read or written.
     """
-    return _kept(folder, (path.absolute(), *_listed(folder)))
+    return _write_list(folder, (path.absolute(), *_read_list(folder)))
 
 
 def forget(folder: Path, path: Path) -> tuple[Path, ...]:
@@ -40,17 +40,17 @@ def forget(folder: Path, path: Path) -> tuple[Path, ...]:
     OSError
         When the list cannot be read or written.
     """
-    return _kept(folder, tuple(one for one in _listed(folder) if one != path.absolute()))
+    return _write_list(folder, tuple(one for one in _read_list(folder) if one != path.absolute()))
 
 
-def _listed(folder: Path) -> tuple[Path, ...]:
+def _read_list(folder: Path) -> tuple[Path, ...]:
     kind, given = type(folder), read_private_json(folder / _NAME)
     paths = given if isinstance(given, list) else []
     named = [path for path in paths if isinstance(path, str) and path and "\0" not in path]
     return tuple(map(kind, dict.fromkeys(named)))[:MAX_RECENT_FILES]
 
 
-def _kept(folder: Path, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+def _write_list(folder: Path, paths: tuple[Path, ...]) -> tuple[Path, ...]:
     paths = tuple(dict.fromkeys(paths))[:MAX_RECENT_FILES]
     write_private_json(folder / _NAME, [str(path) for path in paths])
     return paths

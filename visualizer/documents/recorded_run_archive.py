@@ -1,10 +1,10 @@
 """Recorded runs as archive members: all stages and weights of a spec, or none of them.
 
-Of a text too long for its matrices to be held, they are the stages before the scores.
+For texts too long to keep the matrices in memory, only stages before the scores are recorded.
 
-Stages may be missing when a file is read, as in one written before the program had them; the run is
-then computed. A stage that the program does not know is refused: it is a newer program's, and the
-numbers that follow from it would not follow from what is shown.
+A file may lack stages, for example if it was written before the program had them; the run is then
+computed. A stage that the program does not know is rejected: it is from a newer program, and the
+numbers that depend on it would not follow from the stages that are shown.
 """
 
 from __future__ import annotations
@@ -72,37 +72,37 @@ def trace_members(place: str, run: Run) -> tuple[dict[str, bytes], dict[str, np.
 def take_recorded_run(
     place: str, document: Document, texts: dict[str, bytes], arrays: dict[str, np.ndarray]
 ) -> RecordedNumbers | None:
-    """Remove a document's recorded numbers from the members read; None if there are none.
+    """Take a document's recorded numbers out of the archive members; None if there are none.
 
-    Captured attention has no recorded numbers; members of such are left, and rejected later.
+    Captured attention has no recorded numbers; such members remain, and are rejected later.
 
     Raises
     ------
     DamagedError
-        When a number array has the wrong size or type, or when weights are missing that none of
-        the missing stages reads.
+        If an array has the wrong size or type, or if weights are missing that no missing stage
+        uses.
     """
     if not document.has_module or f"{place}/about.json" not in texts:
         return None
-    device, notices = _about(texts.pop(f"{place}/about.json"))
-    read = _texts(
+    device, notices = _parse_device_and_notices(texts.pop(f"{place}/about.json"))
+    read = _parse_texts(
         texts.pop(f"{place}/texts.txt", b""),
-        _counts(arrays.pop(f"{place}/texts/tokens", None)),
-        _counts(arrays.pop(f"{place}/texts/characters", None)),
+        _parse_counts(arrays.pop(f"{place}/texts/tokens", None)),
+        _parse_counts(arrays.pop(f"{place}/texts/characters", None)),
     )
-    if not _is_from(document.text, read):
+    if not _is_tokenization_of(document.text, read):
         raise DamagedError("has recorded numbers of another text.")
     if problems(document.spec):
         raise DamagedError("has recorded numbers of settings that cannot be computed.")
     sizes = {len(text) for text in read}
     spec = replace(document.spec, lengths=tuple(map(len, read)) if len(sizes) > 1 else ())
     missing = [stage for stage in stages(spec) if f"{place}/{stage.name}" not in arrays]
-    numbers = _stages(place, spec, (len(read),) if len(read) > 1 else (), max(sizes), arrays)
+    numbers = _take_stages(place, spec, (len(read),) if len(read) > 1 else (), max(sizes), arrays)
     unread = {
         name for one in missing for layer in one.parameters for name in parameter_names(spec, layer)
     }
     parameters = {
-        name: _fitting(arrays.pop(f"{place}/parameters/{name}", None), name, wanted, spec)
+        name: _take_array(arrays.pop(f"{place}/parameters/{name}", None), name, wanted, spec)
         for name, wanted in parameter_sizes(spec, max(sizes)).items()
         if name not in unread or f"{place}/parameters/{name}" in arrays
     }
@@ -112,7 +112,7 @@ def take_recorded_run(
     return RecordedNumbers(read, numbers, parameters, device, notices, names)
 
 
-def _stages(
+def _take_stages(
     place: str,
     spec: AttentionSpec,
     batch: tuple[int, ...],
@@ -123,14 +123,14 @@ def _stages(
     for stage in stages(spec):
         if (found := arrays.pop(f"{place}/{stage.name}", None)) is not None:
             sizes = batch + shape(spec, stage.dims, tokens)
-            taken[stage.name] = _fitting(found, stage.name, sizes, spec)
+            taken[stage.name] = _take_array(found, stage.name, sizes, spec)
             if stage.operation is Operation.INPUT_VECTORS:
                 _check_finite(found, stage.name)
     return taken
 
 
 def parameter_sizes(spec: AttentionSpec, tokens: int) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of all weights of a spec, by the names of the book's ``state_dict``."""
+    """Return the shapes of all weights of a spec, by their names in the book's ``state_dict``."""
     found: dict[str, tuple[int, ...]] = {}
     wide = (spec.d_in, spec.d_out)
     if spec.projection is Projection.LINEAR:
@@ -147,7 +147,7 @@ def parameter_sizes(spec: AttentionSpec, tokens: int) -> dict[str, tuple[int, ..
     return found
 
 
-def _fitting(
+def _take_array(
     array: np.ndarray | None, name: str, sizes: tuple[int, ...], spec: AttentionSpec
 ) -> np.ndarray:
     if array is None:
@@ -162,7 +162,7 @@ def _check_finite(array: np.ndarray, name: str) -> None:
         raise DamagedError(f"has something among the recorded numbers of {name} that is none.")
 
 
-def _about(content: bytes) -> tuple[str, tuple[str, ...]]:
+def _parse_device_and_notices(content: bytes) -> tuple[str, tuple[str, ...]]:
     try:
         about: Any = json.loads(content) if content.count(b",") <= MAX_NOTICES else None
     except (ValueError, RecursionError):
@@ -175,7 +175,7 @@ def _about(content: bytes) -> tuple[str, tuple[str, ...]]:
     raise DamagedError("does not say where its numbers were recorded.")
 
 
-def _counts(array: np.ndarray | None) -> list[int]:
+def _parse_counts(array: np.ndarray | None) -> list[int]:
     is_plain = array is not None and array.ndim == 1 and array.dtype == np.int32
     if array is None or not is_plain or not 0 < len(array) <= MAX_TOKENS or array.min() < 1:
         raise DamagedError("does not say of which tokens its numbers are.")
@@ -183,7 +183,7 @@ def _counts(array: np.ndarray | None) -> list[int]:
     return counts
 
 
-def _texts(content: bytes, tokens: list[int], characters: list[int]) -> Texts:
+def _parse_texts(content: bytes, tokens: list[int], characters: list[int]) -> Texts:
     try:
         text = content.decode("utf-8", "surrogatepass")
     except ValueError:
@@ -195,7 +195,7 @@ def _texts(content: bytes, tokens: list[int], characters: list[int]) -> Texts:
     return tuple(tuple(words[start:end]) for start, end in spans)
 
 
-def _is_from(text: str, texts: Texts) -> bool:
+def _is_tokenization_of(text: str, texts: Texts) -> bool:
     """Whether tokens occur in a text in order, independent of the tokenizer's version."""
     at = 0
     for token in (token for tokens in texts for token in tokens):

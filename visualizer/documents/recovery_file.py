@@ -1,7 +1,7 @@
-"""Recovery files: unsaved work, kept until it is saved or discarded.
+"""Recovery files: unsaved documents, kept until they are saved or discarded.
 
 Each running program has its own recovery file and a lock that the system releases when the process
-ends. A recovery file whose lock is free was left by a program that crashed.
+ends. If the lock is free, the program that wrote the recovery file has crashed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RecoveryFile:
     Raises
     ------
     InputError
-        Of ``recovery``, when the folder cannot be written.
+        For ``recovery``, if the folder is not writable.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -71,23 +71,23 @@ class RecoveryFile:
         path: Path | None = None,
         version: FileVersion | None = None,
     ) -> None:
-        """Write a document in place of the one kept before.
+        """Write a document, replacing the one stored before.
 
         Parameters
         ----------
         path : Path, optional
-            The file that it was opened from or saved to.
+            The file that the document was opened from or saved to.
         version : FileVersion, optional
             Version of that file as it was last opened or saved.
 
         Raises
         ------
         InputError
-            When it cannot be written; the one kept before is unchanged.
+            If it cannot be written; the document stored before is unchanged.
         """
         of = json.dumps((str(path.absolute()), version) if path else None)
         content = of.encode() + b"\n" + document_bytes(document, view)
-        write(self._file, partial(_fill, content))
+        write(self._file, partial(_write_content, content))
 
     def forget(self) -> None:
         """Remove the file once everything is saved or discarded."""
@@ -95,7 +95,7 @@ class RecoveryFile:
             self._file.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Remove the file and its lock at a normal end of the program."""
+        """Remove the file and its lock when the program exits normally."""
         self.forget()
         if self._lock:
             self._lock.release()
@@ -114,7 +114,7 @@ def _new_lock(folder: Path) -> FileLock:
                 raise
 
 
-def _fill(content: bytes, file: BinaryIO) -> None:
+def _write_content(content: bytes, file: BinaryIO) -> None:
     file.write(content)
 
 
@@ -128,9 +128,9 @@ class RecoveredDocument(Struct, frozen=True):
     when : datetime
         When it was last written, in UTC.
     path : Path or None
-        The file that it was opened from or saved to.
+        The file that the document was opened from or saved to.
     version : FileVersion or None
-        Version of that file as the program that crashed knew it; None where it is unknown.
+        Version of that file known to the crashed program; None if unknown.
     """
 
     file: Path
@@ -144,7 +144,7 @@ class RecoveredDocument(Struct, frozen=True):
         Raises
         ------
         InputError
-            Of ``open``, when it cannot be read.
+            For ``open``, if it cannot be read.
         """
         try:
             with open_regular_file(self.file) as file:
@@ -167,15 +167,15 @@ class RecoveredDocument(Struct, frozen=True):
 def recovery_files_of_crashes(folder: Path) -> list[RecoveredDocument]:
     """List the recovery files of crashed programs, newest first.
 
-    Files of running programs, this one included, are left out. Stale locks and files that were only
-    half written are removed.
+    Files of running programs, including this one, are skipped. Stale locks and partially written
+    files are removed.
     """
     found = []
     ContainedFolder(folder).remove_parts()
     with suppress(OSError):
         for file in [*folder.glob(f"*{_KEPT}"), *folder.glob(f"*{_LOCK}")]:
             if _is_abandoned(file.with_suffix(_LOCK)) and file.suffix == _KEPT:
-                found += _left(file)
+                found += _recovered_documents(file)
     return sorted(found, key=lambda left: left.when, reverse=True)
 
 
@@ -187,19 +187,19 @@ def _is_abandoned(path: Path) -> bool:
     return True
 
 
-def _left(file: Path) -> list[RecoveredDocument]:
+def _recovered_documents(file: Path) -> list[RecoveredDocument]:
     try:
         with open_regular_file(file) as opened:
             when = datetime.fromtimestamp(os.fstat(opened.fileno()).st_mtime, UTC)
-            path, version = _file_of(opened.readline(_MAX_LINE_BYTES))
-    except OSError:  # no file, or another program has removed it meanwhile
+            path, version = _parse_file_line(opened.readline(_MAX_LINE_BYTES))
+    except OSError:  # not a file, or another program has removed it in the meantime
         return []
     except (ValueError, RecursionError, msgspec.MsgspecError):
         path, version = "", None
     return [RecoveredDocument(file, when, Path(path) if path else None, version)]
 
 
-def _file_of(line: bytes) -> tuple[str, FileVersion | None]:
-    """Return path and version of the document’s file; earlier programs kept the path alone."""
+def _parse_file_line(line: bytes) -> tuple[str, FileVersion | None]:
+    """Return path and version of the document’s file; older programs stored only the path."""
     of = msgspec.convert(json.loads(line), str | tuple[str, FileVersion | None] | None)
     return of if isinstance(of, tuple) else (of or "", None)

@@ -1,4 +1,4 @@
-"""The schema of saved documents: coded types and fields left out."""
+"""Schema of saved documents: encoded types and fields that are not saved."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from visualizer.session.view import TableSelection, View
 from visualizer.session.zoom_ranges import Zoom
 from visualizer.storage.json_coding import JsonCoding
 
-# Types in hints whose modules import them for type checking only; the types of fields that are
-# left out do not matter.
+# Types in annotations that their modules import only for type checking. The types of fields that
+# are not saved do not matter.
 _NAMES: dict[str, Any] = {
     **{
         kind.__name__: kind
@@ -46,7 +46,7 @@ LEFT_OUT: dict[type, frozenset[str]] = {
     Playhead: frozenset({"is_playing"}),
     TableSelection: frozenset({"document", "problem"}),
     Comparison: frozenset({"kept", "made", "tally"}),
-    AttentionSpec: frozenset({"lengths"}),  # belongs to a run: a document has its texts
+    AttentionSpec: frozenset({"lengths"}),  # belongs to a run; a document has the texts instead
 }
 """Fields that are not saved, by class."""
 
@@ -59,7 +59,7 @@ def without_passing_fields(view: View) -> View:
     The hovered cell, the window's layout and the lesson are reset, and playback is stopped. A
     comparison loses its kept run, and is dropped if the document of that run is unknown.
     """
-    comparison = _lasting(view.comparison)
+    comparison = _lasting_comparison(view.comparison)
     pinned = view.pinned
     if pinned and view.comparison and not comparison:
         pinned = replace(pinned, part=ComparedSide.PLAIN)
@@ -80,7 +80,7 @@ def without_passing_fields(view: View) -> View:
     )
 
 
-def _lasting(comparison: Comparison | None) -> Comparison | None:
+def _lasting_comparison(comparison: Comparison | None) -> Comparison | None:
     if comparison is None or (
         comparison.against is ComparisonKind.KEPT and not comparison.document
     ):

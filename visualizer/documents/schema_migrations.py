@@ -1,4 +1,4 @@
-"""Migrations of documents saved with older schemas."""
+"""Migrations of documents that were saved with older schemas."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 CELL_FIELDS = {"stage", "place", "fold", "part"}
-"""What a cell had before it had a layer."""
+"""Fields of a cell before schema 7 added its layer."""
 SCHEMA = 8
-"""Schema number, raised with every change of the saved fields, together with a step in `STEPS`."""
+"""Current schema; increase it when saved fields change, and add a migration to `STEPS`."""
 
 Tree = dict[str, Any]
 
@@ -21,35 +21,35 @@ Tree = dict[str, Any]
 def _without_captured(tree: Tree) -> Tree:
     """Add the empty fields of captured attention (schema 1 to 2)."""
     none = {"captured": None, "labels": ""}
-    return _filled(_filled(tree, none, "document"), none, "view", "comparison", "document")
+    return _add_fields(_add_fields(tree, none, "document"), none, "view", "comparison", "document")
 
 
 def _with_layer(tree: Tree) -> Tree:
-    """Take the place of captured attention for a layer, and not for a text (schema 2 to 3)."""
+    """Use the index of captured attention as a layer instead of a text (schema 2 to 3)."""
     document, view = tree.get("document"), tree.get("view")
     is_captured = isinstance(document, dict) and document.get("captured") is not None
     if is_captured and isinstance(view, dict) and "text" in view:
-        return _filled(tree, {"layer": view["text"], "text": 0}, "view")
-    return _filled(tree, {"layer": 0}, "view")
+        return _add_fields(tree, {"layer": view["text"], "text": 0}, "view")
+    return _add_fields(tree, {"layer": 0}, "view")
 
 
 def _with_large(tree: Tree) -> Tree:
-    """Choose no stage that is large beside the others (schema 3 to 4)."""
-    return _filled(tree, {"large": None}, "view")
+    """Add an empty choice of the enlarged stage (schema 3 to 4)."""
+    return _add_fields(tree, {"large": None}, "view")
 
 
 def _with_vectors(tree: Tree) -> Tree:
-    """Let captured attention be without the vectors that it comes from (schema 4 to 5)."""
+    """Add the optional query, key and value vectors of captured attention (schema 4 to 5)."""
     none = {"vectors": None}
-    whole = _filled(tree, none, "document", "captured")
-    return _filled(whole, none, "view", "comparison", "document", "captured")
+    whole = _add_fields(tree, none, "document", "captured")
+    return _add_fields(whole, none, "view", "comparison", "document", "captured")
 
 
 def _with_model(tree: Tree) -> Tree:
-    """Let no model read the text, and heads stand by layer (schema 5 to 6)."""
+    """Add an empty model and order heads by layer (schema 5 to 6)."""
     none = {"model": None}
-    whole = _filled(_filled(tree, none, "document"), none, "view", "comparison", "document")
-    return _filled(whole, {"head_order": "layer"}, "view")
+    whole = _add_fields(_add_fields(tree, none, "document"), none, "view", "comparison", "document")
+    return _add_fields(whole, {"head_order": "layer"}, "view")
 
 
 _VECTORS_BEFORE_7: Tree = {
@@ -60,36 +60,36 @@ _VECTORS_BEFORE_7: Tree = {
     "not_understood": [],
     "cut": [],
 }
-"""What captured vectors had nothing of before schema 7."""
+"""Fields of captured vectors that schema 7 added, with their defaults."""
 _SPEC_BEFORE_7: Tree = {"block": "none", "d_ff": 0, "activation": "relu"}
-"""What modules had nothing of before schema 7."""
+"""Fields of a module specification that schema 7 added, with their defaults."""
 
 
 _MODEL_BEFORE_7: Tree = {"cuts": [], "second": "", "is_chat": False, "part": "", "image": None}
-"""What was not asked of a model before schema 7."""
+"""Fields of a model that schema 7 added, with their defaults."""
 
 
 def _with_layer_of_cells(tree: Tree) -> Tree:
-    """Let cells be of the shown layer, heads be edited, and specs and vectors have more (to 7)."""
+    """Add layers of cells, head edits, and fields of specs and vectors (schema 6 to 7)."""
     view = tree.get("view")
-    whole = {**tree, "view": _cells_filled(view)} if isinstance(view, dict) else tree
-    whole = _filled(whole, {"is_of_all_heads": False}, "view", "painting")
+    whole = {**tree, "view": _add_cell_layers(view)} if isinstance(view, dict) else tree
+    whole = _add_fields(whole, {"is_of_all_heads": False}, "view", "painting")
     for way in (("document",), ("view", "comparison", "document")):
-        whole = _filled(whole, _SPEC_BEFORE_7, *way, "spec")
-        whole = _changed(whole, _with_edits, *way, "model")
-        whole = _filled(whole, {"patches": None}, *way, "captured")
-        whole = _filled(whole, _VECTORS_BEFORE_7, *way, "captured", "vectors")
+        whole = _add_fields(whole, _SPEC_BEFORE_7, *way, "spec")
+        whole = _change_table(whole, _with_edits, *way, "model")
+        whole = _add_fields(whole, {"patches": None}, *way, "captured")
+        whole = _add_fields(whole, _VECTORS_BEFORE_7, *way, "captured", "vectors")
     return whole
 
 
 def _with_weights_source(tree: Tree) -> Tree:
-    """Let it be unknown where own weights are from (schema 7 to 8)."""
+    """Add an empty source of custom weights (schema 7 to 8)."""
     none = {"weights_source": ""}
-    return _filled(_filled(tree, none, "document"), none, "view", "comparison", "document")
+    return _add_fields(_add_fields(tree, none, "document"), none, "view", "comparison", "document")
 
 
 def _with_edits(model: Tree) -> Tree:
-    """Put the heads of a model that are off among its edits, and have it read the text alone."""
+    """Convert the switched-off heads of a model to edits and add its other new fields."""
     rest = {name: value for name, value in model.items() if name != "heads_off"}
     heads = model.get("heads_off")
     if not isinstance(heads, list) or not all(isinstance(each, list) for each in heads):
@@ -110,28 +110,28 @@ def _with_edits(model: Tree) -> Tree:
     }
 
 
-def _cells_filled(part: Any) -> Any:
+def _add_cell_layers(part: Any) -> Any:
     """Add the layer to every cell within a part of the tree."""
     if isinstance(part, list):
-        return [_cells_filled(each) for each in part]
+        return [_add_cell_layers(each) for each in part]
     if not isinstance(part, dict):
         return part
-    whole = {name: _cells_filled(each) for name, each in part.items()}
+    whole = {name: _add_cell_layers(each) for name, each in part.items()}
     return {**whole, "layer": None} if whole.keys() == CELL_FIELDS else whole
 
 
-def _filled(tree: Tree, more: Tree, *way: str) -> Tree:
+def _add_fields(tree: Tree, more: Tree, *way: str) -> Tree:
     """Add fields to the table at a path; a missing path is left for decoding to reject."""
-    return _changed(tree, lambda table: {**table, **more}, *way)
+    return _change_table(tree, lambda table: {**table, **more}, *way)
 
 
-def _changed(tree: Tree, change: Callable[[Tree], Tree], *way: str) -> Tree:
-    """Change the table at a path likewise."""
+def _change_table(tree: Tree, change: Callable[[Tree], Tree], *way: str) -> Tree:
+    """Apply a function to the table at a path; a missing path is left unchanged."""
     if not way:
         return change(tree)
     step, *rest = way
     inner = tree.get(step)
-    return {**tree, step: _changed(inner, change, *rest)} if isinstance(inner, dict) else tree
+    return {**tree, step: _change_table(inner, change, *rest)} if isinstance(inner, dict) else tree
 
 
 STEPS: dict[int, Callable[[Tree], Tree]] = {
@@ -143,7 +143,7 @@ STEPS: dict[int, Callable[[Tree], Tree]] = {
     6: _with_layer_of_cells,
     7: _with_weights_source,
 }
-"""By schema number, converts a ``document.json`` to the next schema."""
+"""Migrations of a ``document.json`` to the next schema, by schema number."""
 
 
 def migrated(tree: Any) -> Tree:
@@ -152,7 +152,7 @@ def migrated(tree: Any) -> Tree:
     Raises
     ------
     DamagedError
-        When its schema is unknown.
+        If its schema is unknown.
     """
     schema = tree.get("schema") if isinstance(tree, dict) else None
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:

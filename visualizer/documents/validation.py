@@ -1,7 +1,7 @@
 """Validation of saved documents and views beyond their types: names, signs and sizes.
 
-A valid document may still be impossible to compute, as while the user types. Rejected are values
-that the program cannot produce and that its readers do not expect.
+A valid document may still be impossible to compute, for example while the user is typing. Only
+values that the program cannot produce, and that readers do not expect, are rejected.
 """
 
 from __future__ import annotations
@@ -54,30 +54,30 @@ def check_saved(document: Document, view: View) -> None:
     Raises
     ------
     DamagedError
-        Naming the first invalid value.
+        With the name of the first invalid value.
     """
     compared = view.comparison and view.comparison.document
     for one in (document, compared) if compared else (document,):
-        _check(_matrices(one))
-        _check(_settings(one))
+        _require(_check_matrices(one))
+        _require(_check_settings(one))
         if one.captured:
-            _check(claims_of_header(one.captured))
-            _check(claims_of_numbers(one.captured))
+            _require(claims_of_header(one.captured))
+            _require(claims_of_numbers(one.captured))
         if one.model:
-            _check(_model(one.model))
-    _check(_view(view))
-    _check(_colouring(view.colouring))
+            _require(_check_model(one.model))
+    _require(_check_view(view))
+    _require(_check_colours(view.colouring))
     if view.comparison:
-        _check(_comparison(view.comparison))
+        _require(_check_comparison(view.comparison))
 
 
-def _check(claims: Iterator[Claim]) -> None:
+def _require(claims: Iterator[Claim]) -> None:
     for holds, what in claims:
         if not holds:
             raise DamagedError(f"has {what} that cannot be.")
 
 
-def _matrices(document: Document) -> Iterator[Claim]:
+def _check_matrices(document: Document) -> Iterator[Claim]:
     spec = document.spec
     for cells in (spec.own_mask, spec.own_kept):
         if cells:
@@ -87,7 +87,7 @@ def _matrices(document: Document) -> Iterator[Claim]:
         yield _is_filled(numbers), "a matrix of numbers"
 
 
-def _settings(document: Document) -> Iterator[Claim]:
+def _check_settings(document: Document) -> Iterator[Claim]:
     spec = document.spec
     yield len(document.weights_source) <= MAX_PATH_LENGTH, "a source of weights"
     names = [name for name, _ in spec.own_weights]
@@ -103,7 +103,7 @@ def _is_filled(own: NumberMatrix) -> bool:
     return bool(np.isfinite(own.array()).all())
 
 
-def _model(model: ModelSource) -> Iterator[Claim]:
+def _check_model(model: ModelSource) -> Iterator[Claim]:
     is_server = _is_server(server_of(model.folder))
     yield is_server or _is_local(model.folder), "a model's folder"
     yield len(model.name) <= MAX_PATH_LENGTH, "a model's name"
@@ -119,31 +119,31 @@ def _model(model: ModelSource) -> Iterator[Claim]:
 
 
 def _is_server(server: str) -> bool:
-    """Whether this is a host and a port, without anything that could be more."""
+    """Whether a string consists of only a host and a port."""
     return re.fullmatch(_SERVER, server) is not None
 
 
 def _is_local(path: str) -> bool:
-    """Whether a path is absolute, and on this machine.
+    """Whether a path is absolute and on this machine.
 
-    What begins with two slashes is on another one, which opening it would tell of this one.
+    Two leading slashes denote another machine; opening such a path would contact it.
     """
-    path = path.replace(os.sep, "/")  # elsewhere than on Windows, a backslash is part of a name
+    path = path.replace(os.sep, "/")  # except on Windows, a backslash is part of a name
     is_absolute = path.startswith("/") or re.match(r"[A-Za-z]:[/\\]", path) is not None
     is_local = is_absolute and not path.startswith(("//", "/??/")) and "\0" not in path
     return is_local and len(path) <= MAX_PATH_LENGTH
 
 
-def _view(view: View) -> Iterator[Claim]:
+def _check_view(view: View) -> Iterator[Claim]:
     playhead, guess, zoom = view.playhead, view.guess, view.zoom
     places = [place for place in (playhead.place, playhead.span and playhead.span[0]) if place]
     yield _are_stages(view.stages), "a stage"
     yield _are_stages(place.stage for place in places), "a step's stage"
-    yield all(_counts(place.row, place.column) for place in places), "a step's place"
+    yield all(_are_valid_counts(place.row, place.column) for place in places), "a step's place"
     yield playhead.span is None or playhead.span[1] in ORDER, "a span's stage"
     yield playhead.speed in SPEEDS, "a speed"
     shown = (view.text, view.layer, *(view.heads or ()), view.table.head)
-    yield _counts(*shown), "a text, layer or head"
+    yield _are_valid_counts(*shown), "a text, layer or head"
     yield zoom is None or min(len(zoom.queries), len(zoom.keys)) > 0, "a zoom"
     pinned = (view.pinned,) if view.pinned else ()
     marks = guess.marks if guess else ()
@@ -156,16 +156,18 @@ def _view(view: View) -> Iterator[Claim]:
         "a cell's layer",
     )
     yield max(len(view.past), len(view.future)) <= MAX_TRAIL_CELLS, "a trail"
-    yield _counts(*view.tokens.chosen, view.tokens.match or 0), "a chosen token"
+    yield _are_valid_counts(*view.tokens.chosen, view.tokens.match or 0), "a chosen token"
     yield 0 <= view.lines.threshold <= 1, "a threshold"
     solo = 0 if view.lines.solo in (None, FOLLOWS) else view.lines.solo
-    is_choice = _counts(view.lines.top, solo or 0) and view.lines.top <= MAX_LINES_PER_QUERY
+    is_choice = (
+        _are_valid_counts(view.lines.top, solo or 0) and view.lines.top <= MAX_LINES_PER_QUERY
+    )
     yield is_choice, "a choice of lines"
     painting = view.painting
-    yield _counts(painting.window, painting.prefix, painting.padding), "a brush"
+    yield _are_valid_counts(painting.window, painting.prefix, painting.padding), "a brush"
 
 
-def _colouring(colouring: ColourOptions) -> Iterator[Claim]:
+def _check_colours(colouring: ColourOptions) -> Iterator[Claim]:
     for kind, id_ in (
         (MapKind.SEQUENTIAL, colouring.sequential),
         (MapKind.DIVERGING, colouring.diverging),
@@ -178,16 +180,16 @@ def _colouring(colouring: ColourOptions) -> Iterator[Claim]:
     )
 
 
-def _comparison(comparison: Comparison) -> Iterator[Claim]:
+def _check_comparison(comparison: Comparison) -> Iterator[Claim]:
     is_kept = comparison.against is ComparisonKind.KEPT
     yield not is_kept or comparison.document is not None, "a comparison with nothing"
-    yield _counts(*comparison.heads), "heads to compare"
+    yield _are_valid_counts(*comparison.heads), "heads to compare"
     yield 1 <= comparison.count <= MAX_COUNT, "a number of samples"
     yield _are_stages(comparison.alone | comparison.before), "a stage to compare"
 
 
 def _is_cell(cell: Cell) -> bool:
-    counts = _counts(*cell.place, cell.layer or 0)
+    counts = _are_valid_counts(*cell.place, cell.layer or 0)
     return cell.stage in ORDER and len(cell.place) in (2, 3) and counts
 
 
@@ -195,6 +197,6 @@ def _are_stages(names: Iterable[str]) -> bool:
     return all(name in ORDER for name in names)
 
 
-def _counts(*numbers: int) -> bool:
+def _are_valid_counts(*numbers: int) -> bool:
     """Whether all numbers are valid counts or indices: from 0 to below `RANGE_LIMIT`."""
     return all(0 <= number < RANGE_LIMIT for number in numbers)

@@ -27,14 +27,14 @@ class Cell(Struct, frozen=True):
     Parameters
     ----------
     place : tuple of int
-        Index in the stage's named dims, without the head where heads are aggregated.
+        Index in the stage's named dims, without the head if heads are aggregated.
     fold : HeadAggregate or None
         How heads are aggregated.
     part : ComparedSide
         The side of the comparison.
     layer : int or None
-        Where one comes from or goes to another layer, its position on the run's axis; None for the
-        layer that is shown, and so of every cell that is pointed at or pinned.
+        Index of the layer on the run's axis, for navigation between layers; None for the layer
+        that is shown, as for every hovered or pinned cell.
     """
 
     stage: str
@@ -45,5 +45,5 @@ class Cell(Struct, frozen=True):
 
     @property
     def head(self) -> int | None:
-        """The head; None where the stage has no heads or they are aggregated."""
+        """The head; None if the stage has no heads or they are aggregated."""
         return self.place[0] if len(self.place) == 3 else None

@@ -1,4 +1,4 @@
-"""The colour maps that can be chosen, a row each; their colours are in resources/colormaps.json."""
+"""Table of the available colour maps; their colours are in resources/colormaps.json."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class MapKind(StrEnum):
-    """Which numbers a map is for: shares of a row, or numbers above and below 0."""
+    """The values that a map is for: shares of a row, or signed values."""
 
     SEQUENTIAL = "sequential"
     DIVERGING = "diverging"
@@ -20,13 +20,13 @@ class ColourMap(Struct, frozen=True):
     Parameters
     ----------
     id : str
-        What files of documents and the file of its colours name it by.
+        Name in document files and in the file of colours.
     title : str
-        What it is called in a list of maps of its kind.
+        Label in a list of maps of the same kind.
     menu_text : str
-        What its command is called, with the mnemonic marked by ``&``.
+        Label of its command, with the mnemonic marked by ``&``.
     shortcut : str
-        The keys that choose it.
+        Keyboard shortcut of its command.
     """
 
     id: str
@@ -37,7 +37,7 @@ class ColourMap(Struct, frozen=True):
 
 
 AUTOMATIC = "automatic"
-"""The id of the map that is light at 0 on light paper and dark at 0 on dark paper."""
+"""Id of the map that is light at 0 on a light background and dark at 0 on a dark one."""
 
 COLOUR_MAPS: tuple[ColourMap, ...] = (
     ColourMap("viridis", "viridis", MapKind.SEQUENTIAL, "&viridis", "Ctrl+Alt+1"),
@@ -62,13 +62,13 @@ COLOUR_MAPS: tuple[ColourMap, ...] = (
         "Ctrl+Alt+B",
     ),
 )
-"""In the order of the menu and of the lists."""
+"""All maps, in the order of the menu and the lists."""
 
 
 def maps_of(kind: MapKind) -> tuple[ColourMap, ...]:
-    """Give the maps of one kind; the first is the usual one."""
+    """Return the maps of one kind; the first is the default."""
     return tuple(each for each in COLOUR_MAPS if each.kind is kind)
 
 
 USUAL = maps_of(MapKind.SEQUENTIAL)[0].id
-"""The id of the map that weights have at first."""
+"""Id of the default map for weights."""

@@ -1,4 +1,4 @@
-"""Options of the colours: maps, curve and limits."""
+"""Colour options: maps, curve and limits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class ColourCurve(StrEnum):
 
 
 class ColourLimits(StrEnum):
-    """Which numbers get the colours at the ends of the map.
+    """The values at the ends of the colour map.
 
     Automatic is 0 and 1 for the weights of a short text and each row's maximum for those of a long
-    one; for other stages, the maximum over all heads. From 0 to 1, likewise, is for weights alone.
+    one; for other stages, the maximum over all heads. From 0 to 1 also applies only to weights.
     """
 
     AUTO = "automatic"
@@ -38,10 +38,10 @@ class ColourOptions(Struct, frozen=True):
     Parameters
     ----------
     typed : tuple of (stage, low, high)
-        Typed limits of stages. For a stage with numbers below 0 the colours are symmetric about 0,
-        whatever the lower limit.
+        Typed limits of stages. For a stage with negative values, the colours are symmetric about
+        0, whatever the lower limit.
     diverging : str
-        The colour map for signed numbers; automatic is near the background at 0.
+        The colour map for signed values; automatic is close to the background colour at 0.
     """
 
     curve: ColourCurve = ColourCurve.LINEAR

@@ -1,4 +1,4 @@
-"""Tensors of a comparison: differences, means of dropout samples and where each cell is read."""
+"""Tensors of a comparison: differences and means of dropout samples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.resolved_view import Resolved
-# A difference smaller than this share of its operands is lost in rounding.
+# A difference smaller than this share of its operands is within rounding error.
 ROUNDING = 2e-6
 
 
@@ -29,7 +29,7 @@ def change_of(
     """Return the difference tensor and its index prefix."""
     run, comparison, index = resolved.run, resolved.comparison, resolved.leading
     assert comparison
-    lens = _lens(resolved)
+    lens = _compared_transform(resolved)
     live = run.trace.seen(stage, lens, fold)
     if comparison.against is ComparisonKind.HEAD:
         return comparison.of(live, lambda: live.between_heads(*comparison.heads)), index
@@ -45,20 +45,20 @@ def size_of(resolved: Resolved, stage: str, fold: HeadAggregate | None) -> float
     """Return the largest magnitude on either side, the scale for rounding errors."""
     kept = resolved.comparison.kept if resolved.comparison else None
     runs = (kept, resolved.run) if kept else (resolved.run,)
-    sides = [one.trace.seen(stage, _lens(resolved), fold).limits() for one in runs]
+    sides = [one.trace.seen(stage, _compared_transform(resolved), fold).limits() for one in runs]
     return max(abs(end) for side in sides for end in side)
 
 
 def mean_tensor(run: Run, comparison: Comparison) -> CachedTensor:
     """Return the mean of the dropout samples."""
-    # Cached on the dropped weights, which change with the rate and the seed.
+    # Cached by the weights after dropout, which change with the rate and the seed.
     sample = run.trace.holding("dropped")
     count = drawn_samples(run, comparison.count)
     return comparison.of(sample, lambda: mean_of(run, count, comparison.tally))
 
 
 def tensor_of(resolved: Resolved, cell: Cell) -> tuple[CachedTensor, tuple[int, ...]]:
-    """Return the tensor that a cell's number is read from and the index prefix in it."""
+    """Return the tensor that contains a cell's number, and the index prefix in it."""
     comparison, run, lens = resolved.comparison, resolved.run, resolved.view.lens
     whole = (*resolved.leading, *cell.place[:-2])
     against = comparison.against if comparison else None
@@ -69,11 +69,11 @@ def tensor_of(resolved: Resolved, cell: Cell) -> tuple[CachedTensor, tuple[int, 
     if comparison and cell.part is ComparedSide.CHANGE:
         held, start = change_of(resolved, cell.stage, cell.fold)
         return held, start if against is ComparisonKind.HEAD else whole
-    lens = _lens(resolved) if comparison else lens
+    lens = _compared_transform(resolved) if comparison else lens
     return run.trace.seen(cell.stage, lens, cell.fold), whole
 
 
-def _lens(resolved: Resolved) -> WeightTransform:
+def _compared_transform(resolved: Resolved) -> WeightTransform:
     """Return the weight transform to compare under; dropout samples use the plain weights."""
     comparison = resolved.comparison
     is_sampled = comparison is not None and comparison.against is ComparisonKind.SAMPLES
@@ -88,7 +88,7 @@ class LargestChange(Struct, frozen=True):
 
 
 def largest_change(held: CachedTensor, index: tuple[int, ...], size: float) -> LargestChange | None:
-    """Return the largest difference; None where it is within rounding."""
+    """Return the largest difference; None if it is within rounding error."""
     place = held.farthest(index)
     value = float(held.read((*index, *place)))
     is_change = math.isfinite(value) and abs(value) > ROUNDING * size

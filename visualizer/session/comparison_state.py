@@ -1,4 +1,4 @@
-"""What a run is compared with: a kept run, its own heads or samples of dropout."""
+"""Comparison of a run with a kept run, between its heads, or with dropout samples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ComparisonKind(StrEnum):
-    """What the live run is compared with."""
+    """The kind of comparison for the live run."""
 
     KEPT = "kept"
     HEAD = "head"
@@ -28,7 +28,7 @@ class ComparisonKind(StrEnum):
 
 
 DERIVED = {"tally", "made"}
-"""Fields of a comparison that are not compared."""
+"""Fields that equality of comparisons ignores."""
 
 
 class Comparison(Struct, frozen=True, eq=False):
@@ -41,9 +41,9 @@ class Comparison(Struct, frozen=True, eq=False):
     heads : tuple of int
         A head, and the head subtracted from it.
     count : int
-        Number of samples to average, of a long text fewer.
+        Number of samples to average; fewer are used for a long text.
     alone, before : frozenset of str
-        The stages shown when it began, and those to restore afterwards.
+        The stages shown when the comparison began, and those to restore afterwards.
     tally : SampleTally
         The samples drawn so far.
     made : WeakKeyDictionary
@@ -62,7 +62,7 @@ class Comparison(Struct, frozen=True, eq=False):
 
     @property
     def asked(self) -> tuple[object, ...]:
-        """What was asked for, without what was drawn and derived since."""
+        """The requested fields, without samples and derived results."""
         return tuple(getattr(self, name) for name in self.__struct_fields__ if name not in DERIVED)
 
     def __eq__(self, other: object) -> bool:
@@ -72,7 +72,7 @@ class Comparison(Struct, frozen=True, eq=False):
         return hash(self.asked)
 
     def changed(self, **fields: Any) -> Comparison:
-        """Return the comparison with other fields; what was derived for these is left behind."""
+        """Return the comparison with changed fields and without derived results."""
         return replace(self, made=WeakKeyDictionary(), **fields)
 
     def of(self, live: CachedTensor, make: Callable[[], CachedTensor]) -> CachedTensor:

@@ -1,4 +1,4 @@
-"""A computation described in one line, for the status bar and under exported figures."""
+"""One-line description of a computation, for the status bar and exported figures."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _SCORE_WORDS = {
     Operation.ADD_SCORE_BIAS: "biases added to scores",
     Operation.SOFTMAX_WITH_SINK: "rows with a sink",
 }
-"""What models do to scores, for which a module has no settings."""
+"""Operations of models on scores that modules have no settings for."""
 
 
 def caption(run: Run) -> str:
     """Describe how a run's numbers were computed; different numbers get different captions.
 
-    Only the contents of own matrices are left out.
+    Only the contents of custom matrices are left out.
     """
     if not run.trace.has_module:
         steps = [
@@ -55,33 +55,33 @@ def caption(run: Run) -> str:
             if row.operation in _SCORE_WORDS
         ]
         source = provenance(run) if run.reading else run.source
-        return " · ".join((f"{source} · {run.size}", *steps, *_edits(run)))
+        return " · ".join((f"{source} · {run.size}", *steps, *_describe_edits(run)))
     spec = run.trace.spec
     parts = [
         TITLES[mechanism_of(spec)],
         provenance(run),
-        _text(run),
+        _describe_text(run),
         f"embedding {spec.d_in}, {format_count(spec.heads, 'head')} of {spec.d_head}",
         f"output {spec.width}",
-        *_block(spec),
-        *_weights(spec),
-        *_own(spec),
-        _mask(spec),
-        *_extras(spec),
-        *_seed(run),
+        *_describe_block(spec),
+        *_describe_weights(spec),
+        *_describe_custom_values(spec),
+        _describe_mask(spec),
+        *_describe_extras(spec),
+        *_describe_seed(run),
         f"{spec.dtype}, {run.device}",
     ]
     return " · ".join(parts)
 
 
-def _seed(run: Run) -> list[str]:
-    """Give the seed of vectors and weights, unless it is given as where the weights come from."""
+def _describe_seed(run: Run) -> list[str]:
+    """Give the seed of vectors and weights, unless their provenance includes it."""
     seed = f"seed {run.trace.spec.seed}"
     return [] if seed in provenance(run) else [seed]
 
 
-def _edits(run: Run) -> list[str]:
-    """Describe what was changed in the model that read the text."""
+def _describe_edits(run: Run) -> list[str]:
+    """Describe the edits of the model."""
     if run.reading is None:
         return []
     edits, cuts = run.reading.edits, run.reading.cuts
@@ -91,7 +91,7 @@ def _edits(run: Run) -> list[str]:
 
 
 def facts(run: Run) -> str:
-    """Describe what was computed and where, for the status bar."""
+    """Describe the computation and its device, for the status bar."""
     spec, trace = run.trace.spec, run.trace
     if not trace.has_module:
         in_file = trace.bytes_in_file
@@ -104,19 +104,20 @@ def facts(run: Run) -> str:
         texts + format_count(trace.tokens, "token"),
         f"{format_count(spec.heads, 'head')} of size {spec.d_head}",
         str(spec.dtype),
-        f"{format_count(len(trace.stages), 'stage')}, {format_size(trace.bytes)}{_held(trace)}",
+        f"{format_count(len(trace.stages), 'stage')}, {format_size(trace.bytes)}"
+        f"{_memory_note(trace)}",
     )
     return "  ·  ".join(parts)
 
 
-def _held(trace: Trace) -> str:
-    """Say that matrices are not held, where they are not."""
+def _memory_note(trace: Trace) -> str:
+    """State that matrices are not kept in memory, if so."""
     queries, keys = trace.sides
     matrices = f"; its {queries:,} × {keys:,} matrices are computed where they are looked at"
     return matrices if trace.is_blockwise else ""
 
 
-def _text(run: Run) -> str:
+def _describe_text(run: Run) -> str:
     tokens = format_count(run.trace.tokens, "token")
     if len(run.texts) == 1:
         return tokens
@@ -124,8 +125,8 @@ def _text(run: Run) -> str:
     return f"{format_count(len(run.texts), 'text')} of {longest}{tokens}"
 
 
-def _weights(spec: AttentionSpec) -> list[str]:
-    """Describe what the mechanism's name leaves open about its weights."""
+def _describe_weights(spec: AttentionSpec) -> list[str]:
+    """Describe properties of the weights that the mechanism's name does not imply."""
     usual = spec_of(mechanism_of(spec), spec)
     parts = []
     if spec.projection is not usual.projection:
@@ -140,29 +141,29 @@ def _weights(spec: AttentionSpec) -> list[str]:
     return parts
 
 
-def _block(spec: AttentionSpec) -> list[str]:
+def _describe_block(spec: AttentionSpec) -> list[str]:
     activation = {Activation.RELU: "ReLU", Activation.GELU: "GELU"}[spec.activation]
     return [f"feed-forward {spec.hidden_width} ({activation})"] if spec.has_block else []
 
 
-def _own(spec: AttentionSpec) -> list[str]:
+def _describe_custom_values(spec: AttentionSpec) -> list[str]:
     parts = ["own vectors"] if spec.own_input else []
     if own := spec.counting_weights:
         parts.append(f"own weights ({', '.join(name for name, _ in own)})")
     return parts
 
 
-def _mask(spec: AttentionSpec) -> str:
+def _describe_mask(spec: AttentionSpec) -> str:
     mask = f"window of {spec.window}" if spec.mask is Mask.WINDOW else _MASKS[spec.mask]
     acts = spec.mask is not Mask.NONE and spec.route in _ROUTES
     return f"{mask} {_ROUTES[spec.route]}" if acts else mask
 
 
-def _extras(spec: AttentionSpec) -> list[str]:
+def _describe_extras(spec: AttentionSpec) -> list[str]:
     extras = []
     if spec.drops:
         cells = "own cells" if spec.own_kept else f"seed {spec.dropout_seed}"
-        extras.append(f"dropout {_exact(spec.dropout)} ({cells})")
+        extras.append(f"dropout {_format_exact(spec.dropout)} ({cells})")
     if spec.position is not Position.NONE:
         extras.append(f"{spec.position} positions")
     if spec.normalisation is not Normalisation.SOFTMAX:
@@ -172,9 +173,9 @@ def _extras(spec: AttentionSpec) -> list[str]:
     if spec.scale is not Scale.D_HEAD:
         extras.append(_SCALES[spec.scale])
     if spec.temperature != 1:
-        extras.append(f"temperature {_exact(spec.temperature)}")
+        extras.append(f"temperature {_format_exact(spec.temperature)}")
     return extras
 
 
-def _exact(value: float) -> str:
+def _format_exact(value: float) -> str:
     return repr(float(value)).removesuffix(".0")

@@ -1,4 +1,4 @@
-"""The document: text and spec, the undoable and saved part of the state."""
+"""The document: text, spec and source of attention; the undoable and saved state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 BOOK_SENTENCE = "Your journey starts with one step"
 LONG = 10_000
-"""A text of more characters is long."""
+"""Number of characters above which a text is long."""
 
 
 class LineSplit(StrEnum):
@@ -44,15 +44,15 @@ class Document(Struct, frozen=True):
     Parameters
     ----------
     captured : CapturedAttention or None
-        Attention computed elsewhere, shown instead of text and module; with a model, what it made
-        of the text when the document was saved.
+        Attention computed elsewhere, shown instead of text and module; with a model, its results
+        for the text when the document was saved.
     model : ModelSource or None
-        The model that reads the text, in place of a module.
+        The model that runs on the text, instead of a module.
     labels : str
-        The text typed as its token labels, edited in place of the text meanwhile.
+        The text typed as token labels, edited in place of the text while attention is captured.
     weights_source : str
-        Where the own weights of the module are from, of one without weights its own vectors, as a
-        phrase that is shown with them; empty if they were typed or passed as arrays.
+        Source of the module's custom weights, or of the custom vectors of a module without weights,
+        as a phrase that is shown with them; empty if they were typed or passed as arrays.
     """
 
     text: str = BOOK_SENTENCE
@@ -67,42 +67,42 @@ class Document(Struct, frozen=True):
     __repr__ = brief_repr
 
     def tokens(self) -> tuple[tuple[str, ...], ...]:
-        """Split into texts and tokens; lines without tokens are left out of a batch."""
+        """Tokens of each text; lines without tokens are left out of a batch."""
         if self.lines is LineSplit.TOGETHER:
-            return (_tokens(self.text, self.tokenizer),)
-        split = (_tokens(line, self.tokenizer) for line in self.text.splitlines())
+            return (_tokenize_cached(self.text, self.tokenizer),)
+        split = (_tokenize_cached(line, self.tokenizer) for line in self.text.splitlines())
         return tuple(tokens for tokens in split if tokens)
 
     @property
     def most_tokens(self) -> int:
-        """The tokens of its longest text."""
+        """Number of tokens in the longest text."""
         return max(map(len, self.tokens()), default=0)
 
     @property
     def has_module(self) -> bool:
-        """Whether its text and settings count, and not attention computed elsewhere."""
+        """Whether a module computes the attention, rather than it being computed elsewhere."""
         return self.captured is None and self.model is None
 
     @property
     def has_labels(self) -> bool:
-        """Whether what is typed are the labels of tokens, as there is no text."""
+        """Whether the typed text contains token labels because there is no text."""
         return self.captured is not None and self.model is None
 
     @property
     def reads_image(self) -> bool:
-        """Whether its model reads an image in place of the text."""
+        """Whether the model takes an image instead of the text."""
         return self.model is not None and self.model.image is not None
 
     @property
     def lacks_image(self) -> bool:
-        """Whether its model reads an image, and none has been chosen yet."""
+        """Whether the model takes an image and none has been chosen yet."""
         image = self.model.image if self.model else None
         return image is not None and not image.path
 
     def with_numbers_of(self, run: Run) -> Document:
-        """Return the document with what its model made of the text, if it has read that text.
+        """Return the document with its model's results for the text, if it was run on that text.
 
-        Attention whose numbers only the run has is filled in likewise.
+        Captured attention that is stored only in the run is also filled in.
         """
         reading = run.reading
         if self.model is None:
@@ -111,7 +111,7 @@ class Document(Struct, frozen=True):
         if reading is None:
             return self
         made_of = (self.model, self.text, self.spec.device, self.spec.dtype)
-        if reading.made_of != made_of:  # of an earlier text
+        if reading.made_of != made_of:  # the reading belongs to an earlier text
             return self
         model = replace(self.model, layers=reading.layers)
         captured = reading.captured
@@ -120,12 +120,12 @@ class Document(Struct, frozen=True):
         return replace(self, captured=captured, model=model)
 
     def with_layer_of(self, run: Run, layer: int) -> Document | None:
-        """Return the document with the numbers of one layer of its run; None where it has none.
+        """Return the document with the data of one layer of its run; None if it has none.
 
         Parameters
         ----------
         layer : int
-            The place of the layer in the run.
+            The index of the layer in the run.
         """
         reading = run.reading
         if self.model is not None:
@@ -145,16 +145,16 @@ class Document(Struct, frozen=True):
         return replace(self, captured=captured, model=model)
 
     def problems(self) -> tuple[Problem, ...]:
-        """Return the problems of its settings; none where the settings have no effect."""
+        """Return the problems of the settings; none if the settings have no effect."""
         return problems(self.spec) if self.has_module else ()
 
     def large_parts(self) -> tuple[bytes | str, ...]:
-        """Return what holds much of its memory: what is `held`, and long texts."""
+        """Return the objects that use most of its memory: those in `held`, and long texts."""
         texts = (self.text, self.labels, self.model.second if self.model else "")
         return (*self.held(), *(text for text in texts if len(text) > LONG))
 
     def held(self) -> tuple[bytes, ...]:
-        """Return the data and masks of own matrices and of captured attention."""
+        """Return the data and masks of custom matrices and of captured attention."""
         spec = self.spec
         cells = [own.bits for own in (spec.own_mask, spec.own_kept) if own]
         given = [spec.own_input] if spec.own_input else []
@@ -211,7 +211,7 @@ def _with_setting(spec: AttentionSpec, name: str, value: Any) -> AttentionSpec:
 
 _OWN = frozenset({"text", "tokenizer", "lines", "captured", "model"})
 MODEL_FIELDS = frozenset({"second", "part", "image"})
-"""What is set of the model that reads the text, beside the text; without effect without one."""
+"""Model inputs in addition to the text; they have no effect without a model."""
 
 
 def starting_document() -> Document:
@@ -224,12 +224,12 @@ def starting_document() -> Document:
     return Document(spec=spec_of(Mechanism.STACKED))
 
 
-def _tokens(text: str, tokenizer: Tokenizer) -> tuple[str, ...]:
+def _tokenize_cached(text: str, tokenizer: Tokenizer) -> tuple[str, ...]:
     return (_tokens_of_long if len(text) > LONG else _tokens_of_short)(text, tokenizer)
 
 
-# Most changes leave the text as it is. While a long one is typed, each key makes another, and the
-# tokens of one take megabytes.
+# Most changes do not affect the text. Typing in a long text creates a new one per key press, and
+# the tokens of each take megabytes.
 _tokens_of_short = lru_cache(maxsize=64)(tokenize)
 _tokens_of_long = lru_cache(maxsize=4)(tokenize)
 
@@ -252,15 +252,15 @@ def typed_text(old: str, new: str) -> tuple[bool, str]:
 
 
 def text_of_first_tokens(document: Document, count: int) -> str:
-    """Return the beginning of a document's text that has so many tokens; of each line apart."""
+    """Return the start of a document's text with `count` tokens, separately for each line."""
     is_one = document.lines is LineSplit.TOGETHER
     parts = [document.text] if is_one else document.text.splitlines()
-    return "\n".join(_beginning(part, document.tokenizer, count) for part in parts)
+    return "\n".join(_first_tokens_prefix(part, document.tokenizer, count) for part in parts)
 
 
-def _beginning(text: str, tokenizer: Tokenizer, count: int) -> str:
+def _first_tokens_prefix(text: str, tokenizer: Tokenizer, count: int) -> str:
     wanted, low, high = tokenize(text, tokenizer)[:count], 0, len(text)
-    while low < high:  # the shortest beginning that has them
+    while low < high:  # find the shortest prefix with these tokens
         middle = (low + high) // 2
         if tokenize(text[:middle], tokenizer)[:count] == wanted:
             high = middle

@@ -1,4 +1,4 @@
-"""What has changed between two documents in a few words, for the commands that undo and redo it."""
+"""Short descriptions of document changes, for the Undo and Redo commands."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ IN_WORDS = {
     "own_mask": "mask",
     "own_kept": "own dropout",
 }
-"""The fields of a document and its spec; changes of others have no name of their own."""
+"""Names of fields of a document and its spec; changes of other fields have no name."""
 MODEL_FIELD_NAMES = {"second": "second text", "image": "image", "is_chat": "user’s message"}
-"""The fields of a model's source that are named in the same way."""
+"""Names of fields of a model source."""
 FOLLOWING = frozenset({"lengths", "weights_source"})
-"""Fields that follow from others: of the spec from the text, of a document from its weights."""
+"""Fields derived from others: from the text in a spec, from the weights in a document."""
 AS_IT_IS = "as it is"
 MAX_LENGTH = 60
-"""Characters of what is said."""
+"""Maximum length of a description, in characters."""
 
 
 class NamedChange:
-    """Names a change once, for as long as it is asked about the same documents."""
+    """Describes a change, caching the description of the last pair of documents."""
 
     def __init__(self) -> None:
         self._before: Document | None = None
@@ -46,7 +46,7 @@ class NamedChange:
         self._name = ""
 
     def between(self, before: Document, after: Document) -> str:
-        """Return `change_in_words`."""
+        """Return `change_in_words` of two documents."""
         if before is not self._before or after is not self._after:
             self._before, self._after = before, after
             self._name = change_in_words(before, after)
@@ -54,9 +54,9 @@ class NamedChange:
 
 
 def change_in_words(before: Document, after: Document) -> str:
-    """Name what has changed; empty where that has no short name, as of several settings."""
-    names = _changed(before, after) - {"spec"}
-    names = (names | _changed(before.spec, after.spec)) - FOLLOWING
+    """Describe a change; empty if it has no short name, as for several settings."""
+    names = _changed_fields(before, after) - {"spec"}
+    names = (names | _changed_fields(before.spec, after.spec)) - FOLLOWING
     if "model" in names:
         said = _model_in_words(before.model, after.model)
     elif names == {"mask", "own_mask"}:
@@ -66,7 +66,7 @@ def change_in_words(before: Document, after: Document) -> str:
     return said if len(said) <= MAX_LENGTH else f"{said[: MAX_LENGTH - 1]}…"
 
 
-def _changed(before: Struct, after: Struct) -> set[str]:
+def _changed_fields(before: Struct, after: Struct) -> set[str]:
     names = before.__struct_fields__
     return {name for name in names if getattr(before, name) != getattr(after, name)}
 
@@ -74,26 +74,26 @@ def _changed(before: Struct, after: Struct) -> set[str]:
 def _model_in_words(before: ModelSource | None, after: ModelSource | None) -> str:
     if before is None or after is None or before.folder != after.folder:
         return f"open {after.name}" if after else "back to a module"
-    names = _changed(before, after) - {"layers"}
+    names = _changed_fields(before, after) - {"layers"}
     if names == {"edits"}:
-        return _edits(before.becomes, after.becomes)
+        return _edited_heads(before.becomes, after.becomes)
     if names == {"cuts"}:
-        return _cuts(before.cut_cells, after.cut_cells)
+        return _cut_edges(before.cut_cells, after.cut_cells)
     return MODEL_FIELD_NAMES.get(next(iter(names)), "") if len(names) == 1 else ""
 
 
-def _edits(before: Mapping[LayerAndHead, str], after: Mapping[LayerAndHead, str]) -> str:
+def _edited_heads(before: Mapping[LayerAndHead, str], after: Mapping[LayerAndHead, str]) -> str:
     new = {head: said for head, said in after.items() if before.get(head) != said}
     return edits_in_words(new or {head: AS_IT_IS for head in before if head not in after})
 
 
-def _cuts(before: Cells, after: Cells) -> str:
-    new, old = _beyond(after, before), _beyond(before, after)
+def _cut_edges(before: Cells, after: Cells) -> str:
+    new, old = _cells_of_other_heads(after, before), _cells_of_other_heads(before, after)
     return f"cut {cuts_in_words(new)}" if new else f"join {cuts_in_words(old)}"
 
 
-def _beyond(cells: Cells, others: Cells) -> Cells:
-    """Return the cells of heads that are not among others."""
+def _cells_of_other_heads(cells: Cells, others: Cells) -> Cells:
+    """Return the cells of heads that are not among the others."""
     found = {
         head: tuple(sorted({*edges} - {*others.get(head, ())})) for head, edges in cells.items()
     }

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec, NumberMatrix
 
 
-# Qt displays these characters differently: normalized, a text equals what the editor holds.
+# Qt displays these characters differently; a normalized text equals the text in the editor.
 _AS_SHOWN = str.maketrans({"\r": "\n", "\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 
 _FIRST = {"d_in": 0, "mechanism": 1}
-"""The settings that are set before the others, in this order."""
+"""Settings that are applied before the others, in this order."""
 
 
 def text_of(text: str) -> str:
@@ -29,7 +29,7 @@ def text_of(text: str) -> str:
     Raises
     ------
     InputError
-        When it is blank.
+        If it is blank.
     """
     if not text or text.isspace():
         raise InputError("text", f"got {text[:20]!r}, takes a text that is not blank")
@@ -39,27 +39,27 @@ def text_of(text: str) -> str:
 def document_of(
     texts: Sequence[str], settings: Mapping[str, Any], base: Document | None = None
 ) -> Document:
-    """Make the document of texts and settings.
+    """Create a document from texts and settings.
 
-    Sizes that are not given are those of own vectors and weights, and own biases turn biases on;
-    where there is neither a text nor a base, own vectors are those of numbered tokens.
+    Missing sizes are taken from custom vectors and weights, and custom biases turn biases on. If
+    there is neither a text nor a base, custom vectors belong to numbered tokens.
 
     Parameters
     ----------
     texts : sequence of str
-        Several form a batch, or the labels of queries and of keys where attention was captured;
-        none keeps those of the base.
+        Several texts form a batch, or the labels of queries and of keys of captured attention;
+        none keeps the texts of the base.
     settings : mapping
         By the names of `Document.set`; the embedding size and then the mechanism, which may need
         it, are set before the others.
     base : Document, optional
-        Supplies whatever is not given.
+        Supplies everything that is not given.
     """
     document = base or Document()
     if not texts and base is None and settings.get("own_input"):
         texts = [" ".join(str(place + 1) for place in range(settings["own_input"].rows))]
     if texts:
-        apart = [" ".join(text.splitlines()) for text in texts]  # each line is a text from here on
+        apart = [" ".join(text.splitlines()) for text in texts]  # each line becomes a text
         document = document.set("text", "\n".join(apart if len(texts) > 1 else texts))
     if texts and document.has_module:
         lines = LineSplit.APART if len(texts) > 1 else LineSplit.TOGETHER
@@ -73,7 +73,7 @@ def document_of(
 
 
 def _fitting_own(spec: AttentionSpec, settings: Mapping[str, Any]) -> AttentionSpec:
-    """Take the sizes and biases that the settings lack from own vectors and weights among them."""
+    """Infer sizes and biases that are not set from custom vectors and weights."""
     found: dict[str, Any] = {}
     share = max(1, spec.heads if spec.arrangement is Arrangement.STACKED else 1)
     for name, matrix in settings.get("own_weights") or ():
@@ -91,5 +91,5 @@ def _fitting_own(spec: AttentionSpec, settings: Mapping[str, Any]) -> AttentionS
 
 
 def _sizes_of_block(name: str, matrix: NumberMatrix) -> dict[str, int]:
-    """Return the feed-forward size of own weights of a block."""
+    """Return the feed-forward size of custom weights of a block."""
     return {"linear1": {"d_ff": matrix.columns}, "linear2": {"d_ff": matrix.rows}}.get(name, {})

@@ -1,7 +1,7 @@
 """Samples of dropout over consecutive seeds, tallied per cell so that a mean grows incrementally.
 
 Source: Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural Networks from
-Overfitting", §10 (what is kept is scaled up by 1/(1−p), so that its expectation stays the same).
+Overfitting", §10 (kept weights are scaled by 1/(1−p), which preserves the expectation).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class SampleTally:
-    """Counts in how many samples each cell was kept; further samples add to the earlier count."""
+    """Number of samples that keep each cell; further samples add to the previous counts."""
 
     key: tuple[float, int, tuple[int, ...]] | None = None
     counts: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int16))
@@ -42,7 +42,7 @@ class SampleTally:
 
 
 MAX_COUNT = 256
-# Bounds the cells drawn, about three seconds of work: long texts get fewer samples.
+# Limits the sampled cells to about three seconds of work; long texts get fewer samples.
 DRAWN_CELLS = 2**28
 
 
@@ -52,7 +52,7 @@ def seed_of(spec: AttentionSpec, sample: int) -> int:
 
 
 def why_none(spec: AttentionSpec) -> str:
-    """Return why no samples can be drawn; empty where they can."""
+    """Return why no samples can be drawn; empty if they can."""
     if spec.dropout == 0:
         return "Nothing is dropped: set a dropout rate above 0 to see its samples."
     if not spec.drops:
@@ -69,7 +69,7 @@ def most_samples(run: Run) -> int:
 
 
 def drawn_samples(run: Run, count: int) -> int:
-    """Return how many of the samples asked for are drawn: the text may be longer by now."""
+    """Return the number of requested samples to draw; fewer if the text has become longer."""
     return min(count, most_samples(run))
 
 

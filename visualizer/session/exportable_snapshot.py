@@ -1,4 +1,4 @@
-"""What an export takes: a document, its view and its run."""
+"""Input of an export: a document, its view and its run."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Snapshot(Struct, frozen=True, eq=False):
 
     @property
     def whole_document(self) -> Document:
-        """The document with the numbers that only its run has, as it is written to a file."""
+        """The document with the data that only its run has, as written to a file."""
         with without_waiting():
             return self.document.with_numbers_of(self.run)
 
     def with_own_pictures(self) -> Snapshot:
-        """Return the same, of which more can be drawn without a change of what a window shows.
+        """Return a copy that can be refined without changing the pictures in a window.
 
-        Only of a text too long to be held are pictures drawn in parts.
+        Only texts too long to be kept in memory are drawn in parts.
         """
         if not self.run.trace.is_blockwise:
             return self

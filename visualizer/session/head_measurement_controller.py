@@ -1,4 +1,4 @@
-"""Measures the heads of a long text when that is asked for, on a thread of its own."""
+"""Measures the heads of a long text on demand, on a separate thread."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ FAILED = "The heads could not be measured."
 REPORTED_EACH_S = 0.25
 
 
-class _Measured(Struct, frozen=True, eq=False):
-    """A run whose heads are being measured."""
+class _MeasurementJob(Struct, frozen=True, eq=False):
+    """A head measurement of a run."""
 
     run: Run
     measurement: HeadMeasurement
@@ -37,25 +37,25 @@ class _Measured(Struct, frozen=True, eq=False):
 
 
 class HeadMeasurementController(QObject):
-    """Measures the heads of the run that is shown; another run ends that."""
+    """Measures the heads of the current run; another run ends the measurement."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
-        self._under_way: _Measured | None = None
+        self._running_job: _MeasurementJob | None = None
         self._worker = Worker(self)
-        self._worker.answered.connect(self._take)
-        self._worker.failed.connect(self._refuse)
-        self._worker.reported.connect(self._report)
-        workspace.changed.connect(self._follow)
+        self._worker.answered.connect(self._handle_answer)
+        self._worker.failed.connect(self._report_refusal)
+        self._worker.reported.connect(self._report_progress)
+        workspace.changed.connect(self._follow_run)
 
     @property
     def is_working(self) -> bool:
         """Whether heads are being measured."""
-        return self._under_way is not None
+        return self._running_job is not None
 
     def toggle(self) -> None:
-        """Measure the heads of the run that is shown, or stop that."""
+        """Start or stop measuring the heads of the current run."""
         run = self._workspace.run
         if run is None or measurement_offer(run) is None:
             return
@@ -65,8 +65,8 @@ class HeadMeasurementController(QObject):
         else:
             measurement.is_wanted, measurement.problem = True, ""
             measurement.done = measurement.of = 0
-            self._under_way = _Measured(run, measurement)
-            self._worker.ask(partial(_measure, self._under_way, self._worker.report))
+            self._running_job = _MeasurementJob(run, measurement)
+            self._worker.ask(partial(_measure_run, self._running_job, self._worker.report))
         self._workspace.show_again()
 
     def close(self) -> None:
@@ -74,34 +74,34 @@ class HeadMeasurementController(QObject):
         self._give_up()
         self._worker.leave()
 
-    def _follow(self) -> None:
-        """Stop measuring where the heads of another run are shown."""
-        under_way, run = self._under_way, self._workspace.run
-        if under_way and (run is None or _measurement(run) is not under_way.measurement):
+    def _follow_run(self) -> None:
+        """Stop measuring if another run is shown."""
+        under_way, run = self._running_job, self._workspace.run
+        if under_way and (run is None or _run_to_measure(run) is not under_way.measurement):
             self._give_up()
 
     def _give_up(self) -> None:
-        if self._under_way:
-            self._under_way.is_cancelled.set()
-            self._under_way.measurement.is_wanted = False
-            self._under_way = None
+        if self._running_job:
+            self._running_job.is_cancelled.set()
+            self._running_job.measurement.is_wanted = False
+            self._running_job = None
 
-    def _report(self, progress: tuple[_Measured, int, int]) -> None:
+    def _report_progress(self, progress: tuple[_MeasurementJob, int, int]) -> None:
         measured, done, of = progress
-        if measured is self._under_way:
+        if measured is self._running_job:
             measured.measurement.done, measured.measurement.of = done, of
             self._workspace.show_again()
 
-    def _refuse(self, refused: InputError) -> None:
-        """Say that nothing can be measured: the system makes no more threads."""
-        if self._under_way:
-            self._take((self._under_way, refused))
+    def _report_refusal(self, refused: InputError) -> None:
+        """Report that the system cannot create another thread."""
+        if self._running_job:
+            self._handle_answer((self._running_job, refused))
 
-    def _take(self, answer: tuple[_Measured, Exception | None]) -> None:
+    def _handle_answer(self, answer: tuple[_MeasurementJob, Exception | None]) -> None:
         measured, error = answer
-        if measured is not self._under_way:
+        if measured is not self._running_job:
             return
-        self._under_way, measured.measurement.is_wanted = None, False
+        self._running_job, measured.measurement.is_wanted = None, False
         if isinstance(error, InputError):
             measured.measurement.problem = error.sentence
         elif error:
@@ -111,15 +111,15 @@ class HeadMeasurementController(QObject):
             self._workspace.broke.emit("".join(traceback.format_exception(error)))
 
 
-def _measurement(run: Run) -> HeadMeasurement | None:
+def _run_to_measure(run: Run) -> HeadMeasurement | None:
     if "weights" not in run.trace:
         return None
     return run.trace.head_measurement("weights", run.compared_texts)
 
 
-def _measure(
-    measured: _Measured, report: Callable[[tuple[_Measured, int, int]], object]
-) -> tuple[_Measured, Exception | None]:
+def _measure_run(
+    measured: _MeasurementJob, report: Callable[[tuple[_MeasurementJob, int, int]], object]
+) -> tuple[_MeasurementJob, Exception | None]:
     last = monotonic()
 
     def go_on(done: int, of: int) -> None:

@@ -1,4 +1,4 @@
-"""What panes say and offer while the heads of a long text are not measured."""
+"""Message and action in panes while the heads of a long text are not measured."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ MEASURING = "The heads are being measured: {share} of the rows are done."
 
 
 class MeasurementOffer(Struct, frozen=True):
-    """A measurement that can be started, or is under way.
+    """A measurement that can be started or is in progress.
 
     Parameters
     ----------
     says : str
-        A sentence on what is not there yet.
+        Message about the missing measurement.
     is_measuring : bool
-        Whether it is under way.
+        Whether the measurement is in progress.
     share : int
-        How much is done, in per cent.
+        Progress in per cent.
     """
 
     says: str
@@ -37,7 +37,7 @@ class MeasurementOffer(Struct, frozen=True):
 
 
 def measurement_offer(run: Run) -> MeasurementOffer | None:
-    """Return what is offered; None where the heads are measured, or measured at once."""
+    """Return the offer; None if the heads are measured already or immediately."""
     trace, texts = run.trace, run.compared_texts
     if "weights" not in trace or trace.is_measured("weights", texts):
         return None

@@ -1,4 +1,4 @@
-"""The order in which the heads of all layers stand in the overview."""
+"""Order of the heads of all layers in the overview."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class HeadOrder(StrEnum):
-    """By place in the model, by a measure, or by likeness."""
+    """Order by layer, by a measure, or by similarity."""
 
     LAYER = "layer"
     PREVIOUS = "previous"
@@ -24,7 +24,7 @@ class HeadOrder(StrEnum):
 
 
 CHANGE = "change"
-"""How far the weights of a head are from those of the model without edits."""
+"""Measure: distance of a head's weights from those of the unedited model."""
 
 
 class OrderRow(Struct, frozen=True):
@@ -33,13 +33,13 @@ class OrderRow(Struct, frozen=True):
     Parameters
     ----------
     title : str
-        What it is called in a list.
+        Label in a list.
     measure : str
-        The field of `HeadMeasures` that it sorts by, or `CHANGE`; empty where it sorts by none.
+        The field of `HeadMeasures` to sort by, or `CHANGE`; empty if no measure is used.
     is_descending : bool
-        Whether the largest comes first.
+        Whether the largest value comes first.
     reads : str
-        What a head that is extreme in the measure does.
+        Behaviour of a head with an extreme value of the measure.
     """
 
     order: HeadOrder

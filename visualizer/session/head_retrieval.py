@@ -1,9 +1,9 @@
-"""How much of the pinned query each head reads from a marked place: the pinned key, or chosen keys.
+"""Attention weight of each head from the pinned query to the pinned key or chosen keys.
 
-One row of weights a head tells it; those of a long text are read late, one head after another.
+This needs one row of weights per head. For a long text, the rows are read later, head by head.
 
-Source: Wu et al. 2024, "Retrieval Head Mechanistically Explains Long-Context Factuality", whose
-retrieval heads read the place of the answer; here it is their weight on it, and not what they copy.
+Source: Wu et al. 2024, "Retrieval Head Mechanistically Explains Long-Context Factuality", in
+which retrieval heads copy from the position of the answer. Here, only the weight is measured.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 SPAN = 2048
-"""Keys within so many are read together with those between them."""
+"""Maximum span of keys that are read together with those between them."""
 KEPT = 8
-"""Marked places of which the weights are kept."""
+"""Maximum number of cached results."""
 
 
 class MarkedPlace(Struct, frozen=True):
-    """A query, and the keys of which it is asked how much it reads them."""
+    """A query, and the keys for which its attention weight is measured."""
 
     text: int
     query: int
@@ -41,17 +41,17 @@ class MarkedPlace(Struct, frozen=True):
 
 
 class RetrievalWeights(Struct, frozen=True, eq=False):
-    """What was read of a marked place.
+    """Attention weights from a query to marked keys.
 
     Parameters
     ----------
     values : numpy.ndarray
-        The sum of the weights on its keys, [layer, head]; NaN of heads that were not read.
+        Sum of the weights on the keys, [layer, head]; NaN for heads that were not read.
     chance : tuple of float
-        What uniform attention over the allowed keys would give, of each layer; NaN where it is not
-        known which are allowed.
+        The sum under uniform attention over the allowed keys, per layer; NaN if the allowed keys
+        are unknown.
     read : int
-        How many heads were read.
+        Number of heads that were read.
     """
 
     values: np.ndarray
@@ -64,7 +64,7 @@ class RetrievalWeights(Struct, frozen=True, eq=False):
 
 
 def marked_place(resolved: Resolved) -> MarkedPlace | None:
-    """Return the pinned query with the keys that are chosen, or else the pinned key."""
+    """Return the pinned query with the chosen keys, or with the pinned key if none is chosen."""
     pinned, trace = resolved.pinned, resolved.run.trace
     if pinned is None or "weights" not in trace or "weights" in resolved.covered:
         return None
@@ -83,31 +83,31 @@ _KEPT: WeakKeyDictionary[Trace, OrderedDict[MarkedPlace, RetrievalWeights]] = We
 
 
 def known_retrieval(resolved: Resolved) -> RetrievalWeights | None:
-    """Return what is known of the marked place, of a short text all; None where none is marked."""
+    """Return the weights read so far, all for a short text; None if no key is marked."""
     place = marked_place(resolved)
     if place is None:
         return None
     if not resolved.run.trace.is_blockwise:
         read_retrieval(resolved, lambda: False)
-    return _kept(resolved.run, place)
+    return _cached_weights(resolved.run, place)
 
 
 def is_retrieval_read(resolved: Resolved) -> bool:
-    """Whether all heads of a marked place were read; so it is where none is marked."""
+    """Whether all heads were read; also true if no key is marked."""
     place = marked_place(resolved)
-    return place is None or _kept(resolved.run, place).is_whole
+    return place is None or _cached_weights(resolved.run, place).is_whole
 
 
 def read_retrieval(resolved: Resolved, is_over: Callable[[], bool]) -> None:
-    """Read one head after another until it is over, one at least."""
+    """Read heads one by one until `is_over`, but at least one."""
     place, run = marked_place(resolved), resolved.run
     if place is None:
         return
-    known, layers = _kept(run, place), _layers(run, place.text)
+    known, layers = _cached_weights(run, place), _layer_indices(run, place.text)
     while not known.is_whole:
         values = known.values.copy()
         layer, head = divmod(known.read, values.shape[1])
-        values[layer, head] = _weight(run.trace, (*layers[layer], head), place)
+        values[layer, head] = _sum_weights(run.trace, (*layers[layer], head), place)
         known = RetrievalWeights(values, known.chance, known.read + 1)
         if is_over():
             break
@@ -118,26 +118,26 @@ def read_retrieval(resolved: Resolved, is_over: Callable[[], bool]) -> None:
         kept.popitem(last=False)
 
 
-def _kept(run: Run, place: MarkedPlace) -> RetrievalWeights:
+def _cached_weights(run: Run, place: MarkedPlace) -> RetrievalWeights:
     kept = _KEPT.setdefault(run.trace, OrderedDict())
     known = kept.get(place)
     if known is None:
-        layers = _layers(run, place.text)
+        layers = _layer_indices(run, place.text)
         none = np.full((len(layers), run.trace.spec.heads), math.nan)
-        chance = tuple(_chance(run.trace, leading, place) for leading in layers)
+        chance = tuple(_uniform_share(run.trace, leading, place) for leading in layers)
         known = kept[place] = RetrievalWeights(none, chance)
     return known
 
 
-def _layers(run: Run, text: int) -> list[LeadingIndex]:
+def _layer_indices(run: Run, text: int) -> list[LeadingIndex]:
     trace = run.trace
     if "layer" not in trace.axes:
         return [trace.leading_index(text=text)]
     return [trace.leading_index(layer=layer, text=text) for layer in range(trace.count("layer"))]
 
 
-def _weight(trace: Trace, head: tuple[int, ...], place: MarkedPlace) -> float:
-    """Add up a head's weights on the marked keys."""
+def _sum_weights(trace: Trace, head: tuple[int, ...], place: MarkedPlace) -> float:
+    """Sum a head's weights on the marked keys."""
     keys = np.array(sorted(place.keys))
     total = 0.0
     for group in np.split(keys, np.flatnonzero(np.diff(keys // SPAN)) + 1):
@@ -147,7 +147,7 @@ def _weight(trace: Trace, head: tuple[int, ...], place: MarkedPlace) -> float:
     return total
 
 
-def _chance(trace: Trace, leading: LeadingIndex, place: MarkedPlace) -> float:
+def _uniform_share(trace: Trace, leading: LeadingIndex, place: MarkedPlace) -> float:
     """Return the share of the allowed keys that are marked."""
     if not (trace.has_module or trace.layer_masks or trace.is_blockwise):
         return math.nan

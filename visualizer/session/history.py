@@ -15,7 +15,7 @@ MAX_ENTRIES = 1000
 
 
 class History(Struct, Generic[Value], frozen=True):
-    """Values before and after the present one, nearest last.
+    """Values before and after the current one, nearest last.
 
     Parameters
     ----------
@@ -28,15 +28,15 @@ class History(Struct, Generic[Value], frozen=True):
     key: str = ""
 
     def keep(self, old: Value, key: str = "") -> History[Value]:
-        """Record a value that is being replaced, unless its change has the key of the last one."""
+        """Record a replaced value unless the change has the same key as the last one."""
         if key and key == self.key:
             return History(self.past, (), key)
         return History((*self.past, old)[-MAX_ENTRIES:], (), key)
 
     def within(self, most: int, held: Callable[[Value], Iterable[bytes | str]]) -> History[Value]:
-        """Drop the oldest values while all together hold more than this many bytes.
+        """Drop the oldest values while all values use more than `most` bytes in total.
 
-        It is asked after each value that is kept.
+        To be called after each recorded value.
 
         Parameters
         ----------
@@ -44,7 +44,7 @@ class History(Struct, Generic[Value], frozen=True):
             Returns the buffers and texts of a value; shared ones count once.
         """
         if not self.past or not held(self.past[-1]):
-            return self  # the newest, the only one that may be new here, adds nothing
+            return self  # the newest, the only one that may be new here, adds no memory
         known: set[int] = set()
         total = 0
         for place, value in enumerate(reversed(self.past)):
@@ -56,7 +56,7 @@ class History(Struct, Generic[Value], frozen=True):
         return self
 
     def seal(self) -> History[Value]:
-        """End a merged edit: the next change is recorded on its own."""
+        """End a merged edit; the next change is recorded separately."""
         return History(self.past, self.future)
 
     def undo(self, present: Value) -> tuple[Value, History[Value]]:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 PANE = "Lines"
 """The title of the pane that draws the lines."""
 FOLLOWS = -1
-"""In place of a head: the pinned cell's head."""
+"""Value of `solo` that selects the head of the pinned cell."""
 MAX_LINES_PER_QUERY = 32
 
 
 class LineSide(StrEnum):
-    """The end of the lines at which a token stands."""
+    """The side of the line view on which a token appears."""
 
     QUERY = "query"
     KEY = "key"

@@ -1,4 +1,4 @@
-"""What the panes of a model say as long as it has not read the text."""
+"""Message in model panes while the model has not run on the text."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ READING_IMAGE = "The model reads the image."
 
 
 def why_unread(document: Document, refused: InputError | None = None) -> str:
-    """Return why there is no reading of a document with a model.
+    """Return why a document with a model has no forward pass.
 
     Parameters
     ----------
     refused : InputError, optional
-        Why the document as it is now could not be read.
+        Why the model could not run on the current document.
     """
     if refused and not document.lacks_image:
         return UNREAD.format(reason=refused.sentence)

@@ -1,4 +1,4 @@
-"""Opens a model off the GUI thread, so that the window answers meanwhile.
+"""Opens a model off the GUI thread, so that the window stays responsive.
 
 Modules that load torch are imported where they are used.
 """
@@ -33,14 +33,14 @@ LIBRARY = "transformers"
 
 
 class ModelPlace(Struct, frozen=True):
-    """Where a model would compute.
+    """Device and number type that a model would use.
 
     Parameters
     ----------
     sentence : str
-        The device and the type of its numbers, in words.
+        Description of the device and the number type.
     room : int
-        The bytes that a model may take there.
+        Memory available to a model there, in bytes.
     """
 
     sentence: str
@@ -48,14 +48,14 @@ class ModelPlace(Struct, frozen=True):
 
 
 class OpenedSource(Struct, frozen=True, eq=False):
-    """A model that was opened to read a text.
+    """A model that was opened to run on a text.
 
     Parameters
     ----------
     other_text : str
-        What it can read in place of the text; empty where it can read that.
+        A text that the model can process instead of the given one; empty if it accepts that.
     model : object
-        What keeps it open until a run of it is there, which keeps it then.
+        Keeps the model open until a run of it exists, which then keeps it open.
     """
 
     source: ModelSource
@@ -72,34 +72,36 @@ def open_model_source(
     *,
     is_from_disk: bool = False,
 ) -> OpenedSource:
-    """Open a model to read a text.
+    """Open a model to run it on a text.
 
     Parameters
     ----------
     text : str
-        What it is to read.
+        The text to run the model on.
     progress : Progress
         Called with the bytes of weights read and their total.
     is_from_disk : bool
-        Whether its layers stay on the disk and are read one at a time.
+        Whether the layers stay on disk and are loaded one at a time.
 
     Raises
     ------
     InputError
-        Of ``model``, when it cannot be opened.
+        For ``model``, if it cannot be opened.
     CancelledError
-        As `progress` raises it; nothing of the model is kept.
+        If `progress` raises it; no part of the model is kept.
     """
-    return on_python_thread(partial(_open, path, device, dtype, text, progress, is_from_disk))
+    return on_python_thread(
+        partial(_open_source, path, device, dtype, text, progress, is_from_disk)
+    )
 
 
 def check_device(device: Device, dtype: Dtype) -> None:
-    """Reject a device that was chosen and cannot be used.
+    """Reject a chosen device that is not available.
 
     Raises
     ------
     InputError
-        Of ``device``.
+        For ``device``.
     """
     on_python_thread(partial(_check_device, device, dtype))
 
@@ -112,12 +114,12 @@ def _check_device(device: Device, dtype: Dtype) -> None:
 
 
 def estimate_from_disk(path: Path, device: Device, dtype: Dtype) -> DiskReadingEstimate | None:
-    """Return what reading a model from the disk takes; None where it need not, or cannot be.
+    """Estimate the cost of streaming a model from disk; None if unnecessary or impossible.
 
     Raises
     ------
     InputError
-        Of ``model``, when its files cannot be read.
+        For ``model``, if its files cannot be read.
     """
     from visualizer.models.disk_reading_estimate import disk_reading_estimate, why_not_from_disk
     from visualizer.models.lab_model_files import is_lab_model
@@ -134,16 +136,16 @@ def estimate_from_disk(path: Path, device: Device, dtype: Dtype) -> DiskReadingE
 
 
 class ServerChoice(Struct, frozen=True):
-    """Which server of a model to connect to.
+    """Model server to connect to.
 
     Parameters
     ----------
     host, port, token
-        Where it listens, and what requests are signed with.
+        Address of the server, and the token that signs requests.
     ssh : str
-        The line that starts it through SSH, which says the rest; empty where it runs already.
+        Command that starts the server over SSH and provides the rest; empty if it is running.
     is_kept : bool or None
-        Whether the token is kept in the system's store of secrets; None leaves that as it is.
+        Whether to store the token in the system keyring; None leaves the keyring unchanged.
     """
 
     host: str
@@ -156,19 +158,19 @@ class ServerChoice(Struct, frozen=True):
 def connect_to_model(
     server: ServerChoice, text: str, progress: Progress = no_progress
 ) -> OpenedSource:
-    """Connect to a model on a server, to read a text.
+    """Connect to a model on a server to run it on a text.
 
     Raises
     ------
     InputError
-        Of ``host``, ``port``, ``token`` or ``ssh``, when it cannot be reached.
+        For ``host``, ``port``, ``token`` or ``ssh``, if the server cannot be reached.
     CancelledError
-        As `progress` raises it, or when it was left.
+        If `progress` raises it, or if the connection is abandoned.
     """
-    return on_python_thread(partial(_connect, server, text, progress), may_be_left=True)
+    return on_python_thread(partial(_connect_to_server, server, text, progress), may_be_left=True)
 
 
-def _connect(server: ServerChoice, text: str, progress: Progress) -> OpenedSource:
+def _connect_to_server(server: ServerChoice, text: str, progress: Progress) -> OpenedSource:
     from visualizer.models.model_client.server_by_ssh import ServerBySsh
     from visualizer.models.model_client.token_store import forget_token, store_token
 
@@ -186,42 +188,42 @@ def _connect(server: ServerChoice, text: str, progress: Progress) -> OpenedSourc
         if started:
             started.close()
         raise
-    if not server.ssh and server.is_kept is not None:  # by SSH the next token is another one
+    if not server.ssh and server.is_kept is not None:  # over SSH, each start uses a new token
         keep = partial(store_token, token=token) if server.is_kept else forget_token
-        # A store that is locked waits until someone unlocks it.
+        # Access to a locked keyring blocks until the user unlocks it.
         Thread(target=keep, args=(model.server,), daemon=True).start()
     return OpenedSource(model.source, model.other_text_of(text), model)
 
 
 def stored_token_of(host: str, port: int) -> str:
-    """Return the token that the system keeps for a server; empty where none is."""
+    """Return the token stored in the system keyring for a server; empty if there is none."""
     from visualizer.models.model_client.token_store import stored_token
 
     return stored_token(f"{host}:{port}")
 
 
 def has_token_store() -> bool:
-    """Whether the system's store of secrets can be used."""
+    """Whether the system keyring is available."""
     from visualizer.models.model_client.token_store import has_store
 
     return has_store()
 
 
 def forget_closed_models() -> None:
-    """Forget what is kept, in this process and the tokenizers', for models that were closed."""
+    """Clear the caches of closed models in this process and the tokenizer process."""
     reading = sys.modules.get("visualizer.models.text_reading")
-    # While another thread imports the module, nothing has been opened.
+    # While another thread is still importing the module, no model has been opened.
     if forget := getattr(reading, "forget_closed_models", None):
         forget()
 
 
 def has_library() -> bool:
-    """Whether what opens models is installed."""
+    """Whether the library that opens models is installed."""
     return is_installed(LIBRARY)
 
 
 def prepare_to_open() -> None:
-    """Start what opening any model would wait for: while one is chosen there is time for it."""
+    """Start the imports that opening a model needs, while the user is choosing one."""
     if has_library():
         from visualizer.models.tokenizer_process import tokenizer_process
 
@@ -229,11 +231,11 @@ def prepare_to_open() -> None:
 
 
 def model_places() -> dict[tuple[Device, Dtype], ModelPlace]:
-    """Return where a model would compute, for each device and type that can be asked for."""
-    return on_python_thread(_places)
+    """Return the place of computation for each device and number type that can be chosen."""
+    return on_python_thread(_find_places)
 
 
-def _places() -> dict[tuple[Device, Dtype], ModelPlace]:
+def _find_places() -> dict[tuple[Device, Dtype], ModelPlace]:
     load_torch_library()
     from visualizer.attention import device as attention_device
     from visualizer.attention.run import USABLE
@@ -247,7 +249,7 @@ def _places() -> dict[tuple[Device, Dtype], ModelPlace]:
     return places
 
 
-def _open(
+def _open_source(
     path: Path, device: Device, dtype: Dtype, text: str, progress: Progress, is_from_disk: bool
 ) -> OpenedSource:
     from visualizer.models.lab_model_files import is_lab_model
@@ -255,10 +257,12 @@ def _open(
     from visualizer.models.tokenizer_process import tokenizer_process
 
     if not is_lab_model(path):
-        read_model_folder(path, has_fingerprint=False)  # what is wrong with it is said at once
-        tokenizer_process.start()  # its imports take as long as those here
+        read_model_folder(path, has_fingerprint=False)  # reports a damaged model immediately
+        tokenizer_process.start()  # its imports take as long as the imports here
     load_torch_library()
-    if LIBRARY not in sys.modules:  # elsewhere: what imports leave behind would hold this frame
+    if (
+        LIBRARY not in sys.modules
+    ):  # on another thread, as garbage of the imports would keep this frame alive
         on_python_thread(partial(_import_library, progress))
     from visualizer.models.text_reading import open_source, other_text_of
 
@@ -267,12 +271,12 @@ def _open(
 
 
 def _import_library(progress: Progress) -> None:
-    """Import transformers, in parts between which it may be cancelled."""
-    collect_garbage()  # or it would stay with what the imports make
-    with left_out_of_collections(), suppress(ImportError):  # said where it is used
+    """Import transformers in steps between which the import can be cancelled."""
+    collect_garbage()  # otherwise it would be frozen together with the imported objects
+    with left_out_of_collections(), suppress(ImportError):  # reported when it is used
         for name in ("visualizer.attention.run", LIBRARY):
             progress(0, 0)
             import_module(name)
         library = import_module(LIBRARY)
         progress(0, 0)
-        library.PreTrainedModel  # noqa: B018 - imported by being asked for
+        library.PreTrainedModel  # noqa: B018 - the attribute access imports it

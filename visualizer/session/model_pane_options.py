@@ -1,4 +1,4 @@
-"""What the panes about a model's heads show: the token that is asked about, and two measures."""
+"""Options of the panes about model heads: the attributed token and two measures."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from msgspec import Struct
 
 
 class AttributionOptions(Struct, frozen=True):
-    """What the Attribution pane asks.
+    """Options of the Attribution pane.
 
     Parameters
     ----------
     token : str
-        The token that may come next; empty for the likeliest.
+        The candidate next token; empty for the most likely one.
     """
 
     token: str = ""
 
 
 class HeadScatterOptions(Struct, frozen=True):
-    """The two measures between which the Scatter pane places the heads, by their names."""
+    """Names of the two measures on the axes of the Scatter pane."""
 
     across: str = "previous"
     up: str = "induction"

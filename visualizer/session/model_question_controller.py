@@ -1,4 +1,4 @@
-"""Asks the model that has read the text what open panes need to know, on a thread of its own."""
+"""Queries the current model for the data that open panes need, on a separate thread."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
 
 AGAIN_S = 3.0
-"""A server that could not be asked is asked again after so long, with the next change."""
+"""Minimum delay before a failed server request is retried, at the next change."""
 FAILED = "This could not be computed."
 
 
-class _Asked(Struct, frozen=True, eq=False):
-    """A question that is being answered."""
+class _RunningQuestion(Struct, frozen=True, eq=False):
+    """A question in progress."""
 
     reading: ModelReading
     question: ModelQuestion
     is_cancelled: threading.Event = field(default_factory=threading.Event)
 
     def go_on(self, done: int, of: int) -> None:
-        """Stop the work once it is cancelled; a progress callback."""
+        """Progress callback that stops the work after a cancellation."""
         if self.is_cancelled.is_set():
             raise CancelledError
 
 
-class _Failed(Struct, frozen=True, eq=False):
-    """The unexpected exception of a question."""
+class _QuestionFailure(Struct, frozen=True, eq=False):
+    """A question that raised an unexpected exception."""
 
-    asked: _Asked
+    asked: _RunningQuestion
     error: Exception
 
 
 class ModelQuestionController(QObject):
-    """Asks one question at a time, of the reading that is shown; answers are kept with it.
+    """Asks one question at a time about the current forward pass, which stores the answers.
 
-    An answer to a question that no open pane asks any more, or about a text that is not shown any
-    more, is given up.
+    A question is cancelled if no open pane needs the answer any more, or if its text is no longer
+    shown.
 
     Parameters
     ----------
     panels : iterable of PanelId
-        The panels that ask: their ``questions`` are not answered yet, the most urgent first.
+        The panels that ask. Their ``questions`` are those without an answer, most urgent first.
     """
 
     def __init__(
@@ -66,106 +66,108 @@ class ModelQuestionController(QObject):
     ) -> None:
         super().__init__(parent)
         self._workspace, self._panels = workspace, tuple(panels)
-        self._asked: _Asked | None = None
-        self._lost: list[tuple[_Asked, float]] = []
-        """What a server could not be asked, and when."""
+        self._running_question: _RunningQuestion | None = None
+        self._failed_requests: list[tuple[_RunningQuestion, float]] = []
+        """Questions that a server failed to answer, and the times of failure."""
         self._worker = Worker(self)
-        self._worker.answered.connect(self._take)
-        self._worker.failed.connect(self._refuse)
-        self._worker.reported.connect(self._keep)
+        self._worker.answered.connect(self._handle_answer)
+        self._worker.failed.connect(self._report_refusal)
+        self._worker.reported.connect(self._store_answer)
         workspace.changed.connect(self.look)
 
     @property
     def is_working(self) -> bool:
         """Whether a question is being answered."""
-        return self._asked is not None
+        return self._running_question is not None
 
     def want(self, question: ModelQuestion) -> None:
-        """Ask a question that is answered on demand only."""
-        reading = self._reading
+        """Request the answer to a question that is answered only on demand."""
+        reading = self._current_reading
         if reading:
             reading.answers.wanted.add(question)
             self._workspace.show_again()
 
     def give_up(self, question: ModelQuestion) -> None:
-        """Ask it no more; what is known of the answer is kept."""
-        reading = self._reading
+        """Stop asking a question; a partial answer is kept."""
+        reading = self._current_reading
         if reading:
             reading.answers.wanted.discard(question)
             self._workspace.show_again()
 
     def look(self) -> None:
-        """Ask what the open panes need to know."""
-        reading = self._reading
-        if self._forget_lost():
-            self._workspace.show_again()  # which asks
+        """Ask the most urgent question of the open panes."""
+        reading = self._current_reading
+        if self._drop_old_failures():
+            self._workspace.show_again()  # this asks again
             return
-        questions = tuple(self._questions()) if reading else ()
-        asked = self._asked
+        questions = tuple(self._pending_questions()) if reading else ()
+        asked = self._running_question
         if asked and (asked.reading is not reading or asked.question not in questions):
             asked.is_cancelled.set()
-            self._asked = asked = None
+            self._running_question = asked = None
         if reading and questions and asked is None:
-            self._asked = _Asked(reading, questions[0])
-            self._worker.ask(partial(_answer, self._asked, self._worker.report))
+            self._running_question = _RunningQuestion(reading, questions[0])
+            self._worker.ask(partial(_answer_question, self._running_question, self._worker.report))
 
     def close(self) -> None:
-        """Give up what is being answered."""
-        if self._asked:
-            self._asked.is_cancelled.set()
-            self._asked = None
+        """Cancel the question in progress."""
+        if self._running_question:
+            self._running_question.is_cancelled.set()
+            self._running_question = None
         self._worker.leave()
 
-    def _forget_lost(self) -> bool:
-        """Forget that a server could not be asked some while ago; return whether there was that."""
-        old = [asked for asked, since in self._lost if monotonic() - since > AGAIN_S]
-        self._lost = [each for each in self._lost if each[0] not in old]
+    def _drop_old_failures(self) -> bool:
+        """Drop server failures older than `AGAIN_S`; return whether there were any."""
+        old = [asked for asked, since in self._failed_requests if monotonic() - since > AGAIN_S]
+        self._failed_requests = [each for each in self._failed_requests if each[0] not in old]
         for asked in old:
             asked.reading.answers.known.pop(asked.question, None)
         return bool(old)
 
     @property
-    def _reading(self) -> ModelReading | None:
+    def _current_reading(self) -> ModelReading | None:
         run = self._workspace.run
         return run.reading if run else None
 
-    def _questions(self) -> Iterator[ModelQuestion]:
+    def _pending_questions(self) -> Iterator[ModelQuestion]:
         for id_ in self._panels:
             yield from self._workspace.screen.panel(id_).questions
 
-    def _take(self, answer: tuple[_Asked, ModelAnswer | None] | _Failed) -> None:
-        if isinstance(answer, _Failed):
-            self._fail(answer)
+    def _handle_answer(
+        self, answer: tuple[_RunningQuestion, ModelAnswer | None] | _QuestionFailure
+    ) -> None:
+        if isinstance(answer, _QuestionFailure):
+            self._handle_failure(answer)
             return
         asked, known = answer
-        if asked is self._asked:
-            self._asked = None
+        if asked is self._running_question:
+            self._running_question = None
             if known is not None:
-                self._keep((asked, known))
+                self._store_answer((asked, known))
 
-    def _refuse(self, refused: InputError) -> None:
-        """Say that nothing can be asked: the system makes no more threads."""
-        if self._asked:
-            self._take((self._asked, refused))
+    def _report_refusal(self, refused: InputError) -> None:
+        """Report that the system cannot create another thread."""
+        if self._running_question:
+            self._handle_answer((self._running_question, refused))
 
-    def _keep(self, answer: tuple[_Asked, ModelAnswer]) -> None:
+    def _store_answer(self, answer: tuple[_RunningQuestion, ModelAnswer]) -> None:
         asked, known = answer
         asked.reading.answers.known[asked.question] = known
         if isinstance(known, InputError) and known.field == "server":
-            self._lost.append((asked, monotonic()))
-        if asked.reading is self._reading:
+            self._failed_requests.append((asked, monotonic()))
+        if asked.reading is self._current_reading:
             self._workspace.show_again()
 
-    def _fail(self, failed: _Failed) -> None:
-        if failed.asked is self._asked:
-            self._asked = None
-        self._keep((failed.asked, InputError("model", FAILED)))  # it would fail again
+    def _handle_failure(self, failed: _QuestionFailure) -> None:
+        if failed.asked is self._running_question:
+            self._running_question = None
+        self._store_answer((failed.asked, InputError("model", FAILED)))  # a retry would fail again
         self._workspace.broke.emit("".join(traceback.format_exception(failed.error)))
 
 
-def _answer(
-    asked: _Asked, report: Callable[[tuple[_Asked, ModelAnswer]], object]
-) -> tuple[_Asked, ModelAnswer | None] | _Failed:
+def _answer_question(
+    asked: _RunningQuestion, report: Callable[[tuple[_RunningQuestion, ModelAnswer]], object]
+) -> tuple[_RunningQuestion, ModelAnswer | None] | _QuestionFailure:
     try:
         known = worker_jobs.answer_question(
             asked.reading, asked.question, asked.go_on, lambda part: report((asked, part))
@@ -176,5 +178,5 @@ def _answer(
         return asked, None
     except Exception as error:  # noqa: BLE001 - handed to the GUI thread
         said = memory_error_in_words(error)
-        return (asked, said) if isinstance(said, InputError) else _Failed(asked, error)
+        return (asked, said) if isinstance(said, InputError) else _QuestionFailure(asked, error)
     return asked, known

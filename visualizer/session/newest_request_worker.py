@@ -1,4 +1,4 @@
-"""Runs requests on a worker thread; of those waiting, only the newest runs."""
+"""Worker thread that runs requests; a new request replaces the waiting one."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 REST_S = 2.0
 """Idle time after which `rest` is called."""
 TOLD_EACH_S = 0.25
-"""How often progress is told at most."""
-_left: set[Worker] = set()
-"""Those whose owners are gone, until their threads have ended."""
+"""Minimum interval between progress reports."""
+_abandoned_workers: set[Worker] = set()
+"""Abandoned workers with a thread that is still running."""
 
 
 class Worker(QThread):
     """A thread with a queue of length one.
 
-    A request is a function of values it has captured. A running request is interrupted only where
-    it asks `check_stopped`: at the end, and where a newer request waits, which replaces another
-    waiting one. The result, or the exception, is returned as a value on the thread that created
-    the worker. That memory ran out is an `InputError`. A request may outlive whoever has asked for
-    it: what it tells meanwhile goes through the worker.
+    A request is a callable without arguments. A new request replaces the one that is waiting. A
+    running request is interrupted only when it calls `check_stopped`, if a newer request is waiting
+    or the worker is ending. Signals deliver the result or the exception on the thread that created
+    the worker; running out of memory is reported as an `InputError`. A request may outlive the
+    object that made it, so everything that it reports goes through the worker.
 
     Parameters
     ----------
@@ -49,11 +49,11 @@ class Worker(QThread):
     answered = Signal(object)
     failed = Signal(object)
     progressed = Signal(object, object, object)
-    """A request that runs has told its progress: the request, and what is done of how much."""
+    """Progress of a running request: the request, the completed steps and the total."""
     reported = Signal(object)
-    """What a request that runs has reported, a part of its answer say."""
-    _came = Signal(object, object)
-    """On the worker's thread: which of the two is to be told, and with what."""
+    """A value reported by a running request, such as a part of its result."""
+    _delivery_queued = Signal(object, object)
+    """Emitted on the worker's thread: the signal to emit for the owner, and its argument."""
 
     def __init__(
         self, parent: QObject | None = None, rest: Callable[[], object] | None = None
@@ -62,24 +62,24 @@ class Worker(QThread):
         self._rest = rest
         self._changed = threading.Condition()
         self._waiting: Callable[[], object] | None = None
-        self._litter: list[list[object]] = []
+        self._discarded: list[list[object]] = []
         self._is_running = False
         self._undelivered = 0
         self._is_stopping = False
         self._last: Callable[[], object] | None = None
-        self._came.connect(self._deliver)
-        self.finished.connect(self._end)
+        self._delivery_queued.connect(self._deliver)
+        self.finished.connect(self._delete_if_left)
 
     @property
     def is_working(self) -> bool:
-        """Whether a request waits or runs, or an answer has not arrived yet; once left, never."""
+        """Whether a request is waiting, running or undelivered; always false after `leave`."""
         with self._changed:
             is_underway = self._is_running or self._waiting is not None or self._undelivered > 0
             return is_underway and not self._is_stopping
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a request waits, or the end is wanted."""
+        """Whether a request is waiting or the worker is to end."""
         return self._waiting is not None or self._is_stopping
 
     def ask(self, request: Callable[[], object]) -> None:
@@ -91,7 +91,7 @@ class Worker(QThread):
             self._changed.notify()
         if not self.isRunning():
             self.start()
-        if not self.isRunning():  # the system makes no more threads
+        if not self.isRunning():  # the system cannot create another thread
             with self._changed:
                 self._waiting = None
                 self._undelivered += 1
@@ -99,33 +99,33 @@ class Worker(QThread):
             QTimer.singleShot(0, self, partial(self._deliver, self.failed, refused))
 
     def discard(self, values: list[object]) -> None:
-        """Empty a list on the worker's thread, where freeing memory may take long.
+        """Clear a list on the worker's thread, because freeing memory may take long.
 
-        A list, since whoever drops the last reference frees the value.
+        It is a list because the thread that drops the last reference frees the value.
         """
-        if not self.isRunning():  # nothing was asked yet: nobody would empty it
+        if not self.isRunning():  # the thread has not started, so it would not clear the list
             values.clear()
             return
         with self._changed:
-            self._litter.append(values)
+            self._discarded.append(values)
             self._changed.notify()
 
     def leave(self, last: Callable[[], object] | None = None) -> None:
-        """Drop the waiting request and end the thread; nothing is waited for, nor told any more.
+        """Drop the waiting request and end the thread without waiting; no more signals are emitted.
 
-        What runs may take long, and a window that closes does not wait for it: until its thread
-        has ended, the worker belongs to no parent, but to the program, which waits for it.
+        A running request may take long, and a closing window does not wait for it. Until its thread
+        has ended, the worker has no parent; the program keeps it and waits for it at exit.
 
         Parameters
         ----------
         last : callable, optional
-            Called on the thread at its end.
+            Called on the thread when it ends.
         """
         if self._is_stopping:
             return
         self.setParent(None)
-        _left.add(self)
-        self.destroyed.connect(partial(_left.discard, self))
+        _abandoned_workers.add(self)
+        self.destroyed.connect(partial(_abandoned_workers.discard, self))
         has_begun = self.isRunning()
         with self._changed:
             self._waiting, self._last, self._is_stopping = None, last, True
@@ -133,18 +133,18 @@ class Worker(QThread):
         if last and not has_begun:
             self.start()
             has_begun = self.isRunning() or self.isFinished()
-            if not has_begun:  # the system makes no more threads
+            if not has_begun:  # the system cannot create another thread
                 last()
         if not has_begun:
-            self._end()
+            self._delete_if_left()
 
-    def _end(self) -> None:
-        """Delete it once its thread has ended after it was left."""
-        if self in _left:
+    def _delete_if_left(self) -> None:
+        """Delete an abandoned worker after its thread has ended."""
+        if self in _abandoned_workers:
             self.deleteLater()
 
     def report(self, value: object) -> None:
-        """Report something; called by a request that runs."""
+        """Emit `reported`; called by a running request."""
         if not self._is_stopping:
             self.reported.emit(value)
 
@@ -152,37 +152,37 @@ class Worker(QThread):
         while not self._is_stopping:
             if self._rest and not self._is_wanted_within(REST_S):
                 self._rest()
-            litter, request = self._next()
+            litter, request = self._wait_for_request()
             for values in litter:
                 values.clear()
             if request:
-                self._answer(request)
-            del request  # and what it has captured
-        for values in self._litter:
+                self._run_request(request)
+            del request  # also frees the values that it captured
+        for values in self._discarded:
             values.clear()
         if self._last:
             self._last()
         if self._rest:
             self._rest()
 
-    def _answer(self, request: Callable[[], object]) -> None:
+    def _run_request(self, request: Callable[[], object]) -> None:
         try:
             with (
                 stopped_when(lambda: self.is_wanted),
                 left_when(lambda: self._is_stopping),
-                progress_told_to(self._teller(request)),
+                progress_told_to(self._progress_reporter(request)),
             ):
                 answer = request()
         except CancelledError as error:
-            # Its frames hold what was computed: that is freed here, and not where it is told.
-            self._tell(self.failed, error.with_traceback(None))
+            # The traceback keeps computed values alive; free them here, not on the GUI thread.
+            self._queue_delivery(self.failed, error.with_traceback(None))
         except Exception as error:  # noqa: BLE001 - handed to the GUI thread
-            self._tell(self.failed, memory_error_in_words(error))
+            self._queue_delivery(self.failed, memory_error_in_words(error))
         else:
-            self._tell(self.answered, answer)
+            self._queue_delivery(self.answered, answer)
 
-    def _teller(self, request: Callable[[], object]) -> Progress:
-        last = monotonic()  # what is soon done tells nothing
+    def _progress_reporter(self, request: Callable[[], object]) -> Progress:
+        last = monotonic()  # short requests report no progress
 
         def tell(done: int, of: int) -> None:
             nonlocal last
@@ -193,31 +193,31 @@ class Worker(QThread):
         return tell
 
     def _is_wanted(self) -> bool:
-        return bool(self._waiting or self._litter or self._is_stopping)
+        return bool(self._waiting or self._discarded or self._is_stopping)
 
     def _is_wanted_within(self, seconds: float) -> bool:
         with self._changed:
             return self._changed.wait_for(self._is_wanted, seconds)
 
-    def _next(self) -> tuple[list[list[object]], Callable[[], object] | None]:
+    def _wait_for_request(self) -> tuple[list[list[object]], Callable[[], object] | None]:
         with self._changed:
             self._changed.wait_for(self._is_wanted)
             request, self._waiting = self._waiting, None
-            litter, self._litter = self._litter, []
+            litter, self._discarded = self._discarded, []
             self._is_running = request is not None
             return litter, request
 
-    def _tell(self, told: SignalInstance, answer: object) -> None:
+    def _queue_delivery(self, told: SignalInstance, answer: object) -> None:
         with self._changed:
             self._is_running = False
             self._undelivered += 1
         if not self._is_stopping:
-            self._came.emit(told, answer)
+            self._delivery_queued.emit(told, answer)
 
     def _deliver(self, told: SignalInstance, answer: object) -> None:
-        """Tell an answer on the thread that created the worker.
+        """Emit a result on the thread that created the worker.
 
-        All are told in one call: from elsewhere it is either under way or taken.
+        Counting and emitting happen in one call, so a result is either undelivered or handled.
         """
         with self._changed:
             self._undelivered -= 1
@@ -227,6 +227,6 @@ class Worker(QThread):
 
 @atexit.register
 def wait_for_left_workers() -> None:
-    """Wait until the threads of all workers that were left have ended, as the program ends."""
-    for worker in _left:
+    """Wait at exit until the threads of all abandoned workers have ended."""
+    for worker in _abandoned_workers:
         worker.wait()

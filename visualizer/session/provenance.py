@@ -1,4 +1,4 @@
-"""Where the weights of a computation come from: drawn at random, given, or trained."""
+"""Provenance of the weights of a computation: random, given or trained."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 MAX_NAMED = 3
-"""Maximum number of random matrices that are named; of more, only their number is given."""
+"""Maximum number of random matrices to name; more are only counted."""
 
 
 def provenance(run: Run, layer: int | None = None) -> str:
     """Describe where the weights of a run come from, as one short phrase.
 
     The window, captions of figures, films and web pages, and data files all use it, so that
-    random weights are nowhere mistaken for learned ones.
+    random weights are never mistaken for trained ones.
 
     Parameters
     ----------
     layer : int, optional
-        The number of the shown layer, from 0, of a run with layers of a model.
+        The number of the shown layer, from 0, if the run has layers of a model.
     """
     if run.trace.has_module:
         return _of_module(run)
@@ -44,21 +44,21 @@ def lab_provenance(step: int | None, run_name: str, shown: str = "") -> str:
     Parameters
     ----------
     step : int or None
-        None if the file does not say it.
+        None if the file does not contain it.
     run_name : str
         The name of the run, or of its snapshot.
     shown : str
-        The layer that is shown, in words.
+        Description of the layer that is shown.
     """
     when = "" if step is None else f"step {step:,}"
     state = "untrained: random weights" if step == 0 else "trained"
-    name = run_name.removesuffix(f", {when}")  # a snapshot is named by its step
+    name = run_name.removesuffix(f", {when}")  # the name of a snapshot includes its step
     where = ", ".join(filter(None, (name, shown)))
     return ", ".join(filter(None, (state, when))) + f" ({where})" * bool(where)
 
 
 def provenance_of_view(resolved: Resolved) -> str:
-    """Describe the weights of what a view shows, with the layer if it shows a single one."""
+    """Describe the weights shown by a view, with the layer if only one is shown."""
     trace = resolved.run.trace
     has_layers = resolved.run.reading is not None or trace.count("layer") > 1
     if not has_layers or (resolved.is_spread and "layer" in trace.axes):
@@ -82,9 +82,9 @@ def _of_module(run: Run) -> str:
 
 
 def _without_weights(run: Run) -> str:
-    """Describe what attention without weights depends on."""
+    """Describe the inputs of attention without weights."""
     spec = run.trace.spec
-    if spec.own_input and run.weights_source:  # a layer of the lab that learns none itself
+    if spec.own_input and run.weights_source:  # a layer of the lab without trainable weights
         return f"vectors {run.weights_source}"
     if spec.normalisation is Normalisation.UNIFORM:
         return "every allowed key counts equally"

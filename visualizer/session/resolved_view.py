@@ -1,7 +1,7 @@
 """A view resolved against a run: visible stages, heads, cells and pooling extents.
 
-Everything presented takes a `Resolved`, clamped and looked up once a change. Making one reads no
-numbers of a stage.
+All presenters take a `Resolved`, which is clamped and looked up once per change. Creating one reads
+no stage data.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class PoolingExtent(Struct, frozen=True):
-    """The drawn part of a stage, and how many rows and columns are pooled into a drawn cell."""
+    """The drawn part of a stage, and the rows and columns pooled into a drawn cell."""
 
     blocks: tuple[int, int]
     rows: range | None
@@ -48,15 +48,15 @@ class PoolingExtent(Struct, frozen=True):
     @property
     def cells(self) -> tuple[slice, slice]:
         """The indices of the drawn cells in the pooled stage."""
-        return _cells(self.rows, self.blocks[0]), _cells(self.columns, self.blocks[1])
+        return _block_slice(self.rows, self.blocks[0]), _block_slice(self.columns, self.blocks[1])
 
 
-def _cells(part: range | None, block: int) -> slice:
+def _block_slice(part: range | None, block: int) -> slice:
     return slice(None) if part is None else slice(part.start // block, -(-part.stop // block))
 
 
 def pooling_extent(trace: Trace, stage: Stage, room: int, zoom: Zoom | None) -> PoolingExtent:
-    """Return the drawn part of a stage and its pooling for this many cells a side.
+    """Return the drawn part of a stage and its pooling for this many cells per side.
 
     Parameters
     ----------
@@ -69,13 +69,16 @@ def pooling_extent(trace: Trace, stage: Stage, room: int, zoom: Zoom | None) -> 
     if zoom is None:
         return PoolingExtent(whole, None, None, side)
     rows, columns = zoom.of(stage)
-    blocks = (_block(rows, room), whole[1] if columns is None else _block(columns, room))
+    blocks = (
+        _pooling_block(rows, room),
+        whole[1] if columns is None else _pooling_block(columns, room),
+    )
     across = None if columns is None else _whole_blocks(columns, blocks[1], sizes[1])
     return PoolingExtent(blocks, _whole_blocks(rows, blocks[0], sizes[0]), across, side)
 
 
-def _block(part: range, room: int) -> int:
-    """Return a power of two, so that few distinct poolings are read and cached."""
+def _pooling_block(part: range, room: int) -> int:
+    """Return a block size, a power of two so that few distinct poolings are read and cached."""
     return 1 << (math.ceil(len(part) / room) - 1).bit_length()
 
 
@@ -84,7 +87,7 @@ def _whole_blocks(part: range, block: int, size: int) -> range:
 
 
 def blocks_of(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
-    """Return the rows and columns pooled into a drawn cell for this many cells a side."""
+    """Return the rows and columns pooled into a drawn cell for this many cells per side."""
     rows, columns = trace.shape(stage.name)[-2:]
     return math.ceil(rows / room), math.ceil(columns / room)
 
@@ -96,12 +99,12 @@ class SideLabels(Struct, frozen=True):
     columns: tuple[str, ...]
 
     def __hash__(self) -> int:
-        # To hash thousands of labels takes long, and every panel is looked up by them.
+        # Hashing thousands of labels is slow, and every panel lookup needs the hash.
         return hash((len(self.rows), len(self.columns)))
 
 
 class Resolved(Struct, frozen=True, eq=False, dict=True):
-    """What a view shows of a run.
+    """A view resolved against a run.
 
     Parameters
     ----------
@@ -124,11 +127,11 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
     hovered, pinned : Cell or None
         Those that exist in the run.
     chosen, stages : frozenset of str
-        The requested stages, or the weights where the run has none of them; and those with a
+        The requested stages, or the weights if the run has none of them; and the stages with a
         panel, including the pinned cell's, or the one in focus with its inputs.
     heads, drawn_heads : tuple of int
-        Heads with a row of panels; and for panes without aggregates, all heads where only
-        aggregates have a row.
+        Heads with a row of panels; and the heads for panes without aggregates, which are all heads
+        if only aggregates have a row.
     folds : tuple of HeadAggregate
         Head aggregates with a row of panels.
     is_spread : bool
@@ -138,13 +141,13 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
     comparison : Comparison or None
         The active comparison; set aside during playback and predictions.
     why_not : str
-        Why the requested comparison is impossible; empty where it is possible.
+        Why the requested comparison is impossible; empty if it is possible.
     overview : str or None
-        The stage of the minimap; None where everything is visible.
+        The stage of the minimap; None if everything is visible.
     sheet : str or None
-        The stage of the pinned cell, where it was not chosen: its panel is laid over the others.
+        The stage of the pinned cell if it was not chosen; its panel overlays the others.
     large : str or None
-        The stage that is large beside the others, where one head of several is shown.
+        The stage that is enlarged next to the others if one of several heads is shown.
     """
 
     document: Document
@@ -171,14 +174,14 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
     sheet: str | None
     large: str | None
     made: dict[Hashable, object] = field(default_factory=dict)
-    """Values shared between panels, by key, made on first use."""
+    """Values shared by panels, by key; computed on first use."""
     _side_labels: dict[int, SideLabels] = field(default_factory=dict)
     _extents: dict[tuple[str, int, bool], PoolingExtent] = field(default_factory=dict)
 
     # ------------------------------------------------------------------ panels
 
     def side_labels(self, leading: LeadingIndex) -> SideLabels:
-        """Return the labels of a text's queries and keys; of an earlier view, the same object."""
+        """Return the labels of a text's queries and keys, reusing the object of an earlier view."""
         text = self.run.trace.at("text", leading)
         if text not in self._side_labels:
             words = self.run.labels(leading), self.run.labels(leading, "key")
@@ -190,13 +193,13 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         view = self.view
         is_small = self.large is not None and stage.name != self.large
         room = view.small_room if is_small and view.small_room else view.room
-        return self._extent(stage, room, is_whole=False)
+        return self._make_extent(stage, room, is_whole=False)
 
     def whole_extent(self, stage: Stage, room: int) -> PoolingExtent:
-        """Return the pooling of a whole stage for this many cells a side."""
-        return self._extent(stage, room, is_whole=True)
+        """Return the pooling of a whole stage for this many cells per side."""
+        return self._make_extent(stage, room, is_whole=True)
 
-    def _extent(self, stage: Stage, room: int, *, is_whole: bool) -> PoolingExtent:
+    def _make_extent(self, stage: Stage, room: int, *, is_whole: bool) -> PoolingExtent:
         key = (stage.name, room, is_whole)
         if key not in self._extents:
             zoom = None if is_whole else self.zoom
@@ -215,12 +218,12 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def model_of_run(self) -> ModelSource | None:
-        """The model of the document that the run was computed from, whichever is wanted now."""
+        """The model of the document that the run was computed from, not the requested model."""
         return (self.computed or self.document).model
 
     @cached_property
     def layer_numbers(self) -> tuple[int, ...]:
-        """The number of each layer of the run, from 0: in its model, or else their order."""
+        """The number of each layer in the model, from 0; its index if there is no model."""
         count, model = self.run.trace.count("layer"), self.model_of_run
         numbers = self.run.reading.layers if self.run.reading else (model.layers if model else ())
         return numbers if len(numbers) == count else tuple(range(count))
@@ -231,14 +234,14 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         return tuple(stage for stage in self.run.trace.stages if stage.name in self.stages)
 
     def number_on(self, axis: str, at: int) -> int:
-        """Return the number, from 1, of a layer or a text at a place on its leading axis."""
+        """Return the number, from 1, of a layer or text at an index of its leading axis."""
         return (self.layer_numbers[at] if axis == "layer" else at) + 1
 
     @property
     def leading_in_words(self) -> str:
-        """The current layer and text, each with its number, where there are several.
+        """The numbers of the current layer and text, for axes with more than one entry.
 
-        A layer whose place among those shown is not its number in the model has both.
+        If the index of a layer differs from its number in the model, both are given.
         """
         trace, parts = self.run.trace, []
         for axis, at, size in zip(trace.axes, self.leading, trace.leading, strict=True):
@@ -249,18 +252,18 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def spread_indices(self) -> tuple[LeadingIndex, ...]:
-        """The leading indices that are shown side by side."""
+        """Leading indices that are shown side by side."""
         *outer, _ = self.leading
         return tuple((*outer, at) for at in range(self.run.trace.leading[-1]))
 
     def spread_head(self, stage: Stage) -> int | None:
-        """Return the head of what is side by side: the pinned cell's, or the first."""
+        """Return the head shown in a side-by-side view: the pinned cell's, or the first."""
         if "head" not in stage.dims:
             return None
         head = self.pinned.head if self.pinned else None
         if head is not None:
             return head
-        return (_heads(self.run, self.view, None, self.folds) or (0,))[0]
+        return (_shown_heads(self.run, self.view, None, self.folds) or (0,))[0]
 
     @property
     def overview_head(self) -> int:
@@ -270,21 +273,22 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def square_stages(self) -> tuple[str, ...]:
         """The shown stages with a query × key panel, or the weights."""
-        return _square(self.run, self.stages)
+        return _square_stage_names(self.run, self.stages)
 
     def weights_stage(self, cell: Cell | None) -> str:
         """Return the stage of the weights that a pane shows for a cell and for its tokens.
 
-        The stage of the cell if it is a weight before or after dropout, so that a pane shows the
-        number of the cell; otherwise the weights after dropout if they are shown, and else those
-        before. Measures of heads are always taken before dropout (`trace.attention`).
+        If the cell is a weight before or after dropout, its stage is used, so that a pane shows the
+        same number as the cell. Otherwise, the weights after dropout are used if they are shown,
+        else those before. Head measures always use the weights before dropout
+        (`trace.attention`).
         """
         trace = self.run.trace
         if cell and cell.stage in {trace.attention, trace.dropout_stage}:
             return cell.stage
         return trace.dropout_stage if trace.dropout_stage in self.stages else trace.attention
 
-    # ------------------------------------------------------------------ what is compared
+    # ------------------------------------------------------------------ comparison
 
     @cached_property
     def kept(self) -> Resolved:
@@ -299,7 +303,7 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def timeline(self) -> Timeline:
-        """All steps of the run, at the playback granularity."""
+        """All steps of the run at the playback granularity."""
         return Timeline.of(self.run.trace, self.view.playhead.grain)
 
     def is_later(self, cell: Cell) -> bool:
@@ -313,14 +317,14 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
     @property
     def reached_hovered(self) -> Cell | None:
         """The hovered cell, if playback has reached it."""
-        return self._reached(self.hovered)
+        return self._cell_if_reached(self.hovered)
 
     @property
     def reached_pinned(self) -> Cell | None:
         """The pinned cell, if playback has reached it."""
-        return self._reached(self.pinned)
+        return self._cell_if_reached(self.pinned)
 
-    def _reached(self, cell: Cell | None) -> Cell | None:
+    def _cell_if_reached(self, cell: Cell | None) -> Cell | None:
         return None if cell is None or self.is_later(cell) else cell
 
     @property
@@ -339,16 +343,16 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def step_key(self) -> Hashable:
-        """The cache key of the present step's caption."""
+        """The cache key of the current step's caption."""
         view = self.view
         room = (view.room, view.zoom)
         return self.run, self.leading, room, self.told_head, view.playhead, self.prediction
 
     @cached_property
     def step_cell(self) -> Cell | None:
-        """The cell that the present step is about, described while no cell is hovered.
+        """The cell of the current step, described while no cell is hovered.
 
-        Its numbers are prefetched; for a large step, by the worker.
+        Its numbers are prefetched, by the worker for a large step.
         """
         if self.place is None:
             return None
@@ -364,7 +368,7 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         )
 
     def with_known(self, earlier: Resolved | None) -> Resolved:
-        """Reuse cached values of an earlier view, as far as it is the same."""
+        """Reuse cached values of an earlier view for the parts that are the same."""
         if earlier and "step_cell" in vars(earlier) and earlier.step_key == self.step_key:
             vars(self)["step_cell"] = earlier.step_cell
         if earlier and earlier.run is self.run:
@@ -373,7 +377,7 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
 
 
 def resolve(document: Document, view: View, run: Run, computed: Document | None = None) -> Resolved:
-    """Resolve a view against a run; the arguments are not changed.
+    """Resolve a view against a run without changing the arguments.
 
     Parameters
     ----------
@@ -383,8 +387,8 @@ def resolve(document: Document, view: View, run: Run, computed: Document | None 
         The document that the run was computed from.
     """
     pinned = existing(run, view.pinned)
-    prediction = _prediction(run, view)
-    place = _place(run, view, prediction)
+    prediction = _existing_prediction(run, view)
+    place = _existing_place(run, view, prediction)
     focus = prediction.stage if prediction else place.stage if place else None
     chosen = view.stages.intersection(run.trace.names) or frozenset({run.trace.attention})
     stages = chosen | ({pinned.stage} if pinned else frozenset())
@@ -393,7 +397,7 @@ def resolve(document: Document, view: View, run: Run, computed: Document | None 
         stages = frozenset({focus, *run.trace.stage_at(focus, leading).reads})
     is_foldable = run.trace.spec.heads > 1 and focus is None
     folds = tuple(by for by in HeadAggregate if by in view.folds and is_foldable)
-    heads = _heads(run, view, pinned, folds)
+    heads = _shown_heads(run, view, pinned, folds)
     zoom = fitted(view.zoom, run.trace.sides)
     why_not = why_not_comparable(run, view.comparison) if view.comparison else ""
     is_spread = view.spread and bool(run.trace.axes) and focus is None
@@ -409,7 +413,7 @@ def resolve(document: Document, view: View, run: Run, computed: Document | None 
         prediction=prediction,
         place=place,
         focus=focus,
-        covered=_covered(run, prediction),
+        covered=_covered_stages(run, prediction),
         hovered=existing(run, view.hovered),
         pinned=pinned,
         chosen=chosen,
@@ -421,9 +425,9 @@ def resolve(document: Document, view: View, run: Run, computed: Document | None 
         zoom=zoom,
         comparison=comparison,
         why_not=why_not,
-        overview=None if zoom is None else _overview(run, stages, pinned),
+        overview=None if zoom is None else _overview_stage(run, stages, pinned),
         sheet=pinned.stage if is_laid_over and pinned else None,
-        large=_large(run, view, chosen, heads) if is_single else None,
+        large=_enlarged_stage(run, view, chosen, heads) if is_single else None,
     )
 
 
@@ -443,7 +447,7 @@ def existing(run: Run, cell: Cell | None) -> Cell | None:
 
 
 def why_not_comparable(run: Run, comparison: Comparison) -> str:
-    """Return why no stage can be compared; empty where some can."""
+    """Return why no stage can be compared; empty if a stage can be compared."""
     spec = run.trace.spec
     kept = comparison.kept
     for name, side in (("The text", run), ("The text of A", kept)):
@@ -462,27 +466,27 @@ def why_not_comparable(run: Run, comparison: Comparison) -> str:
     return ""
 
 
-def _prediction(run: Run, view: View) -> Prediction | None:
+def _existing_prediction(run: Run, view: View) -> Prediction | None:
     guess = view.guess
     if guess is None or guess.stage not in run.trace:
         return None
     return replace(guess, marks=tuple(mark for mark in guess.marks if existing(run, mark)))
 
 
-def _place(run: Run, view: View, prediction: Prediction | None) -> Place | None:
+def _existing_place(run: Run, view: View, prediction: Prediction | None) -> Place | None:
     if view.playhead.place is None or prediction:
         return None
     return Timeline.of(run.trace, view.playhead.grain).nearest(view.playhead.place)
 
 
-def _covered(run: Run, prediction: Prediction | None) -> frozenset[str]:
+def _covered_stages(run: Run, prediction: Prediction | None) -> frozenset[str]:
     if prediction is None or prediction.is_revealed:
         return frozenset()
     names = run.trace.names
     return frozenset(names[names.index(prediction.stage) :])
 
 
-def _heads(
+def _shown_heads(
     run: Run, view: View, pinned: Cell | None, folds: tuple[HeadAggregate, ...]
 ) -> tuple[int, ...]:
     heads = tuple(range(run.trace.spec.heads))
@@ -493,8 +497,10 @@ def _heads(
     return shown or (() if folds else heads)
 
 
-def _large(run: Run, view: View, stages: frozenset[str], heads: tuple[int, ...]) -> str | None:
-    """Return the stage that is large: the chosen one, else the weights, else the last square."""
+def _enlarged_stage(
+    run: Run, view: View, stages: frozenset[str], heads: tuple[int, ...]
+) -> str | None:
+    """Return the enlarged stage: the chosen one, else the weights, else the last square."""
     if len(heads) != 1 or len(stages) == 1:
         return None
     if view.large in stages:
@@ -508,13 +514,13 @@ def _large(run: Run, view: View, stages: frozenset[str], heads: tuple[int, ...])
     return (weights or squares or shown)[-1]
 
 
-def _overview(run: Run, stages: frozenset[str], pinned: Cell | None) -> str:
-    square = _square(run, stages)
+def _overview_stage(run: Run, stages: frozenset[str], pinned: Cell | None) -> str:
+    square = _square_stage_names(run, stages)
     usual = run.trace.attention if run.trace.attention in square else square[0]
     return pinned.stage if pinned and pinned.stage in square else usual
 
 
-def _square(run: Run, stages: frozenset[str]) -> tuple[str, ...]:
+def _square_stage_names(run: Run, stages: frozenset[str]) -> tuple[str, ...]:
     shown = (run.trace.stage(name) for name in stages)
     found = tuple(sorted(stage.name for stage in shown if stage.dims[-1] == "key"))
     return found or (run.trace.attention,)

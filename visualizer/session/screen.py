@@ -1,4 +1,4 @@
-"""The screen: everything shown, as a function of the document, the view and the run."""
+"""The screen: the window content as a function of the document, the view and the run."""
 
 from __future__ import annotations
 
@@ -19,64 +19,64 @@ Panel = TypeVar("Panel")
 
 
 class PanelId(Struct, Generic[Panel], frozen=True):
-    """A panel's id, typed by the panel."""
+    """Id of a panel, typed by the panel class."""
 
     name: str
 
     def of(self, panels: Mapping[str, object]) -> Panel:
-        """Look up the panel among all panels, by id."""
+        """Look up the panel by id."""
         return cast("Panel", panels[self.name])
 
 
 class LatePanels(dict[str, object]):
-    """Panels by id, each made when it is first asked for: what is painted first is made first."""
+    """Panels by id, built on first access so that those painted first are built first."""
 
     def __init__(self) -> None:
         super().__init__()
         self.makers: dict[str, Callable[[], object]] = {}
-        """What makes the other panels, by id."""
+        """Factories of the panels that are not built yet, by id."""
         self.before: dict[str, object] = {}
-        """The panels that were shown before those that are not made yet, by id."""
+        """Previous versions of the panels that are not built yet, by id."""
 
     def __missing__(self, name: str) -> object:
-        maker = self.makers.pop(name)  # to make it may ask for what is shown
+        maker = self.makers.pop(name)  # building a panel may access the panels that are shown
         try:
             panel = self[name] = maker()
         except BaseException:
-            self.makers[name] = maker  # asked for again, it says the same
+            self.makers[name] = maker  # the next access raises the same exception
             raise
         self.before.pop(name, None)
         return panel
 
     def newest(self) -> dict[str, object]:
-        """Return each panel, or the one before it where it is not made."""
+        """Return each panel, or its previous version if it is not built yet."""
         return {**self.before, **self}
 
     def forget(self) -> None:
-        """Leave out what is not made, and let go of all that it would be made from."""
+        """Drop the panels that are not built yet and release their inputs."""
         self.makers.clear()
         self.before.clear()
 
     def make_all(self) -> None:
-        """Make what is left; until then, all that it is made from is kept alive."""
-        while self.makers:  # to make one may make others
+        """Build the remaining panels, which keep their inputs alive until then."""
+        while self.makers:  # building one may build others
             self.__missing__(next(iter(self.makers)))
 
 
 class Screen(Struct, frozen=True, eq=False):
-    """The window's whole content.
+    """The complete content of the window.
 
     Parameters
     ----------
     view : View
         The view that is shown.
     resolved : Resolved or None
-        The resolved view; None while there are no numbers.
+        The resolved view; None before the first run.
     panels : LatePanels
-        By id.
+        Panels by id.
     wanted : View
-        The view that was requested last, which controls show. It differs from `view` while numbers
-        for it are read.
+        The view that was requested last, which controls show. It differs from `view` while its
+        data is read.
     """
 
     document: Document
@@ -90,14 +90,14 @@ class Screen(Struct, frozen=True, eq=False):
 
 
 class ReadingProgress(Struct, frozen=True):
-    """How many tokens of a text a model has read."""
+    """Number of tokens of a text that a model has processed."""
 
     tokens: int
     of: int
 
     @property
     def share(self) -> float:
-        """How much is done, from 0 to 1."""
+        """The completed share, from 0 to 1."""
         return self.tokens / max(1, self.of)
 
 
@@ -107,7 +107,7 @@ class Moment(Struct, frozen=True, eq=False):
     Parameters
     ----------
     resolved : Resolved or None
-        None while there are no numbers.
+        None before the first run.
     wanted : View
         The view that was requested last.
     refused : InputError or None
@@ -115,7 +115,7 @@ class Moment(Struct, frozen=True, eq=False):
     is_working : bool
         Whether a computation is in progress.
     progress : ReadingProgress or None
-        How far it is, where it is a model that reads a long text.
+        Progress of a model that processes a long text.
     panels : LatePanels
         The panels of the screen, by id.
     """
@@ -134,28 +134,28 @@ class Moment(Struct, frozen=True, eq=False):
 
 
 class Presenter(Protocol):
-    """Makes screens and prefetches their data."""
+    """Builds screens and prefetches their data."""
 
     def present(self, moment: Moment, previous: Mapping[str, object]) -> Screen:
-        """Make a screen, reusing the objects of unchanged panels.
+        """Build a screen, reusing the objects of unchanged panels.
 
         Parameters
         ----------
         previous : mapping
-            The panels shown before, or prefetched.
+            The panels shown before or prefetched.
         """
 
     def present_drawn(self, moment: Moment, shown: LatePanels) -> Screen:
-        """Make a screen of which only pictures of a long text have changed.
+        """Build a screen after a change of only the pictures of a long text.
 
         Parameters
         ----------
         shown : LatePanels
-            The panels of the screen before.
+            The panels of the previous screen.
         """
 
     def prefetch_key(self, resolved: Resolved) -> Hashable:
-        """Return a key of everything to be prefetched; equal keys need one prefetch."""
+        """Return a key of the data to prefetch; views with equal keys share one prefetch."""
 
     def prefetch(self, resolved: Resolved, previous: Mapping[str, object]) -> Mapping[str, object]:
         """Prefetch, on the worker, everything that `present` needs.
@@ -163,17 +163,17 @@ class Presenter(Protocol):
         Returns
         -------
         mapping
-            Panels made along the way, by id.
+            Panels built during the prefetch, by id.
         """
 
     def is_begun(self, resolved: Resolved) -> bool:
-        """Whether there is a first picture of all that is seen, and what is pointed at is read."""
+        """Whether all visible pictures have a first version and the pointed cell is read."""
 
     def is_drawn(self, resolved: Resolved) -> bool:
-        """Whether all pictures that are seen are exact; those of long texts are so later."""
+        """Whether all visible pictures are exact; those of long texts are refined over time."""
 
     def begin(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
-        """Make a first picture of all that is seen, on the worker, until it is over."""
+        """Draw a first version of all visible pictures, on the worker, until `is_over`."""
 
     def draw_more(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
-        """Make the pictures that are seen more exact, on the worker, until it is over."""
+        """Refine the visible pictures, on the worker, until `is_over`."""

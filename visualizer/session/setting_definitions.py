@@ -1,4 +1,4 @@
-"""The table of settings: their names, allowed values and when they have an effect."""
+"""Table of settings: names, allowed values and conditions under which they have an effect."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAX_MASK_TOKENS = 64
 
 
 class SettingKind(StrEnum):
-    """The kind of control that a setting has."""
+    """Kind of control for a setting."""
 
     CHOICE = auto()
     COUNT = auto()
@@ -60,7 +60,7 @@ BOUNDS: dict[SettingKind, tuple[float, float]] = {
     SettingKind.NUMBER: (-1000, 1000),
     SettingKind.SEED: (0, MAX_SEED),
 }
-"""What can be typed into a control, some values that cannot be computed among it."""
+"""Values that a control accepts, including some that cannot be computed."""
 
 
 class Setting(Struct, frozen=True):
@@ -69,13 +69,13 @@ class Setting(Struct, frozen=True):
     Parameters
     ----------
     choices : tuple of (value, words)
-        The options of a choice.
+        The options of a choice setting.
     top : float
         The slider's maximum; larger values can be typed.
     zero : str
-        What 0 stands for in a count; empty where it is a number.
+        Meaning of 0 in a count; empty if 0 is an ordinary number.
     counts : callable
-        Whether the setting has any effect on the object made, such as a spec.
+        Whether the setting has an effect on the given object, such as a spec.
     """
 
     name: str
@@ -89,11 +89,11 @@ class Setting(Struct, frozen=True):
     counts: Callable[[Any], bool] = lambda made: True
 
 
-def _compares(spec: AttentionSpec) -> bool:
+def _can_compare(spec: AttentionSpec) -> bool:
     return spec.normalisation is not Normalisation.UNIFORM
 
 
-def _drops(spec: AttentionSpec) -> bool:
+def _has_dropout(spec: AttentionSpec) -> bool:
     return spec.dropout > 0
 
 
@@ -116,9 +116,9 @@ SETTINGS: tuple[Setting, ...] = (
         (Device.MPS, "Apple GPU (MPS)"))),
 
     Setting("mode", "Dropout acts", SettingKind.CHOICE, False, "Dropout acts in training only", (
-        (Mode.TRAIN, "Training"), (Mode.EVAL, "Evaluation (off)")), counts=_drops),
+        (Mode.TRAIN, "Training"), (Mode.EVAL, "Evaluation (off)")), counts=_has_dropout),
     Setting("dropout_seed", "Dropout seed", SettingKind.SEED, False,
-            "Decides which weights are dropped", counts=_drops),
+            "Decides which weights are dropped", counts=_has_dropout),
     Setting("seed", "Weights seed", SettingKind.SEED, False,
             "Decides the vectors of tokens and the weights"),
     Setting("own_input", "Own vectors", SettingKind.OWN, False,
@@ -157,9 +157,9 @@ SETTINGS: tuple[Setting, ...] = (
         (Position.SINUSOIDAL, "Sinusoidal"))),
     Setting("scale", "Scale", SettingKind.CHOICE, False, "What the scores are divided by", (
         (Scale.NONE, "None"), (Scale.D_HEAD, "√ head size"), (Scale.D_MODEL, "√ embedding size")),
-            counts=_compares),
+            counts=_can_compare),
     Setting("temperature", "Temperature", SettingKind.NUMBER, False,
-            "Divides the scores once more: below 1 sharper, above 1 flatter", counts=_compares),
+            "Divides the scores once more: below 1 sharper, above 1 flatter", counts=_can_compare),
     Setting("normalisation", "Normalisation", SettingKind.CHOICE, False,
             "How a row of scores becomes weights", (
         (Normalisation.SOFTMAX, "Softmax"), (Normalisation.NAIVE_SOFTMAX, "Naive softmax"),
@@ -185,9 +185,9 @@ SETTINGS: tuple[Setting, ...] = (
 
 
 def unsettable(spec: AttentionSpec) -> Setting | None:
-    """Return the first setting whose value cannot be shown by its control, used or not.
+    """Return the first setting with a value that its control cannot show, used or not.
 
-    A number that can be computed may be larger than its control accepts: options can give it.
+    Command line options can set numbers that are valid but too large for the control.
     """
     for setting in SETTINGS:
         if setting.kind in BOUNDS:
@@ -200,37 +200,37 @@ def unsettable(spec: AttentionSpec) -> Setting | None:
 
 
 class SettingState(Struct, frozen=True):
-    """A setting with its current value and problem."""
+    """A setting with its current value and validation problem."""
 
     setting: Setting
     value: object
     counts: bool
     problem: Problem | None
     mends: str = ""
-    """What the problem's remedy does, in words; empty where there is none."""
+    """Description of the remedy for the problem; empty if there is none."""
     is_of_use: bool = True
-    """Whether it would have an effect if it were not locked."""
+    """Whether the setting would have an effect if it were not locked."""
 
 
 def remedy_in_words(field: str, value: object, settings: tuple[Setting, ...] = SETTINGS) -> str:
-    """Describe a remedy in the words of the settings."""
+    """Describe a remedy by the labels of settings."""
     setting = next(setting for setting in settings if setting.name == field)
     if setting.kind is SettingKind.OWN:
         return "Draw them from the seed"
     if isinstance(value, bool):
         return f"Turn {setting.label.lower()} {'on' if value else 'off'}"
-    number = _written(value) if isinstance(value, int | float) else value
+    number = _format_number(value) if isinstance(value, int | float) else value
     words = dict(setting.choices).get(value, number)
     return f"Set {setting.label.lower()} to {words}"
 
 
-def _written(value: float) -> str:
-    """Write a number with all its digits, as no exponent can be typed into a setting."""
+def _format_number(value: float) -> str:
+    """Format a number with all digits, because settings do not accept exponents."""
     return f"{value:,}" if isinstance(value, int) else f"{value:,.8f}".rstrip("0").rstrip(".")
 
 
 def own_in_words(setting: Setting, value: Any) -> str:
-    """Describe which own numbers are given: how many, or of which layers."""
+    """Describe the custom values that are given: their count or their layers."""
     if not value:
         return setting.choices[0][1]
     if isinstance(value, NumberMatrix):

@@ -1,4 +1,4 @@
-"""Parses stages by name and heads by number, as options give them."""
+"""Parses stage names and head numbers of command line options."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def named_stages(names: Collection[str]) -> frozenset[str]:
     Raises
     ------
     InputError
-        When one of them is no stage of any module.
+        If a name is not a stage of any module.
     """
     for name in names:
         if name not in ORDER:
@@ -58,14 +58,14 @@ def heads_of(text: str) -> frozenset[int]:
 def with_parsed_stages_and_heads(
     run: Run, view: View, stages: frozenset[str] | None, heads: frozenset[int] | None
 ) -> View:
-    """Set the stages and heads of a view; None keeps the present ones.
+    """Set the stages and heads of a view; None keeps the current ones.
 
     An empty set of heads means all of them.
 
     Raises
     ------
     InputError
-        When the run lacks one of them.
+        If the run lacks one of them.
     """
     lacking = [name for name in ORDER if name in (stages or ()) and name not in run.trace]
     if lacking:
@@ -79,6 +79,6 @@ def with_parsed_stages_and_heads(
 
 
 def no_stage(run: Run, name: str) -> str:
-    """Say that a run has no such stage, and list those it has."""
+    """Return an error message that a run has no such stage, listing those it has."""
     whose = run.source or "This module"
     return f"{whose} has no stage “{name}”. It has {', '.join(run.trace.names)}."

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def toggled(resolved: Resolved, stage: str) -> View:
     """Toggle a stage, keeping at least one; hiding it unpins a cell in its panel.
 
-    A panel that is laid over the others is kept beside them.
+    A panel that overlays the others is placed next to them.
     """
     view, shown = resolved.view, resolved.chosen ^ {stage}
     absent = view.stages.difference(resolved.run.trace.names)
@@ -32,45 +32,45 @@ MAX_TRAIL_CELLS = 100
 
 
 def pin_cell(view: View, cell: Cell | None) -> View:
-    """Pin a cell, in its layer, and record the previous one; unpinning clears the history."""
+    """Pin a cell in its layer and record the previous one; unpinning clears the history."""
     if cell is None:
         return replace(view, pinned=None, past=(), future=())
     if cell == view.pinned:
         return view
-    past = (*view.past, *_left(view, cell))[-MAX_TRAIL_CELLS:]
-    return replace(_at(view, cell), past=past, future=())
+    past = (*view.past, *_previous_pin(view, cell))[-MAX_TRAIL_CELLS:]
+    return replace(_pin_in_layer(view, cell), past=past, future=())
 
 
-def _left(view: View, cell: Cell) -> tuple[Cell, ...]:
-    """Return the pinned cell as it is recorded when another one is pinned, with its layer."""
+def _previous_pin(view: View, cell: Cell) -> tuple[Cell, ...]:
+    """Return the pinned cell, with its layer, to record when another one is pinned."""
     if view.pinned is None:
         return ()
     return (view.pinned if cell.layer is None else replace(view.pinned, layer=view.layer),)
 
 
-def _at(view: View, cell: Cell) -> View:
-    """Pin a cell in the layer that it names."""
+def _pin_in_layer(view: View, cell: Cell) -> View:
+    """Pin a cell in its layer."""
     layer = view.layer if cell.layer is None else cell.layer
     return replace(view, pinned=replace(cell, layer=None), layer=layer)
 
 
 def go_back(run: Run, view: View) -> View:
     """Pin the previous cell of the history that still exists."""
-    cells = _there(run, view.past)
+    cells = _existing_cells(run, view.past)
     if not cells:
         return view
-    future = (*view.future, *_left(view, cells[-1]))
-    return replace(_at(view, cells[-1]), hovered=None, past=cells[:-1], future=future)
+    future = (*view.future, *_previous_pin(view, cells[-1]))
+    return replace(_pin_in_layer(view, cells[-1]), hovered=None, past=cells[:-1], future=future)
 
 
 def go_forward(run: Run, view: View) -> View:
     """Pin the next cell of the history that still exists."""
-    cells = _there(run, view.future)
+    cells = _existing_cells(run, view.future)
     if not cells:
         return view
-    past = (*view.past, *_left(view, cells[-1]))
-    return replace(_at(view, cells[-1]), hovered=None, past=past, future=cells[:-1])
+    past = (*view.past, *_previous_pin(view, cells[-1]))
+    return replace(_pin_in_layer(view, cells[-1]), hovered=None, past=past, future=cells[:-1])
 
 
-def _there(run: Run, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+def _existing_cells(run: Run, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
     return tuple(cell for cell in cells if existing(run, cell))

@@ -24,7 +24,7 @@ SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 class Grain(StrEnum):
-    """How much is computed in one step."""
+    """The amount of computation in one step."""
 
     STAGE = "stage"
     ROW = "row"
@@ -36,7 +36,7 @@ STEPS_PER_SECOND = {Grain.STAGE: 0.25, Grain.ROW: 0.5, Grain.CELL: 4.0}
 
 
 def step_ms(grain: Grain, speed: float) -> float:
-    """Return how many milliseconds a step is shown at a speed."""
+    """Return the duration of a step at a speed, in milliseconds."""
     return 1000 / (speed * STEPS_PER_SECOND[grain])
 
 
@@ -102,11 +102,11 @@ class Timeline(Struct, frozen=True, dict=True):
     def starts(self) -> tuple[int, ...]:
         """The index of each stage's first step, followed by the total number of steps.
 
-        A film asks for it at every step, so it is kept.
+        Cached, because a film needs it at every step.
         """
-        return tuple(accumulate((self._count(*size) for size in self.sizes), initial=0))
+        return tuple(accumulate((self._count_steps(*size) for size in self.sizes), initial=0))
 
-    def _count(self, stage: str, rows: int, columns: int) -> int:
+    def _count_steps(self, stage: str, rows: int, columns: int) -> int:
         return {Grain.STAGE: 1, Grain.ROW: rows, Grain.CELL: rows * columns}[self.grain]
 
     def place(self, position: int) -> Place | None:
@@ -157,7 +157,7 @@ class Timeline(Struct, frozen=True, dict=True):
         return self.place(self.position(place))
 
     def reach(self, place: Place, stage: str) -> tuple[int, int]:
-        """Return how much of a stage is computed at a place, its own step included.
+        """Return how much of a stage is computed at a place, including its own step.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class Timeline(Struct, frozen=True, dict=True):
         return max(0, next(ends, len(self)) - 1)
 
     def beside(self, place: Place | None, stages: int) -> Place | None:
-        """Move to an adjacent stage's first step; going back within a stage, to its own first."""
+        """Move to the first step of an adjacent stage, or back to that of the current stage."""
         position, starts = self.position(place), self.starts
         if stages > 0:
             return self.place(next((start for start in starts if start > position), len(self)))
@@ -190,18 +190,18 @@ class Timeline(Struct, frozen=True, dict=True):
 def described_cell(run: Run, leading: LeadingIndex, step: Step, head: int) -> tuple[int, ...]:
     """Return the cell that a step's caption describes: the largest number in one head.
 
-    In a row that cannot be computed, a NaN cell. Of a whole stage that is not held, it is the
-    largest of the last row.
+    In a row that cannot be computed, this is a NaN cell. If a whole stage is not kept in memory, it
+    is the largest number of the last row.
 
     Returns
     -------
     tuple of int
-        Its place within the stage's named dims.
+        Its index in the stage's named dims.
     """
     trace = run.trace
     heads = (min(head, trace.spec.heads - 1),) if "head" in trace.stage(step.stage).dims else ()
     if len(step.rows) > 1 and trace.holding(step.stage).is_blockwise:
-        step = Step(step.stage, step.rows[-1:], step.columns)  # of its rows the last one is read
+        step = Step(step.stage, step.rows[-1:], step.columns)  # read only the last row
     block = (slice(step.rows.start, step.rows.stop), slice(step.columns.start, step.columns.stop))
     numbers = trace.read(step.stage, (*leading, *heads, *block))
     largest = int(numbers.argmax())  # argmax prefers NaN within a row

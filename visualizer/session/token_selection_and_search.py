@@ -33,7 +33,7 @@ class TokenSelection(Struct, frozen=True):
     Parameters
     ----------
     chosen : frozenset of int
-        Tokens selected together; when empty, those of the current cell.
+        Tokens selected together; if empty, those of the current cell are used.
     sought : str
         The search text; empty while no search is active.
     match : int or None
@@ -46,19 +46,19 @@ class TokenSelection(Struct, frozen=True):
     match: int | None = None
 
     def within(self, count: int) -> frozenset[int]:
-        """Return the selected tokens of a text that has so many; mostly the very same set."""
+        """Return the selected tokens below a count; the same set object if all are."""
         if max(self.chosen, default=-1) < count:
             return self.chosen
         return frozenset(at for at in self.chosen if at < count)
 
 
 def span(start: int, end: int) -> frozenset[int]:
-    """Return all tokens between two, in either order."""
+    """Return all tokens between two positions, given in either order."""
     return frozenset(range(min(start, end), max(start, end) + 1))
 
 
 def runs(tokens: Iterable[int]) -> tuple[range, ...]:
-    """Group tokens into ranges of adjacent ones."""
+    """Group tokens into ranges of adjacent tokens."""
     found: list[range] = []
     for token in sorted(tokens):
         if found and found[-1].stop == token:
@@ -70,7 +70,7 @@ def runs(tokens: Iterable[int]) -> tuple[range, ...]:
 
 @lru_cache(maxsize=4)
 def matches(labels: tuple[str, ...], sought: str) -> tuple[int, ...]:
-    """Return the tokens that contain a text, ignoring case, or the one of a number as #12."""
+    """Return the tokens that contain a text, ignoring case, or the one with a number like #12."""
     wanted = sought.casefold()
     if not wanted:
         return ()
@@ -89,7 +89,7 @@ def with_search(selection: TokenSelection, labels: tuple[str, ...], sought: str)
 
 
 def with_match(selection: TokenSelection, labels: tuple[str, ...], steps: int) -> TokenSelection:
-    """Select only the next or previous match, cyclically; without any, there is none to be at."""
+    """Select only the next or previous match, cyclically; `match` is None if none exists."""
     found = matches(labels, selection.sought)
     if not found:
         return replace(selection, match=None)

@@ -1,4 +1,4 @@
-"""Token labels typed for captured attention whose file names no tokens."""
+"""Token labels that the user types for captured attention without token names."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ Labels = tuple[Tokens, Tokens]
 def typed_labels(document: Document) -> Labels:
     """Return the token labels typed for captured attention.
 
-    One line labels queries and keys of the same text; otherwise each has a line. Where
-    the tokenizer yields another count, the text is split at blanks instead, as for ``[CLS]``.
+    A single line labels both queries and keys of the same text; otherwise, each has a line. If
+    the token count does not match, the text is split at spaces instead, as for ``[CLS]``.
 
     Returns
     -------
     Labels
-        Empty where nothing was typed.
+        Empty if nothing was typed.
 
     Raises
     ------
     InputError
-        When the counts of labels and of queries and keys differ.
+        If the number of labels differs from the number of queries or keys.
     """
     captured = document.captured
     if captured is None or not document.labels.strip():
         return (), ()
     by_tokenizer = partial(tokenize, tokenizer=document.tokenizer)
-    found = _fitting(captured, document.labels, by_tokenizer)
-    found = found or _fitting(captured, document.labels, _between_blanks)
+    found = _matching_labels(captured, document.labels, by_tokenizer)
+    found = found or _matching_labels(captured, document.labels, _between_blanks)
     if found is None:
-        raise InputError("text", _needed(captured, document.labels, by_tokenizer))
+        raise InputError("text", _describe_needed_labels(captured, document.labels, by_tokenizer))
     return found
 
 
@@ -52,7 +52,7 @@ def _between_blanks(text: str) -> Tokens:
     return tuple(text.split())
 
 
-def _fitting(
+def _matching_labels(
     captured: CapturedAttention, text: str, split: Callable[[str], Tokens]
 ) -> Labels | None:
     whole = split(text)
@@ -65,7 +65,9 @@ def _fitting(
     return None
 
 
-def _needed(captured: CapturedAttention, text: str, split: Callable[[str], Tokens]) -> str:
+def _describe_needed_labels(
+    captured: CapturedAttention, text: str, split: Callable[[str], Tokens]
+) -> str:
     if captured.is_square or captured.is_continuation:
         count = len(split(text))
         typed = f"{format_count(count, 'token')} {'is' if count == 1 else 'are'} typed"

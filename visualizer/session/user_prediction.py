@@ -1,4 +1,4 @@
-"""Predictions: a covered stage, the viewer's marks on it and their verdict."""
+"""Predictions: a covered stage, the user's marks on it and the verdict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PredictionQuestion(StrEnum):
-    """What the viewer predicts about a covered stage."""
+    """The question that the user answers about a covered stage."""
 
     LARGEST = "largest"
     ZERO = "zero"
@@ -25,7 +25,7 @@ class Prediction(Struct, frozen=True):
     Parameters
     ----------
     marks : tuple of Cell
-        Cells that the viewer has marked.
+        Cells that the user has marked.
     """
 
     stage: str

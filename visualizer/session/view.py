@@ -1,4 +1,4 @@
-"""The view: stages, heads, text, cells, colours and zoom. Not undoable."""
+"""The view: stages, heads, text, cells, colours and zoom; not undoable."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class CodeDialect(StrEnum):
-    """The library whose names the code uses."""
+    """Library that determines the names in generated code."""
 
     BOOK = "book"
     LECTURE = "lecture"
@@ -35,14 +35,14 @@ class CodeDialect(StrEnum):
 
 
 class TableSelection(Struct, frozen=True):
-    """What the tensor table shows.
+    """The tensor that the table shows.
 
     Parameters
     ----------
     name : str
         A stage, weights or a bias; see the tensor editor's model.
     problem : str
-        The error in what was typed, kept while the document is unchanged.
+        The error in the typed value, kept while the document is unchanged.
     """
 
     name: str = "input"
@@ -59,7 +59,7 @@ class LessonPosition(Struct, frozen=True):
 
 
 class ViewShownAtOnce(Struct, frozen=True):
-    """The part of a view that is shown before anything is prefetched for it.
+    """The part of a view that is shown without a prefetch.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ class ViewShownAtOnce(Struct, frozen=True):
     painting : MaskEditState
         Whether the mask is being edited.
     attribution : AttributionOptions
-        The token whose logit is split.
+        The token whose logit is attributed.
     scatter : HeadScatterOptions
-        The measures between which heads are placed.
+        The measures on the axes of the head scatter plot.
     """
 
     hovered: Cell | None = None
@@ -87,20 +87,20 @@ class ViewShownAtOnce(Struct, frozen=True):
 
 
 class View(ViewShownAtOnce, frozen=True):
-    """What is shown of a run.
+    """The parts of a run to show, and how to show them.
 
     Parameters
     ----------
     stages : frozenset of str
-        Stages with a panel, where the spec has them.
+        Stages with a panel if the spec has them.
     heads : frozenset of int or None
         Heads with a row of panels; None for all of them.
     folds : frozenset of HeadAggregate
-        Head aggregates that have a row, too.
+        Head aggregates that also have a row.
     lens : WeightTransform
         How weights are transformed for display.
     spread : bool
-        Whether the texts of a batch, or else the layers, are shown side by side, in one head.
+        Whether the texts of a batch, or else the layers, are shown side by side for one head.
     zoom : Zoom or None
         The visible part of every panel; None for all of it.
     text, layer : int
@@ -108,12 +108,12 @@ class View(ViewShownAtOnce, frozen=True):
     lines : LineOptions
         What the line view draws.
     panes : frozenset of str
-        The visible panes; panels of others are not made.
+        The visible panes; other panels are not built.
     large : str or None
-        The stage that is large where one head is shown; None for the weights.
+        The stage that is enlarged if one head is shown; None for the weights.
     room, small_room : int
-        Number of cells that fit a panel's side, and that of a panel beside a large one; more are
-        pooled.
+        Number of cells that fit along a panel, and along a panel next to an enlarged one; more
+        cells are pooled.
     guess : Prediction or None
         The current prediction.
     comparison : Comparison or None
@@ -121,7 +121,7 @@ class View(ViewShownAtOnce, frozen=True):
     tokens : TokenSelection
         The tokens selected together.
     past, future : tuple of Cell
-        Cells pinned before this one, and those to go forward to: nearest last.
+        Cells pinned before the current one, and cells to go forward to; nearest last.
     head_order : HeadOrder
         The order of the heads in the overview of all layers.
     """

@@ -1,4 +1,4 @@
-"""The jobs of the worker: compute a document, restore one, read what a view needs.
+"""Jobs of the worker thread: compute or restore a document, and prefetch data of a view.
 
 Modules that load torch are imported where they are used.
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 DRAWN_FOR_S = 0.2
-"""So long more is drawn before it is shown."""
+"""Duration of refinement before the pictures are shown."""
 
 
 class ComputeFunction(Protocol):
@@ -50,7 +50,7 @@ class ComputeFunction(Protocol):
 
 
 class Shown(Struct, frozen=True, eq=False):
-    """The state when a request is made.
+    """The state at the time of a request.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Shown(Struct, frozen=True, eq=False):
     view : View
         The requested view.
     run, computed : Run or None, Document or None
-        The last good run and the document it was computed from.
+        The last valid run and the document it was computed from.
     panels : mapping
         The panels shown, by id; unchanged ones are reused.
     """
@@ -72,18 +72,18 @@ class Shown(Struct, frozen=True, eq=False):
 
 
 class WorkerResult(Struct, frozen=True, eq=False):
-    """The result of a request: a run, or the error that refused it.
+    """The result of a request: a run, or the error that rejected the document.
 
-    Without a document it concerns a view of the current run.
+    A result without a document is a prefetch for a view of the current run.
 
     Parameters
     ----------
     resolved : Resolved or None
-        What was prefetched, if anything.
+        The prefetched view, if any.
     panels : mapping
-        The panels made along the way, by id.
+        The panels built during the request, by id.
     opened : View or None
-        The view of a document just opened.
+        The view of a document that was just opened.
     """
 
     document: Document | None
@@ -106,7 +106,7 @@ def adapted_to_window(view: View, shown: View) -> View:
 def open_and_compute(
     restore: Callable[[], tuple[Run, View]], presenter: Presenter, shown: Shown
 ) -> WorkerResult:
-    """Restore an opened document's run and prefetch what its view needs."""
+    """Restore the run of an opened document and prefetch the data of its view."""
     _import_torch()
     try:
         run, view = restore()
@@ -115,11 +115,11 @@ def open_and_compute(
         panels = presenter.prefetch(resolved, shown.panels)
         return WorkerResult(shown.document, view, run, None, resolved, panels, view)
     except InputError as refused:
-        return _refused(presenter, shown, refused)
+        return _refusal_result(presenter, shown, refused)
 
 
 def read_what_is_shown(presenter: Presenter, shown: Shown) -> WorkerResult:
-    """Prefetch what a view of the current run needs."""
+    """Prefetch the data of a view of the current run."""
     assert shown.run
     resolved = resolve(shown.document, shown.view, shown.run, shown.computed)
     panels = presenter.prefetch(resolved, shown.panels)
@@ -127,7 +127,7 @@ def read_what_is_shown(presenter: Presenter, shown: Shown) -> WorkerResult:
 
 
 class DrawnMore(Struct, frozen=True, eq=False):
-    """More is known of the pictures of a run."""
+    """Result of refining the pictures of a run."""
 
     run: Run
 
@@ -138,12 +138,12 @@ def draw_more(
     is_wanted: Callable[[], bool],
     is_exactness_later: Callable[[], bool],
 ) -> DrawnMore:
-    """Make the pictures that are seen more exact, for a moment or until something is wanted.
+    """Refine the visible pictures for `DRAWN_FOR_S` or until another request is waiting.
 
     Parameters
     ----------
     is_exactness_later : callable
-        Whether only first pictures are to be made for now.
+        Whether to draw only first versions of pictures for now.
     """
     end = monotonic() + DRAWN_FOR_S
     if not presenter.is_begun(resolved):
@@ -155,19 +155,19 @@ def draw_more(
 
 
 def compute_shown(compute: ComputeFunction, presenter: Presenter, shown: Shown) -> WorkerResult:
-    """Compute a document and prefetch what a view of it needs."""
+    """Compute a document and prefetch the data of its view."""
     try:
         run = compute(shown.document, shown.run)
         resolved = resolve(shown.document, shown.view, run, shown.document)
         panels = presenter.prefetch(resolved, shown.panels)
         return WorkerResult(shown.document, shown.view, run, None, resolved, panels)
     except InputError as refused:
-        return _refused(presenter, shown, refused)
+        return _refusal_result(presenter, shown, refused)
 
 
-def _refused(presenter: Presenter, shown: Shown, refused: InputError) -> WorkerResult:
-    """Prefetch what the view needs of the last good run."""
-    # Alone: frames of its traceback hold the result, and so the last run until that is collected.
+def _refusal_result(presenter: Presenter, shown: Shown, refused: InputError) -> WorkerResult:
+    """Prefetch the data of the view from the last valid run."""
+    # Without its traceback, which keeps the result and the last run alive until it is collected.
     refused = InputError(refused.field, refused.sentence, refused.remedy)
     if shown.run is None:
         return WorkerResult(shown.document, shown.view, None, refused)
@@ -196,7 +196,7 @@ def compute(document: Document, previous: Run | None) -> Run:
 
 
 def return_idle_memory() -> None:
-    """Return to the system what is kept for later; called on the worker thread when it is idle."""
+    """Return cached memory to the system; called on the worker thread when it is idle."""
     if shared_buffer_pool.cache_info().currsize:
         shared_buffer_pool().release()
     forget_closed_models()
@@ -205,7 +205,7 @@ def return_idle_memory() -> None:
 
 @cache
 def shared_buffer_pool() -> BufferPool:
-    """Return the buffer pool that the large tensors of all windows share."""
+    """Return the buffer pool for large tensors, shared by all windows."""
     from visualizer.attention.buffer_pool import BufferPool
 
     return BufferPool()
@@ -217,7 +217,7 @@ def run_of(
     prepare: Callable[[Texts, AttentionSpec], None] | None = None,
     pool: BufferPool | None = None,
 ) -> Run:
-    """Compute a document, have its model read it, or return the run of its captured attention.
+    """Compute a document, run its model, or return the run of its captured attention.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def answer_question(
     progress: Progress,
     report: Callable[[ModelAnswer], object],
 ) -> ModelAnswer:
-    """Have the model of a reading answer a question about it; called on a thread of its own."""
+    """Answer a question about a forward pass with its model; called on a separate thread."""
     from visualizer.attention.run import leave_core_to_window
     from visualizer.models.answer_model_question import answer_model_question
 
@@ -259,7 +259,7 @@ def answer_question(
 
 
 def measure_heads(run: Run, progress: Progress) -> None:
-    """Measure the heads of a run and what uniform attention gives; on a thread of its own."""
+    """Measure the heads of a run and a uniform baseline; called on a separate thread."""
     from visualizer.attention.run import leave_core_to_window
 
     leave_core_to_window()
@@ -270,10 +270,10 @@ def measure_heads(run: Run, progress: Progress) -> None:
 
 @cache
 def _import_torch() -> None:
-    """Import torch on a thread of its own, and wait for it.
+    """Import torch on a separate thread and wait for it.
 
-    The import leaves garbage that holds the frames of its callers: here, of no request, which
-    would never be freed.
+    The import leaves garbage that references the frames of its callers. On a separate thread, these
+    frames do not include a request, which would otherwise never be freed.
     """
     on_python_thread(_import_and_leave_out_of_collections)
 
@@ -281,6 +281,6 @@ def _import_torch() -> None:
 def _import_and_leave_out_of_collections() -> None:
     with left_out_of_collections():
         load_torch_library()
-        with suppress(Exception):  # it fails again where it is used, which says why
+        with suppress(Exception):  # the import fails again when it is used, which reports the error
             import_numpy_now()
             import_module("visualizer.attention.run")

@@ -42,20 +42,20 @@ if TYPE_CHECKING:
 
 
 PATIENCE_MS = 16
-"""How long a result is awaited before the screen shows that work is in progress."""
+"""Delay before the screen shows that a computation is in progress."""
 REST_MS = 80
-"""How long exact pictures wait while the user acts: drawing them slows the window down."""
+"""Delay of exact pictures after a user action; drawing them slows the window down."""
 MAX_UNDO_BYTES = 2**28
-"""Bytes of own matrices and long texts kept for undo."""
+"""Maximum memory of custom matrices and long texts kept for undo."""
 
 
-class _BeforeModel(Struct, frozen=True, eq=False):
+class _StateBeforeModel(Struct, frozen=True, eq=False):
     """The document, view and history before a model was opened.
 
     Parameters
     ----------
     read : str
-        The text that the model was opened to read.
+        The text that the model was opened to run on.
     """
 
     document: Document
@@ -65,28 +65,30 @@ class _BeforeModel(Struct, frozen=True, eq=False):
 
 
 class Workspace(QObject):
-    """Holds the document, the view, the last good run and the screen made of them.
+    """Holds the document, the view, the last valid run and the screen built from them.
 
-    Each public method is one user intent and emits `changed` if anything changed.
+    Each public method performs one user action and emits `changed` if anything changed.
 
     Parameters
     ----------
     presenter : Presenter
-        Makes the screen and prefetches its data.
+        Builds the screen and prefetches its data.
     """
 
     changed = Signal()
     drawn = Signal()
-    """More is known of the pictures of a long text; nothing else has changed."""
+    """The pictures of a long text were refined; nothing else has changed."""
     edited = Signal()
-    """The document has changed; the screen follows."""
-    _arrived = Signal()
-    """Numbers from another machine are here; on any thread."""
+    """The document has changed; the screen is updated later."""
+    _data_arrived = Signal()
+    """Data from another machine has arrived; emitted on any thread."""
     modelRefused = Signal(str, object)
-    """A model that was opened could not read anything, so the document before it is back: its name,
-    and the `InputError`; None for an unexpected exception."""
+    """An opened model failed on its first run, and the previous document was restored.
+
+    Arguments: the model's name, and the `InputError` or None for an unexpected exception.
+    """
     broke = Signal(str)
-    """An unexpected exception: the whole traceback."""
+    """An unexpected exception occurred; the argument is the full traceback."""
 
     def __init__(
         self,
@@ -104,38 +106,38 @@ class Workspace(QObject):
         self._history: History[Document] = History()
         self._refused: InputError | None = None
         self._refused_view: InputError | None = None
-        """Of these, the one that says why what is looked at cannot be read."""
+        """The error in `_refused` that explains why the current view cannot be read."""
         self._complaints: dict[str, InputError] = {}
-        self._asked: Document | None = None
+        self._pending_document: Document | None = None
         self._wanted = self.view
         self._has_started = False
-        self._drawing: tuple[Run | None, View] | None = None
-        """What the worker was asked to draw on; None where it was asked for something else."""
-        self._not_drawn: tuple[Run | None, View] | None = None
-        """What is not drawn on, as that has failed."""
-        self._undone, self._redone = NamedChange(), NamedChange()
+        self._refining: tuple[Run | None, View] | None = None
+        """Run and view that the worker is refining; None during any other request."""
+        self._failed_refinement: tuple[Run | None, View] | None = None
+        """Run and view that are not refined any more because refining them failed."""
+        self._undo_description, self._redo_description = NamedChange(), NamedChange()
         self._request: Callable[[], object] | None = None
-        """What the worker was asked last."""
+        """The last request to the worker."""
         self._progress: ReadingProgress | None = None
-        """How much of that a model has read, where it tells."""
-        self._held: list[object] = []
-        """A model that was opened, until a run of it is there, which keeps it open then."""
-        self._before_model: _BeforeModel | None = None
-        """What is back if the first reading of a model that was opened fails."""
+        """Progress of the model in that request, if it reports any."""
+        self._held_models: list[object] = []
+        """Keeps an opened model open until a run of it exists, which then keeps it open."""
+        self._before_model: _StateBeforeModel | None = None
+        """State to restore if the first run of an opened model fails."""
         self._compute, self._presenter = compute, presenter
-        self._late = QTimer(self, singleShot=True, interval=PATIENCE_MS)
-        self._late.timeout.connect(self._show)
+        self._patience_timer = QTimer(self, singleShot=True, interval=PATIENCE_MS)
+        self._patience_timer.timeout.connect(self._update_screen)
         self._is_resting = self._is_covered = False
-        """Read on the worker, too."""
-        self._rest = QTimer(self, singleShot=True, interval=REST_MS)
-        self._rest.timeout.connect(self._end_rest)
+        """Also read by the worker."""
+        self._rest_timer = QTimer(self, singleShot=True, interval=REST_MS)
+        self._rest_timer.timeout.connect(self._end_rest)
         self._worker = Worker(self, rest)
-        self._worker.answered.connect(self._take)
-        self._worker.failed.connect(self._fail)
-        self._worker.progressed.connect(self._tell)
-        self._arrived.connect(self.show_again)
-        tell_arrivals(self._tell_arrival)
-        self.screen: Screen = self._present({}, None)
+        self._worker.answered.connect(self._handle_result)
+        self._worker.failed.connect(self._handle_failure)
+        self._worker.progressed.connect(self._show_progress)
+        self._data_arrived.connect(self.show_again)
+        tell_arrivals(self._announce_arrival)
+        self.screen: Screen = self._build_screen({}, None)
 
     # ------------------------------------------------------------------ the document
 
@@ -147,7 +149,7 @@ class Workspace(QObject):
         Parameters
         ----------
         going_on : bool
-            Whether a drag or typing continues, to be undone as one change.
+            Whether this continues a drag or typing, which is undone as one change.
         is_seen : bool
             Whether the control already shows the value; the screen may then wait briefly for the
             result.
@@ -155,54 +157,54 @@ class Workspace(QObject):
         document = self.document.set(name, value)
         if document == self.document:
             return
-        self._keep(name if going_on else "")
+        self._record_undo(name if going_on else "")
         self._change_to(document, may_wait=is_seen)
 
     def set_text(self, text: str, name: str = "text") -> None:
-        """Change the text, or the second one; typing one word is one undoable change."""
+        """Change the first or second text; typing one word is one undoable change."""
         if self.document.model and self.document.reads_image:
             said = f"{self.document.model.name} reads images, and no texts."
             self.refuse(InputError("image", said))
             return
         is_typed, written = typed_text(self.document.get(name), text)
-        if not is_typed:  # pasted, cut or overwritten: a change of its own
+        if not is_typed:  # pasted, cut or overwritten: a separate undo step
             self.seal()
-            # Selected token positions have no meaning in another text.
+            # Selected token positions are meaningless in another text.
             self.look(tokens=replace(self._wanted.tokens, chosen=frozenset(), match=None))
         self.set(name, text, going_on=is_typed, is_seen=True)
         if not is_typed or written.isspace():
             self.seal()
 
     def leave_captured(self) -> None:
-        """Return from a model or captured attention to computing the text by a module."""
+        """Return from a model or captured attention to computing the text with a module."""
         self.seal()
         self.set("captured", None)
 
     def set_image(self, image: ImageFile) -> None:
-        """Have a vision model read an image."""
+        """Run the vision model on an image."""
         if self._complaints.pop("image", None):
-            self._show()
+            self._update_screen()
         self.seal()
         self.set("image", image)
 
     def refuse(self, refused: InputError) -> None:
-        """Report what is wrong with something that was not taken in; the present one stays."""
+        """Report why an input was rejected; the current one remains."""
         self._complaints[refused.field] = refused
-        self._show()
+        self._update_screen()
 
     def refuse_text(self, sentence: str, first_part: str, name: str = "text") -> None:
-        """Report what of a text is too long, and offer its first part; the present text stays."""
+        """Report that a text is too long and offer its first part; the current text remains."""
         self.refuse(InputError(name, sentence, (FIRST_CHARACTERS, first_part)))
 
     def write_mask(self, text: str) -> None:
-        """Set the own mask from rows of 0 and 1."""
+        """Set the custom mask from rows of 0 and 1."""
         try:
             own = parse_mask(text)
         except InputError as refused:
             self.refuse(refused)
         else:
             if self._complaints.pop("own_mask", None):
-                self._show()
+                self._update_screen()
             self.set("own_mask", own)
 
     def show_document(self, document: Document, view: View, opened_model: object = None) -> None:
@@ -211,76 +213,82 @@ class Workspace(QObject):
         Parameters
         ----------
         opened_model : object
-            What keeps a model open that was opened to read the document; None of others.
+            Keeps the model open that was opened to run the document; None if no model was opened.
         """
-        before = self._before_model or _BeforeModel(self.document, self._wanted, self._history)
+        before = self._before_model or _StateBeforeModel(self.document, self._wanted, self._history)
         self._before_model = replace(before, read=document.text) if opened_model else None
         if document != self.document:
             self.seal()
-            self._keep()
-        self._replace(document, view, opened_model)
+            self._record_undo()
+        self._replace_document(document, view, opened_model)
 
     def show_apart(
         self, document: Document, view: View, history: History[Document] | None = None
     ) -> History[Document]:
-        """Switch to a document with an undo history of its own; return the one before.
+        """Switch to a document with its own undo history; return the previous history.
 
         Parameters
         ----------
         history : History, optional
-            Of the document; without it, nothing can be undone yet.
+            History of the document; by default, nothing can be undone yet.
         """
         before, self._history = self._history, history or History()
-        self._replace(document, view)
+        self._replace_document(document, view)
         return before
 
-    def _replace(self, document: Document, view: View, opened_model: object = None) -> None:
+    def _replace_document(
+        self, document: Document, view: View, opened_model: object = None
+    ) -> None:
         self._wanted = view
         self.view = as_far_as_read(view, self.view)
-        self._hold(opened_model)
+        self._hold_models(opened_model)
         self._change_to(document)
 
     def open(self, document: Document, view: View, restore: Callable[[], tuple[Run, View]]) -> None:
-        """Open a document that was read, clearing the undo history.
+        """Open a document read from a file, clearing the undo history.
 
-        Its numbers, and side A of a comparison in its view, are restored on the worker.
+        The worker restores its numbers and side A of a comparison in its view.
         """
         self._catch_up()
         self._before_model = None
         self._history, self._complaints = History(), {}
         self._forget_complaints(document)
-        self._asked, self._has_started = document, True
+        self._pending_document, self._has_started = document, True
         self._wanted = adapted_to_window(view, self._wanted)  # it may be saved before it is shown
         self.view = as_far_as_read(self._wanted, self.view)
-        self._ask(partial(worker_jobs.open_and_compute, restore, self._presenter, self._now()))
-        self._show()
+        self._request_work(
+            partial(worker_jobs.open_and_compute, restore, self._presenter, self._current_state())
+        )
+        self._update_screen()
 
-    def _hold(self, *models: object) -> None:
-        """Hold a model that was opened, in place of the one before it."""
-        before, self._held = self._held, [*models]
+    def _hold_models(self, *models: object) -> None:
+        """Keep an opened model open instead of the previous one."""
+        before, self._held_models = self._held_models, [*models]
         if before:
             self._worker.discard(before)
 
     def keep_weights(self) -> None:
-        """Toggle between fixing the present weights for any module and drawing them anew."""
+        """Toggle between fixing the current weights for all modules and sampling them again."""
         if are_kept(self.document.spec):
             self.set("own_weights", ())
-        elif self.run and self.computed == self.document:  # otherwise they belong to another module
+        elif (
+            self.run and self.computed == self.document
+        ):  # otherwise the weights belong to another module
             try:
                 kept = self.document.set("own_weights", weights_as_own(self.run.trace))
             except InputError as refused:
                 self.refuse(refused)
                 return
-            self._keep()
+            self._record_undo()
             self._change_to(replace(kept, weights_source=provenance(self.run)))
 
-    def _keep(self, key: str = "") -> None:
-        """Record the present document before it changes."""
+    def _record_undo(self, key: str = "") -> None:
+        """Add the current document to the undo history before it changes."""
         kept = self._history.keep(self.document, key)
         self._history = kept.within(MAX_UNDO_BYTES, Document.large_parts)
 
     def seal(self) -> None:
-        """End a merged edit."""
+        """End an edit that merges successive changes."""
         self._history = self._history.seal()
 
     def resample(self, name: str) -> None:
@@ -297,19 +305,19 @@ class Workspace(QObject):
 
     @property
     def undone_change(self) -> str:
-        """What undo takes back, in words; empty where that has no short name."""
+        """Description of the change that undo reverts; empty if it has no short name."""
         past = self._history.past
-        return self._undone.between(past[-1], self.document) if past else ""
+        return self._undo_description.between(past[-1], self.document) if past else ""
 
     @property
     def redone_change(self) -> str:
-        """What redo brings back, in words; empty where that has no short name."""
+        """Description of the change that redo restores; empty if it has no short name."""
         future = self._history.future
-        return self._redone.between(self.document, future[-1]) if future else ""
+        return self._redo_description.between(self.document, future[-1]) if future else ""
 
     @property
     def can_keep_weights(self) -> bool:
-        """Whether the present module's weights are available to be fixed."""
+        """Whether the weights of the current module are available to be fixed."""
         has_weights = bool(self.document.spec.weight_names) and self.document.has_module
         return self.run is not None and self.computed == self.document and has_weights
 
@@ -325,11 +333,11 @@ class Workspace(QObject):
 
     @property
     def wanted(self) -> View:
-        """The requested view, shown once its data have been prefetched."""
+        """The requested view, which is shown after its data is prefetched."""
         return self._wanted
 
     def look(self, **changes: Any) -> None:
-        """Change fields of the view; what they need is prefetched first."""
+        """Change fields of the view, prefetching the data that they need."""
         self.want(replace(self._wanted, **changes))
 
     def want(self, wanted: View) -> None:
@@ -340,9 +348,9 @@ class Workspace(QObject):
             self.view = wanted
         else:
             self.view = as_far_as_read(wanted, shown)
-            self._read()
+            self._request_prefetch()
         if self.view != shown:
-            self._show()
+            self._update_screen()
 
     def toggle_stage(self, stage: str) -> None:
         """Toggle a stage's panels, keeping at least one stage."""
@@ -355,33 +363,33 @@ class Workspace(QObject):
             guess = without_marks(self._wanted.guess)
             self.look(**dict(zip(self.run.trace.axes, leading, strict=True)), guess=guess)
 
-    def _tell_arrival(self) -> None:
+    def _announce_arrival(self) -> None:
         with suppress(RuntimeError):  # the window is closed
-            self._arrived.emit()
+            self._data_arrived.emit()
 
     def show_again(self) -> None:
-        """Make the screen anew, as more is known of the reading that is shown."""
+        """Rebuild the screen with new data of the forward pass that is shown."""
         self._catch_up()
         reading = self.run.reading if self.run else None
         if reading and reading.refusal:
             self._refuse_view(reading.refusal())
-        self._show()
+        self._update_screen()
 
     def _refuse_view(self, refused: InputError | None) -> None:
-        """Say that what is looked at cannot be read; or no more, once it was."""
+        """Report that the current view cannot be read; None clears the report."""
         if self._refused is self._refused_view:
             self._refused = None
         self._refused_view = refused and InputError("text", refused.sentence)
         self._refused = self._refused or self._refused_view
 
     def resolved(self, view: View) -> Resolved:
-        """Resolve a view against the last good run."""
+        """Resolve a view against the last valid run."""
         assert self.run
         return resolve(self.document, view, self.run, self.computed)
 
     @property
     def wanted_resolved(self) -> Resolved | None:
-        """The requested view resolved against the last good run; None while there is none."""
+        """The requested view resolved against the last valid run; None without a run."""
         return self.resolved(self._wanted) if self.run else None
 
     # ------------------------------------------------------------------ computing
@@ -390,70 +398,72 @@ class Workspace(QObject):
     def is_screen_outdated(self) -> bool:
         """Whether the document has changed since the screen was made.
 
-        `changed` follows within `PATIENCE_MS`. Until then no control may be set from the screen:
-        it would replace what has just been entered.
+        `changed` follows within `PATIENCE_MS`. Until then, no control may be set from the screen,
+        because that would overwrite what the user has just entered.
         """
-        return self._late.isActive()
+        return self._patience_timer.isActive()
 
     @property
     def is_working(self) -> bool:
         """Whether a computation is in progress or waits for the window to be visible."""
-        return not self._has_started or (self._worker.is_working and self._drawing is None)
+        return not self._has_started or (self._worker.is_working and self._refining is None)
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot to export; None while there are no numbers."""
+        """The snapshot to export; None before the first run."""
         if self.run is None or self.computed is None:
             return None
         return Snapshot(self.computed, self.view, self.run)
 
     def start(self) -> None:
-        """Compute the first document, unless another request came before."""
+        """Compute the first document unless another request was made before."""
         if not self._has_started:
             self._change_to(self.document)
 
     @property
     def held(self) -> list[object]:
-        """What may take much memory: the run that is shown, and a model that was opened."""
-        return [self.run, *self._held]
+        """Objects that may use much memory: the current run and an opened model."""
+        return [self.run, *self._held_models]
 
     def close(self) -> None:
-        """Compute nothing any more; what is under way stops where it can."""
-        self._late.stop()
-        self._rest.stop()
+        """Stop all computation; a running request ends at its next interruption point."""
+        self._patience_timer.stop()
+        self._rest_timer.stop()
         self._worker.leave()
 
-    def _ask(self, request: Callable[[], object]) -> None:
-        self._drawing, self._request, self._progress = None, request, None
+    def _request_work(self, request: Callable[[], object]) -> None:
+        self._refining, self._request, self._progress = None, request, None
         self._worker.ask(request)
 
-    def _draw_on(self) -> None:
-        """Have the pictures of a long text made more exact while nothing else is to be done."""
+    def _refine_pictures(self) -> None:
+        """Refine the pictures of a long text while the worker is idle."""
         resolved, wanted = self.screen.resolved, (self.run, self.view)
-        # A second request for the same would only interrupt the first.
-        is_busy = self._worker.is_working and self._drawing in (None, wanted)
-        if is_busy or resolved is None or self._not_drawn == wanted:
+        # A second request for the same pictures would only interrupt the first.
+        is_busy = self._worker.is_working and self._refining in (None, wanted)
+        if is_busy or resolved is None or self._failed_refinement == wanted:
             return
         if self._presenter.is_drawn(resolved):
             return
-        if self._is_exactness_later() and self._presenter.is_begun(resolved):
+        if self._is_refinement_paused() and self._presenter.is_begun(resolved):
             return
-        is_wanted = partial(getattr, self._worker, "is_wanted")  # by what is looked at next, too
-        later = self._is_exactness_later
-        self._ask(partial(worker_jobs.draw_more, self._presenter, resolved, is_wanted, later))
-        self._drawing = wanted
+        is_wanted = partial(getattr, self._worker, "is_wanted")  # also for the next view
+        later = self._is_refinement_paused
+        self._request_work(
+            partial(worker_jobs.draw_more, self._presenter, resolved, is_wanted, later)
+        )
+        self._refining = wanted
 
-    def _is_exactness_later(self) -> bool:
+    def _is_refinement_paused(self) -> bool:
         return self._is_resting or self._is_covered
 
     def cover(self, is_covered: bool) -> None:
-        """Make no picture exact while a dialog covers them: it needs the cores for its own."""
+        """Pause refinement while a dialog covers the pictures and needs the CPU cores."""
         self._is_covered = is_covered
-        self._draw_on()
+        self._refine_pictures()
 
     def _end_rest(self) -> None:
         self._is_resting = False
-        self._draw_on()
+        self._refine_pictures()
 
     def _change_to(self, document: Document, *, may_wait: bool = False) -> None:
         """Replace the document and request its computation; the screen may wait briefly for it."""
@@ -462,20 +472,20 @@ class Workspace(QObject):
         self._forget_complaints(document)
         self._has_started = True
         if not document.problems():
-            self._asked = document
+            self._pending_document = document
             request = partial(
-                worker_jobs.compute_shown, self._compute, self._presenter, self._now()
+                worker_jobs.compute_shown, self._compute, self._presenter, self._current_state()
             )
-            self._ask(request)
+            self._request_work(request)
             if may_wait:
                 self._show_soon()
                 return
         if not self._is_read_with(self._wanted, self.view):
-            self._read()
-        self._show()
+            self._request_prefetch()
+        self._update_screen()
 
     def _forget_complaints(self, document: Document) -> None:
-        """Drop the input errors that a change of the document settles."""
+        """Set the document and drop the input errors that the change resolves."""
         old, self.document, self._refused = self.document, document, None
         for name in ("text", "second", "own_mask"):
             if old.get(name) != document.get(name):
@@ -485,12 +495,14 @@ class Workspace(QObject):
         for name in ("own_weights", "cuts"):
             self._complaints.pop(name, None)
 
-    def _read(self) -> None:
+    def _request_prefetch(self) -> None:
         """Request a prefetch of the wanted view, unless a pending computation covers it."""
-        if self.run and self._asked is None:
-            self._ask(partial(worker_jobs.read_what_is_shown, self._presenter, self._now()))
+        if self.run and self._pending_document is None:
+            self._request_work(
+                partial(worker_jobs.read_what_is_shown, self._presenter, self._current_state())
+            )
 
-    def _now(self) -> Shown:
+    def _current_state(self) -> Shown:
         panels = self.screen.panels.newest()
         return Shown(self.document, self._wanted, self.run, self.computed, panels)
 
@@ -501,44 +513,46 @@ class Workspace(QObject):
         keys = (self._presenter.prefetch_key(self.resolved(each)) for each in (view, other))
         return next(keys) == next(keys)
 
-    def _take(self, answer: worker_jobs.WorkerResult | worker_jobs.DrawnMore) -> None:
-        self._forget_answered()
+    def _handle_result(self, answer: worker_jobs.WorkerResult | worker_jobs.DrawnMore) -> None:
+        self._drop_answered_request()
         if isinstance(answer, worker_jobs.DrawnMore):
             if answer.run is self.run:
                 self._show_drawn()
         elif self._is_model_refused(answer):
             self._leave_model(answer.refused)
         else:
-            self._take_result(answer)
+            self._handle_run_result(answer)
 
-    def _take_result(self, answer: worker_jobs.WorkerResult) -> None:
+    def _handle_run_result(self, answer: worker_jobs.WorkerResult) -> None:
         if answer.document is None:
             self._refuse_view(None)
             if self.view == self._wanted:
-                self._show()  # meanwhile, what is shown is wanted again
+                self._update_screen()  # the shown view has been requested again in the meantime
                 return
         replaced: list[object] = [self.run]
-        if answer.document == self._asked:
-            self._asked = None
+        if answer.document == self._pending_document:
+            self._pending_document = None
         if answer.run and answer.document and answer.document.model == self.document.model:
             self._before_model = None
         if answer.run:
             self.run, self.computed = answer.run, answer.document
-            if self._asked is None:  # else a model may still be to be read
-                self._hold()
+            if self._pending_document is None:  # otherwise an opened model may still have to run
+                self._hold_models()
         if answer.document == self.document:
             self._refused = answer.refused
-        if answer.opened and answer.document == self.document:  # else it has been changed since
+        if (
+            answer.opened and answer.document == self.document
+        ):  # otherwise the document has changed since
             self._wanted = adapted_to_window(answer.opened, self._wanted)
         is_read = self._is_read_with(self._wanted, answer.view)
         self.view = self._wanted if is_read else as_far_as_read(self._wanted, answer.view)
-        self._show(answer)
+        self._update_screen(answer)
         self._worker.discard(replaced)
         if not is_read:
-            self._read()
+            self._request_prefetch()
 
     def _is_model_refused(self, answer: worker_jobs.WorkerResult) -> bool:
-        """Whether a model that was opened cannot read, rather than waits for something to read."""
+        """Whether an opened model cannot run, as opposed to waiting for its input."""
         document, refused = self.document, answer.refused
         if not (self._before_model and refused and document.model and answer.document == document):
             return False
@@ -546,12 +560,12 @@ class Workspace(QObject):
         return not is_blank and refused.field not in {"image", "second"}
 
     def _leave_model(self, refused: InputError | None) -> None:
-        """Return to the document before a model that was opened; what was typed since stays."""
+        """Restore the document before an opened model, keeping text typed since."""
         before, document = self._before_model, self.document
         assert before
         assert document.model
-        self._before_model = self._asked = None
-        self._hold()
+        self._before_model = self._pending_document = None
+        self._hold_models()
         self._history = before.history
         self._wanted = adapted_to_window(before.view, self._wanted)
         text, back = document.text, before.document
@@ -560,95 +574,100 @@ class Workspace(QObject):
         self._change_to(back)
         self.modelRefused.emit(document.model.name, refused)
 
-    def _forget_answered(self) -> None:
-        """Let go of the last request once it is answered: it holds the run that was before."""
+    def _drop_answered_request(self) -> None:
+        """Drop the last request after it is answered, as it references the previous run."""
         if not self._worker.is_working:
             self._request = None
 
-    def _tell(self, request: Callable[[], object], done: int, of: int) -> None:
-        """Show how much is done of what was asked last."""
+    def _show_progress(self, request: Callable[[], object], done: int, of: int) -> None:
+        """Show the progress of the last request."""
         if request is self._request and self.is_working:
             self._progress = ReadingProgress(done, of)
             self._show_drawn()
 
-    def _fail(self, error: Exception) -> None:
-        if isinstance(error, CancelledError):  # a newer request waits, or runs
+    def _handle_failure(self, error: Exception) -> None:
+        if isinstance(error, CancelledError):  # a newer request is waiting or running
             return
-        was_read = self._asked is None
+        was_read = self._pending_document is None
         if not self._worker.is_working:  # otherwise a newer request is pending
-            self._asked = None
-        if was_read:  # it would fail again
+            self._pending_document = None
+        if was_read:  # the same view would fail again
             self._wanted = as_far_as_read(self._wanted, self.view)
-        if self._drawing:  # it would fail again, until something else is looked at
-            self._not_drawn = (self.run, self.view)
+        if self._refining:  # refining the same view would fail again
+            self._failed_refinement = (self.run, self.view)
         if isinstance(error, InputError) and was_read:
             self._refuse_view(error)
-        elif self._before_model and self.document.model and not was_read and not self._asked:
+        elif (
+            self._before_model
+            and self.document.model
+            and not was_read
+            and not self._pending_document
+        ):
             self._leave_model(error if isinstance(error, InputError) else None)
         elif isinstance(error, InputError):
             self._refused = InputError("text", error.sentence)
-        self._show()
+        self._update_screen()
         if not self._is_read_with(self._wanted, self.view):
-            self._read()
+            self._request_prefetch()
         if not isinstance(error, InputError):
             self.broke.emit("".join(traceback.format_exception(error)))
 
     def _show_soon(self) -> None:
-        """Show the present state unless, as mostly, the result arrives within `PATIENCE_MS`."""
+        """Show the current state after `PATIENCE_MS`; the result usually arrives earlier."""
         self.edited.emit()
-        if not self._late.isActive():
-            self._late.start()
+        if not self._patience_timer.isActive():
+            self._patience_timer.start()
 
     def _catch_up(self) -> None:
-        """Show what is pending: controls must not undo a change that is under way."""
-        if self._late.isActive():
-            self._show()
+        """Show a pending change now, so that controls do not revert it."""
+        if self._patience_timer.isActive():
+            self._update_screen()
 
-    def _show(self, answer: worker_jobs.WorkerResult | None = None) -> None:
-        self._late.stop()
+    def _update_screen(self, answer: worker_jobs.WorkerResult | None = None) -> None:
+        self._patience_timer.stop()
         panels, known = self.screen.panels.newest(), self.screen.resolved
         if answer and answer.resolved:
             panels, known = {**panels, **answer.panels}, answer.resolved
-        self.screen = self._present(panels, known)
+        self.screen = self._build_screen(panels, known)
         self.changed.emit()
         if self.run and self.run.trace.is_blockwise:
             self._is_resting = True
-            self._rest.start()
-        self._draw_on()
+            self._rest_timer.start()
+        self._refine_pictures()
 
     def _show_drawn(self) -> None:
-        """Show what more is known of the pictures, or is done; nothing else has changed."""
+        """Show refined pictures or progress; nothing else has changed."""
         shown, resolved = self.screen, self.screen.resolved
-        if self._late.isActive() or resolved is None:  # but the document
-            self._show()
+        if self._patience_timer.isActive() or resolved is None:  # the document has changed as well
+            self._update_screen()
             return
-        moment = self._moment(shown.document, shown.view, resolved)
+        moment = self._build_moment(shown.document, shown.view, resolved)
         self.screen = self._presenter.present_drawn(moment, shown.panels)
         self.drawn.emit()
-        self._draw_on()
+        self._refine_pictures()
 
     @property
     def complaint(self) -> InputError | None:
-        """What is wrong with what was given last; None if nothing is."""
-        is_own = self.document.spec.mask is Mask.OWN  # otherwise the own mask has no effect
+        """The error of the last input; None if it is valid."""
+        is_own = self.document.spec.mask is Mask.OWN  # otherwise the custom mask has no effect
         said = (name for name in self._complaints if name != "own_mask" or is_own)
         return next((self._complaints[name] for name in said), self._refused)
 
-    def _present(self, panels: Mapping[str, object], known: Resolved | None) -> Screen:
-        """Make the screen.
+    def _build_screen(self, panels: Mapping[str, object], known: Resolved | None) -> Screen:
+        """Build the screen.
 
         Parameters
         ----------
         panels : mapping
-            Those shown before, or made by the worker.
+            Panels shown before or built by the worker.
         known : Resolved or None
-            What was shown before, or prefetched by the worker.
+            The view shown before or prefetched by the worker.
         """
         resolved = self.resolved(self.view).with_known(known) if self.run else None
-        moment = self._moment(self.document, self.view, resolved)
+        moment = self._build_moment(self.document, self.view, resolved)
         return self._presenter.present(moment, panels)
 
-    def _moment(self, document: Document, view: View, resolved: Resolved | None) -> Moment:
+    def _build_moment(self, document: Document, view: View, resolved: Resolved | None) -> Moment:
         is_working = self.is_working
         progress = self._progress if is_working else None
         wanted, refused = self._wanted, self.complaint

@@ -15,12 +15,12 @@ SMALLEST = 2
 Sides = tuple[int, int]
 """Numbers of queries and of keys."""
 
-# Rows of these stages stand for keys; those of all others for queries.
+# Rows of these stages correspond to keys; those of all other stages to queries.
 ROLES = {"keys": "key", "values": "key"}
 
 
 def row_role(stage: str) -> str:
-    """Return the role of the token that a stage's row stands for."""
+    """Return the role of the token of a stage's row."""
     return ROLES.get(stage, "query")
 
 
@@ -31,7 +31,7 @@ class Zoom(Struct, frozen=True):
     keys: range
 
     def of(self, stage: Stage) -> tuple[range, range | None]:
-        """Return the visible rows and columns of a stage; all columns where they are not tokens."""
+        """Return the visible rows and columns of a stage; all columns if they are not tokens."""
         rows = self.keys if row_role(stage.name) == "key" else self.queries
         return rows, self.keys if stage.dims[-1] == "key" else None
 
@@ -42,11 +42,15 @@ class Zoom(Struct, frozen=True):
 
     def panned(self, sides: Sides, down: int, right: int) -> Zoom:
         """Pan down and right, up to the edges."""
-        return Zoom(_moved(self.queries, sides[0], down), _moved(self.keys, sides[1], right))
+        return Zoom(
+            _move_span(self.queries, sides[0], down), _move_span(self.keys, sides[1], right)
+        )
 
     def including(self, sides: Sides, query: int | None, key: int | None) -> Zoom:
         """Pan just far enough to show a query and a key."""
-        return self.panned(sides, _off(self.queries, query), _off(self.keys, key))
+        return self.panned(
+            sides, _distance_outside(self.queries, query), _distance_outside(self.keys, key)
+        )
 
 
 def zoomed(zoom: Zoom | None, sides: Sides, factor: float, at: tuple[float, float]) -> Zoom | None:
@@ -62,55 +66,55 @@ def zoomed(zoom: Zoom | None, sides: Sides, factor: float, at: tuple[float, floa
     Returns
     -------
     Zoom or None
-        None where everything is visible.
+        None if everything is visible.
     """
     zoom = zoom or Zoom.whole(sides)
     spans = (zoom.queries, zoom.keys)
     made = (
-        _scaled(span, tokens, factor, centre)
+        _scale_span(span, tokens, factor, centre)
         for span, tokens, centre in zip(spans, sides, at, strict=True)
     )
     closer = Zoom(*made)
     return None if (len(closer.queries), len(closer.keys)) == sides else closer
 
 
-def _scaled(span: range, tokens: int, factor: float, centre: float) -> range:
-    # Despite rounding, as many steps out as were taken in show everything again.
+def _scale_span(span: range, tokens: int, factor: float, centre: float) -> range:
+    # Despite rounding, zooming out as many steps as in shows everything again.
     wanted = len(span) / factor if factor >= 1 else (len(span) + 1) / factor
     size = min(max(math.floor(wanted), min(SMALLEST, tokens)), tokens)
     share = (centre - span.start) / len(span)
     start, token = round(centre - share * size), min(math.floor(centre), span.stop - 1)
-    start = min(max(start, token + 1 - size), token)  # rounding must not lose it
+    start = min(max(start, token + 1 - size), token)  # rounding must not hide the token
     start = min(max(start, 0), tokens - size)
     return range(start, start + size)
 
 
-def _moved(span: range, tokens: int, by: int) -> range:
-    start = max(min(span.start + by, tokens - len(span)), 0)  # of a longer text, it may not fit
+def _move_span(span: range, tokens: int, by: int) -> range:
+    start = max(min(span.start + by, tokens - len(span)), 0)  # a range of a longer text may not fit
     return range(start, start + len(span))
 
 
-def _off(span: range, at: int | None) -> int:
+def _distance_outside(span: range, at: int | None) -> int:
     if at is None or at in span:
         return 0
     return at - span.start if at < span.start else at - span.stop + 1
 
 
 def fitted(zoom: Zoom | None, sides: Sides) -> Zoom | None:
-    """Clamp a zoom to a text of this many tokens; never less than the whole of a shorter one."""
+    """Clamp a zoom to this many queries and keys; None if all of the text is shown."""
     if zoom is None:
         return None
     spans = list(zip((zoom.queries, zoom.keys), sides, strict=True))
     if any(len(span) > tokens for span, tokens in spans):
         return None
     is_part = any(len(span) < tokens for span, tokens in spans)
-    return Zoom(*(_moved(span, tokens, 0) for span, tokens in spans)) if is_part else None
+    return Zoom(*(_move_span(span, tokens, 0) for span, tokens in spans)) if is_part else None
 
 
 def zoom_including(
     zoom: Zoom | None, sides: Sides, stage: Stage, row: int, column: int | None
 ) -> Zoom | None:
-    """Pan just far enough to show a cell, or a row where no column is given."""
+    """Pan just far enough to show a cell, or a row if no column is given."""
     if zoom is None:
         return None
     is_key = row_role(stage.name) == "key"
