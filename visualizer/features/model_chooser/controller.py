@@ -190,9 +190,8 @@ class ModelChooserController(QObject):
         self._show_state()
 
     def _show_state(self) -> None:
-        if self.dialog and isValid(
-            self.dialog.open_button
-        ):  # child widgets are deleted before the dialog
+        # Child widgets are deleted before the dialog.
+        if self.dialog and isValid(self.dialog.open_button):
             self.dialog.show_panel(present_model_chooser(self._state))
 
     def _type_repository(self, text: str) -> None:
