@@ -154,9 +154,8 @@ class MaskEditBar(OverflowRow):
     def _on_brush_clicked(self) -> None:
         button = self.sender()
         if isinstance(button, QToolButton):
-            button.setChecked(
-                not button.isChecked()
-            )  # show_mask_edit checks it once the mask has changed
+            # Undo Qt's toggle: show_mask_edit checks the button once the mask has changed.
+            button.setChecked(not button.isChecked())
             self.brushChosen.emit(button.objectName())
 
     def _on_number_changed(self, number: int) -> None:

@@ -69,7 +69,7 @@ def with_stroke(
 
 
 def is_open(mask: BooleanMatrix, cell: Place, blocks: tuple[int, int] = (1, 1)) -> bool:
-    """Whether a cell is drawn as allowed; a block is if any of its cells is."""
+    """Whether a cell is drawn as allowed; for a block, whether any of its cells is allowed."""
     query, key = cell
     return bool(mask.array()[query : query + blocks[0], key : key + blocks[1]].any())
 

@@ -266,10 +266,10 @@ class ModelChooserController(QObject):
         if isinstance(answer, _ModelListing):
             self._show_listing(answer)
             return
-        was_called_off = self._cancel_event.is_set()
+        was_cancelled = self._cancel_event.is_set()
         self._update_state(activity=ModelActivity.NONE, is_cancelling=False)
         if isinstance(answer, _OpenResult):
-            if not was_called_off:  # cancelled just before it finished
+            if not was_cancelled:  # cancelled just before it finished
                 self._finish_opening(answer)
         elif isinstance(answer, _DiskOffer):
             self._update_state(
@@ -280,7 +280,7 @@ class ModelChooserController(QObject):
             self._update_state(
                 models=None, selected=answer.path, repository="", offer=DOWNLOADED, offered=0
             )
-        elif not isinstance(answer, _Cancellation) and not was_called_off:
+        elif not isinstance(answer, _Cancellation) and not was_cancelled:
             self._offer = answer
             self._update_state(offer=offer_in_words(answer), offered=answer.missing)
         self._continue_pending()
@@ -325,13 +325,13 @@ class ModelChooserController(QObject):
 
 
 def _throttle_progress(
-    is_called_off: threading.Event, report: Callable[[tuple[int, int]], object]
+    cancel_event: threading.Event, report: Callable[[tuple[int, int]], object]
 ) -> Progress:
     due = 0.0
 
     def report_progress(done: int, of: int) -> None:
         nonlocal due
-        if is_called_off.is_set():
+        if cancel_event.is_set():
             raise CancelledError
         now = time.monotonic()
         if now >= due:

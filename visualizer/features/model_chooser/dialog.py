@@ -305,9 +305,8 @@ class ModelChooserDialog(QDialog):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         is_return = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-        if not (
-            is_return and self.repository.hasFocus()
-        ):  # Return starts the lookup or download there
+        # In the repository field, Return starts the lookup or the download instead.
+        if not (is_return and self.repository.hasFocus()):
             super().keyPressEvent(event)
 
 

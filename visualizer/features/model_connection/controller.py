@@ -136,9 +136,8 @@ class ModelConnectionController(QObject):
             self._worker.ask(partial(_find_token, self._state.host, self._state.port, is_wanted))
 
     def _show_state(self) -> None:
-        if self.dialog and isValid(
-            self.dialog.connect_button
-        ):  # child widgets are deleted before the dialog
+        # Child widgets are deleted before the dialog.
+        if self.dialog and isValid(self.dialog.connect_button):
             self.dialog.show_panel(present_connection(self._state))
 
     def _start_connecting(self) -> None:
@@ -214,14 +213,14 @@ def _find_token(host: str, port: int, is_left: Callable[[], bool]) -> _StoredTok
 
 
 def _connect_to_server(
-    server: ServerChoice, text: str, is_called_off: threading.Event
+    server: ServerChoice, text: str, cancel_event: threading.Event
 ) -> _ConnectionResult | _Cancellation:
     def check(done: int, of: int) -> None:
-        if is_called_off.is_set():
+        if cancel_event.is_set():
             raise CancelledError
 
     try:
-        with left_when(is_called_off.is_set):  # a server may never answer
+        with left_when(cancel_event.is_set):  # a server may never answer
             return _ConnectionResult(model_opening.connect_to_model(server, text, check), text)
     except CancelledError:
         return _Cancellation()

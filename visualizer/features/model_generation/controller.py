@@ -194,9 +194,9 @@ class ModelGenerationController(QObject):
         )
         if shown != self._shown:
             self._shown = shown
-            self._notify()
+            self._notify_listeners()
 
-    def _notify(self) -> None:
+    def _notify_listeners(self) -> None:
         self.__dict__.pop("panel", None)
         self.changed.emit()
 
@@ -262,7 +262,7 @@ class ModelGenerationController(QObject):
             if answer.reading.is_end:
                 self._remaining = 0
             self._check_memory()
-        self._notify()
+        self._notify_listeners()
 
     def _check_memory(self) -> None:
         size = sum(each.row_bytes for each in self._readings.values())
@@ -273,7 +273,7 @@ class ModelGenerationController(QObject):
     def _stop_with_problem(self, problem: str) -> None:
         self._remaining, self._picked, self._is_use_requested = 0, None, False
         self._problem, self._is_refused = problem, True
-        self._notify()
+        self._notify_listeners()
 
     # ------------------------------------------------------------------ intents
 
@@ -294,14 +294,14 @@ class ModelGenerationController(QObject):
         is_ended = reading is not None and reading.is_end
         self._remaining = 0 if is_ended or self._text is None else count
         self._problem, self._is_refused = "", False
-        self._notify()
+        self._notify_listeners()
         self._run_next_step()
 
     def pick(self, token: int) -> None:
         """Append a token by its id, or go to the branch that already has it."""
         self._remaining, self._picked = 0, token
         self._problem, self._is_refused = "", False
-        self._notify()
+        self._notify_listeners()
         self._run_next_step()
 
     def step_back(self) -> None:
@@ -329,7 +329,7 @@ class ModelGenerationController(QObject):
         self._remaining, self._picked = 0, None
         self._problem, self._is_refused = "", False
         self.tree = tree
-        self._notify()
+        self._notify_listeners()
         self._run_next_step()
 
     def start_again(self) -> None:
@@ -341,18 +341,18 @@ class ModelGenerationController(QObject):
     def reseed(self, seed: int) -> None:
         """Change the sampling seed."""
         self.tree = self.tree.reseeded(seed)
-        self._notify()
+        self._notify_listeners()
 
     def choose(self, sampling: Sampling) -> None:
         """Change temperature, top-k or top-p."""
         self.sampling, self._is_refused = sampling, False  # retry the current node
-        self._notify()
+        self._notify_listeners()
         self._run_next_step()
 
     def set_steps(self, steps: int) -> None:
         """Change the number of tokens to generate at once."""
         self.steps = steps
-        self._notify()
+        self._notify_listeners()
 
     def toggle_chat(self) -> None:
         """Switch between the chat template and the plain text."""

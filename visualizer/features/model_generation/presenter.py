@@ -196,7 +196,7 @@ def _join_rows(state: GenerationState) -> HeadRows | None:
 def _last_rows(rows: Sequence[np.ndarray], tokens: int) -> tuple[np.ndarray, int]:
     """Return the last rows [query, key] and the position of the first.
 
-    A sliding window has fewer keys than the text; they are aligned with its last token.
+    With a sliding window, a block has fewer keys than the text; its last key is its last query.
     """
     first = max(0, tokens - MAX_ROWS)
     matrix = np.full((tokens - first, tokens), np.nan, np.float32)

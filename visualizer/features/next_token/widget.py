@@ -39,8 +39,7 @@ LINE = 22
 """Height of a row, in pixels at the default text size."""
 KEY = "Bars: now. Thin lines and grey numbers: without edits."
 WIDEST = (0.9999, 0.0001, 0.996, 1.0)
-"""Probabilities with the widest percentages."""
-"""Stands for a blank at the edge of a token."""
+"""Probabilities with the widest percentages: almost 1, almost 0, with a decimal, and whole."""
 
 
 NOTHING = ""

@@ -128,9 +128,8 @@ class PlaybackBar(QWidget):
         self.caption.tell(bar.caption)
         self.caption.setVisible(bool(bar.caption))
         self.equation.tell(written(bar.equation, theme))
-        self.equation.setVisible(
-            bool(bar.caption)
-        )  # even if empty, so that the layout does not jump
+        # Shown even if empty, so that the layout does not jump.
+        self.equation.setVisible(bool(bar.caption))
         self.question.setVisible(bar.question is not None)
         self.reveal.setVisible(bar.question is not None and not bar.is_revealed)
 
