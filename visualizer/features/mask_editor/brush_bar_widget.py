@@ -135,7 +135,7 @@ class MaskEditBar(OverflowRow):
         self.all_heads.setChecked(panel.state.is_of_all_heads)
         for brush, button in self.buttons.items():
             button.setChecked(brush is panel.brush)
-        # The current brush's spin box must not move into the overflow menu.
+        # The current brush moves into the overflow menu last, so its number stays visible.
         ranks = {brush: -1 if brush is panel.brush else 1 for brush in self.buttons}
         self.set_ranks({self._brush_controls[brush]: rank for brush, rank in ranks.items()})
         for brush, box in self.boxes.items():
