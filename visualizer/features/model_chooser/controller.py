@@ -75,12 +75,17 @@ class _DownloadResult(Struct, frozen=True):
     path: Path
 
 
-class _Cancellation(Struct, frozen=True):
+class _ActionCancellation(Struct, frozen=True):
     """The request was cancelled and left no result."""
 
 
 _Answer = (
-    _ModelListing | _OpenResult | _DiskOffer | _DownloadResult | _Cancellation | RepositoryOffer
+    _ModelListing
+    | _OpenResult
+    | _DiskOffer
+    | _DownloadResult
+    | _ActionCancellation
+    | RepositoryOffer
 )
 
 
@@ -261,7 +266,7 @@ class ModelChooserController(QObject):
         | _DiskOffer
         | RepositoryOffer
         | _DownloadResult
-        | _Cancellation,
+        | _ActionCancellation,
     ) -> None:
         if isinstance(answer, _ModelListing):
             self._show_listing(answer)
@@ -280,7 +285,7 @@ class ModelChooserController(QObject):
             self._update_state(
                 models=None, selected=answer.path, repository="", offer=DOWNLOADED, offered=0
             )
-        elif not isinstance(answer, _Cancellation) and not was_cancelled:
+        elif not isinstance(answer, _ActionCancellation) and not was_cancelled:
             self._offer = answer
             self._update_state(offer=offer_in_words(answer), offered=answer.missing)
         self._continue_pending()
@@ -350,12 +355,12 @@ def _list_models(cache: Path) -> _ModelListing:
 
 def _open_model(
     path: Path, device: Device, dtype: Dtype, text: str, progress: Progress
-) -> _OpenResult | _DiskOffer | _Cancellation:
+) -> _OpenResult | _DiskOffer | _ActionCancellation:
     model_opening.check_device(device, dtype)
     try:
         opened = model_opening.open_model_source(path, device, dtype, text, progress)
     except CancelledError:  # returned as a value: the traceback would keep the loaded weights alive
-        return _Cancellation()
+        return _ActionCancellation()
     except InputError as refused:
         estimate = None
         with suppress(InputError):
@@ -369,32 +374,34 @@ def _open_model(
 
 def _open_model_from_disk(
     path: Path, device: Device, dtype: Dtype, text: str, progress: Progress
-) -> _OpenResult | _Cancellation:
+) -> _OpenResult | _ActionCancellation:
     model_opening.check_device(device, dtype)
     try:
         opened = model_opening.open_model_source(
             path, device, dtype, text, progress, is_from_disk=True
         )
     except CancelledError:  # as above
-        return _Cancellation()
+        return _ActionCancellation()
     return _OpenResult(opened, device, dtype, text)
 
 
 def _look_up_repository(
     name: str, cache: Path, progress: Progress
-) -> RepositoryOffer | _Cancellation:
+) -> RepositoryOffer | _ActionCancellation:
     from visualizer.models.hub_download import look_up
 
     try:
         return look_up(name, cache, progress=progress)
     except CancelledError:
-        return _Cancellation()
+        return _ActionCancellation()
 
 
-def _download_model(offer: RepositoryOffer, progress: Progress) -> _DownloadResult | _Cancellation:
+def _download_model(
+    offer: RepositoryOffer, progress: Progress
+) -> _DownloadResult | _ActionCancellation:
     from visualizer.models.hub_download import download
 
     try:
         return _DownloadResult(download(offer, progress))
     except CancelledError:
-        return _Cancellation()
+        return _ActionCancellation()
