@@ -430,7 +430,7 @@ def test_a_store_that_is_locked_meanwhile_keeps_nobody_from_connecting(
     dialog, locked = opened(hand), LockedSecrets()
     write_port(dialog.port, server.port)
     write(dialog.token, TOKEN)
-    hand.until(lambda: not connection(hand)._looking_up.isActive())
+    hand.until(lambda: not connection(hand)._lookup_timer.isActive())
     hand.until(lambda: not connection(hand)._worker.is_working)
     monkeypatch.setattr(token_store, "_import_keyring", lambda: locked)
     try:

@@ -1,1 +1,1 @@
-"""Editing of the attention mask with a brush."""
+"""Editing the attention mask with brushes and strokes."""

@@ -1,4 +1,4 @@
-"""The bar of mask brushes over the heatmaps."""
+"""The bar of mask brushes above the heatmaps."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ NUMBERS = {
 
 
 class MaskEditBar(OverflowRow):
-    """The row of brushes over the heatmaps while the mask is edited."""
+    """Row of brushes above the heatmaps, shown while the mask is edited."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     brushChosen = Signal(str)
     numberChosen = Signal(str, int)
     settled = Signal()
     allHeadsChosen = Signal(bool)
-    """Whether strokes cut edges of all heads of a model that are shown."""
+    """Whether strokes cut edges in all shown heads of a model."""
     joined = Signal()
-    """All cut edges are to be taken back."""
+    """The user asked to restore all cut edges."""
     left = Signal()
 
     def __init__(self) -> None:
@@ -66,14 +66,14 @@ class MaskEditBar(OverflowRow):
         self.join.setToolTip("Take back all cut edges")
         self.join.setAutoRaise(True)
         self.join.clicked.connect(self.joined)
-        self._places = {brush: self._place_of(brush) for brush in MaskBrush}
+        self._brush_controls = {brush: self._build_brush_controls(brush) for brush in MaskBrush}
         self.notes = ElidedLabel()
         self.done = QPushButton("Done")
         self.done.setToolTip("Paint no more (Esc)")
         self.done.clicked.connect(self.left)
         brushes = [
             RowItem(place, button_entry(self.buttons[brush]), rank=1)
-            for brush, place in self._places.items()
+            for brush, place in self._brush_controls.items()
         ]
         notes = RowItem(self.notes, is_stretched=True)
         cutting = [
@@ -84,17 +84,17 @@ class MaskEditBar(OverflowRow):
         self.set_row([RowItem(self.caption, _add_caption), *brushes, *cutting, notes, done])
         self.hide()
 
-    def _place_of(self, brush: MaskBrush) -> QWidget:
-        """Make the button of a brush and the box of its number, which stay together."""
+    def _build_brush_controls(self, brush: MaskBrush) -> QWidget:
+        """Group the button of a brush with the spin box of its parameter."""
         place = QWidget()
         row = row_layout(place, (0, 0, 0, 0), spacing=4)
-        row.addWidget(self._button(brush))
+        row.addWidget(self._create_button(brush))
         if brush in NUMBERS:
-            row.addWidget(self._box(brush))
+            row.addWidget(self._create_spin_box(brush))
             row.addSpacing(4)
         return place
 
-    def _button(self, brush: MaskBrush) -> QToolButton:
+    def _create_button(self, brush: MaskBrush) -> QToolButton:
         words, tip = BRUSHES[brush]
         button = QToolButton()
         button.setText(words)
@@ -104,43 +104,43 @@ class MaskEditBar(OverflowRow):
         button.setCheckable(True)
         button.setAutoRaise(True)
         button.setObjectName(brush)
-        button.clicked.connect(self._choose)
+        button.clicked.connect(self._on_brush_clicked)
         self.buttons[brush] = button
         return button
 
-    def _box(self, brush: MaskBrush) -> QSpinBox:
+    def _create_spin_box(self, brush: MaskBrush) -> QSpinBox:
         box = QSpinBox()
         install_input_filters(box)
         box.setAccessibleName(NUMBERS[brush])
         box.setToolTip(NUMBERS[brush])
         box.setObjectName(brush)
         box.setRange(1, 1)
-        box.valueChanged.connect(self._type)
+        box.valueChanged.connect(self._on_number_changed)
         box.editingFinished.connect(self.settled)
         self.boxes[brush] = box
         return box
 
     def show_mask_edit(self, panel: MaskEditPanel | None) -> None:
-        """Show the brushes and the current one; hide the bar without a panel."""
+        """Show the brushes and check the current one; hide the bar without a panel."""
         self.setVisible(panel is not None)
         if panel is None:
             return
         self.notes.tell("  ·  ".join(panel.notes))
         is_of_model = panel.layer is not None
         self.caption.setText(EDGES if is_of_model else MASK)
-        for place in self._places.values():
+        for place in self._brush_controls.values():
             self.set_wanted(place, not is_of_model and not panel.is_too_long)
         for button in (self.all_heads, self.join):
             self.set_wanted(button, is_of_model)
         self.all_heads.setChecked(panel.state.is_of_all_heads)
         for brush, button in self.buttons.items():
             button.setChecked(brush is panel.brush)
-        # The number of the current brush stays at hand.
+        # The current brush moves into the overflow menu last, so its number stays visible.
         ranks = {brush: -1 if brush is panel.brush else 1 for brush in self.buttons}
-        self.set_ranks({self._places[brush]: rank for brush, rank in ranks.items()})
+        self.set_ranks({self._brush_controls[brush]: rank for brush, rank in ranks.items()})
         for brush, box in self.boxes.items():
             number = panel.state.number(brush)
-            box.blockSignals(True)  # a new limit is no user input
+            box.blockSignals(True)  # a new limit is not user input
             box.setMaximum(max(1, panel.tokens, number))
             box.blockSignals(False)
             show_number(box, number)
@@ -151,13 +151,14 @@ class MaskEditBar(OverflowRow):
         else:
             super().keyPressEvent(event)
 
-    def _choose(self) -> None:
+    def _on_brush_clicked(self) -> None:
         button = self.sender()
         if isinstance(button, QToolButton):
-            button.setChecked(not button.isChecked())  # until the mask confirms the change
+            # Undo Qt's toggle: show_mask_edit checks the button once the mask has changed.
+            button.setChecked(not button.isChecked())
             self.brushChosen.emit(button.objectName())
 
-    def _type(self, number: int) -> None:
+    def _on_number_changed(self, number: int) -> None:
         self.numberChosen.emit(self.sender().objectName(), number)
 
 

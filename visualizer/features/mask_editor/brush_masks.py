@@ -1,4 +1,4 @@
-"""Masks as rows of allowed cells: those of the brushes, and a stroke on one.
+"""Boolean masks of the brushes, and strokes on a mask.
 
 Sources: Raschka 2024, §3.5.1 (causal); Beltagy et al. 2020, "Longformer", §3.1
 (window); Raffel et al. 2020, "T5", §3.2.1 and figure 3 (prefix).
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Place = tuple[int, int]
-"""A query and a key."""
+"""Query and key indices of a cell."""
 
 
 def all_allowed(tokens: int) -> np.ndarray:
@@ -28,30 +28,30 @@ def all_allowed(tokens: int) -> np.ndarray:
 
 
 def causal(tokens: int) -> np.ndarray:
-    """A query attends to itself and all tokens before."""
+    """Each query attends to itself and all earlier tokens."""
     return np.tri(tokens, dtype=bool)  # query key
 
 
 def window(tokens: int, width: int) -> np.ndarray:
-    """A query attends to `width` tokens: itself and those just before."""
+    """Each query attends to `width` tokens: itself and those just before it."""
     mask: np.ndarray = causal(tokens) & ~np.tri(tokens, k=-width, dtype=bool)  # query key
     return mask
 
 
 def prefix(tokens: int, length: int) -> np.ndarray:
-    """Every query attends to the first `length` tokens; the rest is causal."""
+    """Every query attends to the first `length` tokens; the rest of the mask is causal."""
     mask: np.ndarray = causal(tokens) | padding(tokens, length)  # query key
     return mask
 
 
 def padding(tokens: int, length: int) -> np.ndarray:
-    """Every query attends to the first `length` tokens and to no other."""
+    """Every query attends to the first `length` tokens only."""
     return np.broadcast_to(np.arange(tokens) < length, (tokens, tokens))  # query key
 
 
 @lru_cache(maxsize=16)
 def mask_of_brush(brush: MaskBrush, tokens: int, number: int) -> BooleanMatrix:
-    """The mask of a brush for a number of tokens."""
+    """Return the mask of a brush for a number of tokens."""
     masks = {MaskBrush.WINDOW: window, MaskBrush.PREFIX: prefix, MaskBrush.PADDING: padding}
     if brush in masks:
         return BooleanMatrix.of(masks[brush](tokens, number))
@@ -61,7 +61,7 @@ def mask_of_brush(brush: MaskBrush, tokens: int, number: int) -> BooleanMatrix:
 def with_stroke(
     mask: BooleanMatrix, cells: Iterable[Place], allow: bool, blocks: tuple[int, int] = (1, 1)
 ) -> BooleanMatrix:
-    """Allow or forbid the cells of a stroke; in a pooled picture, the whole block of each."""
+    """Allow or forbid the cells of a stroke; with pooling, the whole block of each cell."""
     painted = mask.array()  # query key
     for query, key in cells:
         painted[query : query + blocks[0], key : key + blocks[1]] = allow
@@ -69,13 +69,13 @@ def with_stroke(
 
 
 def is_open(mask: BooleanMatrix, cell: Place, blocks: tuple[int, int] = (1, 1)) -> bool:
-    """Whether a cell is drawn as allowed; for a block, whether any of its cells is."""
+    """Whether a cell is drawn as allowed; for a block, whether any of its cells is allowed."""
     query, key = cell
     return bool(mask.array()[query : query + blocks[0], key : key + blocks[1]].any())
 
 
 def between(start: Place, end: Place, blocks: tuple[int, int] = (1, 1)) -> list[Place]:
-    """The drawn cells on a line between two cells, both included, without a gap."""
+    """Return the drawn cells on a line between two cells, both included, without gaps."""
     down, right = ((to - at) // block for at, to, block in zip(start, end, blocks, strict=True))
     steps = max(abs(down), abs(right))
     shares = [step / max(steps, 1) for step in range(steps + 1)]

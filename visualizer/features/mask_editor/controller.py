@@ -1,4 +1,4 @@
-"""Controller of the mask editor: strokes in the heatmaps, and brushes to start from."""
+"""Controller of the mask editor: strokes in the heatmaps, and brushes."""
 
 from __future__ import annotations
 
@@ -39,40 +39,40 @@ class MaskEditController(QObject):
         super().__init__(parent)
         self._workspace, self._cell_selection = workspace, cell_selection
         self._stroke: tuple[Cell, bool] | None = None
-        """The last cell of the current stroke, and whether it allows or forbids."""
+        """Last cell of the current stroke, and whether the stroke allows (or forbids) cells."""
 
     @property
-    def _state(self) -> MaskEditState:
+    def _edit_state(self) -> MaskEditState:
         return self._workspace.wanted.painting
 
     def toggle(self) -> None:
-        self._change(is_on=not self._state.is_on)
+        self._update_edit_state(is_on=not self._edit_state.is_on)
 
     def stop(self) -> None:
-        self._change(is_on=False)
+        self._update_edit_state(is_on=False)
 
     # ------------------------------------------------------------------ strokes
 
     def begin(self, cell: Cell, spreads: bool) -> None:
-        """Begin a stroke that inverts its first cell, or that spreads the first cell's value."""
-        mask = self._mask(cell)
+        """Start a stroke that inverts its first cell or, if `spreads`, copies its value."""
+        mask = self._get_mask(cell)
         if mask:
             self.end()
-            place = self._place(cell)
-            allow = is_open(mask, place, self._blocks(cell)) == spreads
+            place = self._block_start(cell)
+            allow = is_open(mask, place, self._block_size(cell)) == spreads
             self._stroke = cell, allow
-            self._paint([place])
+            self._paint_cells([place])
 
     def sweep(self, cell: Cell) -> None:
-        """Continue the stroke to a cell, over all cells in between."""
+        """Continue the stroke to a cell, painting all cells in between."""
         if self._stroke:
             before, allow = self._stroke
             self._stroke = cell, allow
-            places = self._place(before), self._place(cell)
-            self._paint(between(*places, self._blocks(cell)))
+            places = self._block_start(before), self._block_start(cell)
+            self._paint_cells(between(*places, self._block_size(cell)))
 
     def end(self) -> None:
-        """End the stroke, and with it the undo step."""
+        """End the stroke and its undo step."""
         self._stroke = None
         self._workspace.seal()
 
@@ -84,20 +84,23 @@ class MaskEditController(QObject):
             self.end()
 
     def extend(self, down: int, right: int) -> None:
-        """Copy the pinned cell's value to the next cell, and pin that one."""
+        """Copy the pinned cell's value to the next cell, and pin the next cell."""
         screen = self._workspace.screen
         pinned = screen.panel(BOARD_CONTENTS).cursor.pinned
         following = moved_cursor(screen.panel(BOARD_CONTENTS).board, pinned, down, right)
-        if pinned is None or following is None or _panel(following) != _panel(pinned):
+        if pinned is None or following is None or _panel_key(following) != _panel_key(pinned):
             return
-        mask = self._mask(pinned)
+        mask = self._get_mask(pinned)
         if mask:
-            self._stroke = following, is_open(mask, self._place(pinned), self._blocks(pinned))
+            self._stroke = (
+                following,
+                is_open(mask, self._block_start(pinned), self._block_size(pinned)),
+            )
             self._cell_selection.walk(down, right)
-            self._paint([self._place(following)])
+            self._paint_cells([self._block_start(following)])
 
-    def _mask(self, cell: Cell) -> BooleanMatrix | None:
-        """The mask, or the open cells of a model's head; None where it does not apply."""
+    def _get_mask(self, cell: Cell) -> BooleanMatrix | None:
+        """Return the mask, or the uncut cells of a model's head; None if the cell has none."""
         panel = self._workspace.screen.panel(MASK_EDIT)
         if panel is None or target_of(cell) not in panel.targets:
             return None
@@ -109,36 +112,36 @@ class MaskEditController(QObject):
             return BooleanMatrix.of(open_cells(panel.allowed, cut))
         return mask_of(self._workspace.document, panel.tokens)
 
-    def _blocks(self, cell: Cell) -> tuple[int, int]:
+    def _block_size(self, cell: Cell) -> tuple[int, int]:
         panel = panel_of(self._workspace.screen.panel(BOARD_CONTENTS).board, cell)
         return (panel.rows.block, panel.columns.block) if panel else (1, 1)
 
-    def _place(self, cell: Cell) -> Place:
-        """The first query and key of a cell's pooling block, in which the cell can be anywhere."""
-        rows, columns = self._blocks(cell)
+    def _block_start(self, cell: Cell) -> Place:
+        """Return the first query and key of the pooling block that contains a cell."""
+        rows, columns = self._block_size(cell)
         return cell.place[-2] // rows * rows, cell.place[-1] // columns * columns
 
-    def _paint(self, places: list[Place]) -> None:
+    def _paint_cells(self, places: list[Place]) -> None:
         if self._stroke is None:
             return
         cell, allow = self._stroke
-        mask = self._mask(cell)
+        mask = self._get_mask(cell)
         if self._workspace.document.model:
-            self._cut(cell, places, allow)
+            self._cut_edges(cell, places, allow)
             return
-        painted = mask and with_stroke(mask, places, allow, self._blocks(cell))
+        painted = mask and with_stroke(mask, places, allow, self._block_size(cell))
         if painted != mask:
             self._workspace.set("painted", painted, going_on=True)
 
     # ------------------------------------------------------------------ edges of a model
 
-    def _cut(self, cell: Cell, places: list[Place], allow: bool) -> None:
-        """Cut or join the edges of a stroke, in the head of a cell or in all that are shown."""
+    def _cut_edges(self, cell: Cell, places: list[Place], allow: bool) -> None:
+        """Cut or restore the edges of a stroke, in the cell's head or in all shown heads."""
         panel, model = self._workspace.screen.panel(MASK_EDIT), self._workspace.document.model
         if panel is None or panel.layer is None or panel.allowed is None or model is None:
             return
-        blocks, changed = self._blocks(cell), model
-        for head in panel.heads if self._state.is_of_all_heads else (cell.head,):
+        blocks, changed = self._block_size(cell), model
+        for head in panel.heads if self._edit_state.is_of_all_heads else (cell.head,):
             if head is None:
                 return
             place = panel.layer, head
@@ -152,11 +155,11 @@ class MaskEditController(QObject):
             self._workspace.set("model", changed, going_on=True)
 
     def set_all_heads(self, is_of_all: bool) -> None:
-        """Have strokes cut edges of all heads of the model that are shown, or of their own."""
-        self._change(is_of_all_heads=is_of_all)
+        """Choose whether strokes cut edges in all shown heads or only in the head painted in."""
+        self._update_edit_state(is_of_all_heads=is_of_all)
 
     def join_all(self) -> None:
-        """Take back all cut edges."""
+        """Restore all cut edges."""
         model = self._workspace.document.model
         if model:
             self.end()
@@ -165,25 +168,25 @@ class MaskEditController(QObject):
     # ------------------------------------------------------------------ brushes
 
     def start_from(self, name: str) -> None:
-        """Replace the mask by a brush's."""
+        """Replace the mask with that of a brush."""
         self.end()
         brush, document = MaskBrush(name), self._workspace.document
         tokens = longest(document)
         if tokens and document.has_module and not self._is_too_long:
-            mask = mask_of_brush(brush, tokens, self._state.number(brush))
+            mask = mask_of_brush(brush, tokens, self._edit_state.number(brush))
             if mask != mask_of(document, tokens):
                 self._workspace.set("painted", mask)
 
     def set_number(self, name: str, number: int) -> None:
-        """Set the parameter of a brush, and update the mask where it is that brush's."""
+        """Set the parameter of a brush, and update the mask if it is the mask of that brush."""
         brush, document = MaskBrush(name), self._workspace.document
         tokens = longest(document)
         if self._is_too_long:
             return
-        is_its = mask_of_brush(brush, tokens, self._state.number(brush)) == mask_of(
+        is_its = mask_of_brush(brush, tokens, self._edit_state.number(brush)) == mask_of(
             document, tokens
         )
-        self._change(**{brush.value: number})
+        self._update_edit_state(**{brush.value: number})
         if tokens and is_its and document.has_module:
             self._workspace.set("painted", mask_of_brush(brush, tokens, number), going_on=True)
 
@@ -192,9 +195,9 @@ class MaskEditController(QObject):
         panel = self._workspace.screen.panel(MASK_EDIT)
         return panel is not None and panel.is_too_long
 
-    def _change(self, **changes: Any) -> None:
-        self._workspace.look(painting=replace(self._state, **changes))
+    def _update_edit_state(self, **changes: Any) -> None:
+        self._workspace.look(painting=replace(self._edit_state, **changes))
 
 
-def _panel(cell: Cell) -> tuple[object, ...]:
+def _panel_key(cell: Cell) -> tuple[object, ...]:
     return cell.stage, cell.head, cell.fold, cell.part

@@ -1,4 +1,4 @@
-"""Edges of attention that are cut in heads of a model, as matrices of open cells."""
+"""Conversion between a model's cut attention edges and boolean matrices of open cells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_cells(allowed: np.ndarray, cut: tuple[Place, ...]) -> np.ndarray:
-    """Return which cells a head reads: those that the model allows, without those that are cut."""
+    """Return the cells of a head that the model allows and that are not cut."""
     cells: np.ndarray = allowed.copy()  # query key
     within = [place for place in cut if max(place) < len(cells)]
     if within:
@@ -28,7 +28,7 @@ def with_open_cells(
 ) -> ModelSource:
     """Cut the cells of a head that the model allows and that are not open.
 
-    Those beyond the text stay as they are.
+    Cut cells beyond the end of the text are kept.
     """
     beyond = [place for place in model.cut_cells.get(head, ()) if max(place) >= len(allowed)]
     closed = ((query, key) for query, key in np.argwhere(allowed & ~cells).tolist())

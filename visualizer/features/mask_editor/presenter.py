@@ -1,4 +1,4 @@
-"""The mask editor as a value: the panel, with cells that are not yet computed."""
+"""Presenter of the mask editor, with the changed cells that are not computed yet."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 HINT = "Painting the mask: click or drag, or press X; Esc ends"
 MAX_MASK_TOKENS = 10_000
-"""Tokens; the matrix of more is not made."""
+"""Maximum number of tokens for which a mask matrix is built."""
 TOO_LONG = "the text is too long to paint its mask: choose one by name, or shorten it to {most}"
 TOO_LONG_TO_CUT = "the text is too long to cut its edges: shorten it to {most}"
 SIZE_MISMATCH = "start from a brush: the matrix does not fit the text"
@@ -46,29 +46,29 @@ PANEL_REQUIRED = "Show the scores or the weights to paint in them"
 
 
 class MaskEditPanel(Struct, frozen=True, eq=False):
-    """The mask editor, while the mask is edited.
+    """Contents of the mask editor while the mask is edited.
 
     Parameters
     ----------
     tokens : int
-        The tokens of the longest text, the limit of a brush's parameter.
+        Number of tokens of the longest text; the limit of a brush's parameter.
     brush : MaskBrush or None
-        The brush whose mask the current one equals.
+        The brush whose mask equals the current one.
     notes : tuple of str
         Notes on the mask.
     targets : frozenset of Target
         The panels that can be edited.
     fresh : dict
-        The changed cells that those panels do not show yet.
+        The changed cells that these panels do not show yet.
     layer : int or None
-        The number in the model of the layer that is shown, whose heads' edges are cut; None for the
-        mask of a module.
+        Model number of the shown layer, in whose heads edges are cut; None for the mask of a
+        module.
     heads : tuple of int
-        Its heads that are shown.
+        The shown heads of this layer.
     allowed : ndarray or None
         The cells that the model itself allows, [query, key].
     is_too_long : bool
-        Whether no matrix of so many queries and keys is made, of a brush neither.
+        Whether the text is too long for any mask matrix, including those of the brushes.
     """
 
     state: MaskEditState
@@ -84,19 +84,19 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
 
     @property
     def says(self) -> str:
-        """The hint and the notes; the notes alone where nothing can be painted."""
+        """The hint and the notes; only the notes if the text is too long to paint."""
         if self.is_too_long:
             return "  ·  ".join(self.notes)
         return "  ·  ".join((HINT if self.layer is None else CUT_HINT, *self.notes))
 
 
 def longest(document: Document) -> int:
-    """The number of tokens of the longest text."""
+    """Return the number of tokens of the longest text."""
     return document.most_tokens
 
 
 def mask_of(document: Document, tokens: int) -> BooleanMatrix | None:
-    """The current mask of any kind as a matrix; None where its size differs."""
+    """Return the current mask as a matrix; None if its size does not fit the text."""
     try:
         return BooleanMatrix.of(allowed(document.spec, tokens))
     except InputError:
@@ -104,7 +104,7 @@ def mask_of(document: Document, tokens: int) -> BooleanMatrix | None:
 
 
 def is_of_text(document: Document, computed: Document | None) -> bool:
-    """Whether the computed document has the same text, though perhaps another mask."""
+    """Whether the computed document has the same text; its mask may differ."""
     names = ("text", "tokenizer", "lines")
     return computed is not None and all(document.get(it) == computed.get(it) for it in names)
 
@@ -118,12 +118,12 @@ MASK_EDIT: PanelId[MaskEditPanel | None] = PanelId("Painting")
 def present_mask_edit(
     resolved: Resolved, board: Board, refused: InputError | None = None
 ) -> MaskEditPanel | None:
-    """Present the edited mask, or the edges that are cut, over the picture of the last run.
+    """Present the edited mask or the cut edges on the heatmaps of the last run.
 
     Parameters
     ----------
     refused : InputError, optional
-        Why the document's numbers could not be computed.
+        Why the document could not be computed.
     """
     run, document, state = resolved.run, resolved.document, resolved.view.painting
     if state.is_on and document.model:
@@ -147,11 +147,13 @@ def present_mask_edit(
     shown = {(*target_of(panel), panel.leading): panel for panel in board.heatmaps}
     panels = {drawn: panel for drawn, panel in shown.items() if _is_target(panel, resolved.covered)}
     spec = replace(document.spec, lengths=run.trace.spec.lengths)
-    found = {drawn: _fresh(spec, tokens, panel, run.trace) for drawn, panel in panels.items()}
-    fresh = {drawn: cells for drawn, cells in found.items() if cells}
+    pending_by_panel = {
+        drawn: _pending_cells(spec, tokens, panel, run.trace) for drawn, panel in panels.items()
+    }
+    fresh = {drawn: cells for drawn, cells in pending_by_panel.items() if cells}
     targets = frozenset(target_of(panel) for panel in panels.values())
-    notes = _notes(mask, list(panels.values()))
-    return MaskEditPanel(state, tokens, _brush(mask, state), notes, targets, fresh)
+    notes = _describe_mask(mask, list(panels.values()))
+    return MaskEditPanel(state, tokens, _find_brush(mask, state), notes, targets, fresh)
 
 
 def _present_cuts(
@@ -165,7 +167,7 @@ def _present_cuts(
     layer = reading.layers[trace.at("layer", resolved.leading)]
     if not is_of_text(resolved.document, resolved.computed):
         return MaskEditPanel(state, tokens, None, (), frozenset(), {}, layer)
-    if tokens > MAX_MASK_TOKENS:  # its matrix is not even made for a moment
+    if tokens > MAX_MASK_TOKENS:  # not even a temporary matrix is built
         note = TOO_LONG_TO_CUT.format(most=format_count(MAX_MASK_TOKENS, "token"))
         return MaskEditPanel(state, tokens, None, (note,), frozenset(), {}, layer, is_too_long=True)
     allowed = trace.allowed("weights", resolved.leading)
@@ -175,7 +177,7 @@ def _present_cuts(
             drawn = (*target_of(panel), panel.leading)
             targets[drawn] = panel
             cells = open_cells(allowed, model.cut_cells.get((layer, panel.head), ()))
-            pending = _pending(panel, ~cells) if panel.stage in FORBIDDING else None
+            pending = _pending_cuts(panel, ~cells) if panel.stage in FORBIDDING else None
             if pending:
                 fresh[drawn] = pending
     notes = [] if targets else [PANEL_REQUIRED]
@@ -189,8 +191,8 @@ def _present_cuts(
     )  # fmt: skip
 
 
-def _pending(panel: Heatmap, closed: np.ndarray) -> PendingCells | None:
-    """The cells in which closed cells [query, key] differ from what a panel shows."""
+def _pending_cuts(panel: Heatmap, closed: np.ndarray) -> PendingCells | None:
+    """Return the cells where `closed` [query, key] differs from the panel; None if none do."""
     then = panel.forbidden
     if then is None:
         then = np.zeros(panel.values.shape, dtype=bool)
@@ -201,19 +203,19 @@ def _pending(panel: Heatmap, closed: np.ndarray) -> PendingCells | None:
 
 
 def _is_target(panel: Heatmap, covered: frozenset[str]) -> bool:
-    """Whether a panel has the mask's queries and keys, and shows the current run."""
+    """Whether a panel has the mask's queries and keys and shows the current run."""
     is_live = panel.part in {ComparedSide.PLAIN, ComparedSide.B}
     return panel.columns.name == "key" and is_live and panel.stage not in covered
 
 
-def _brush(mask: BooleanMatrix, state: MaskEditState) -> MaskBrush | None:
+def _find_brush(mask: BooleanMatrix, state: MaskEditState) -> MaskBrush | None:
     own = (
         brush for brush in MaskBrush if mask_of_brush(brush, mask.rows, state.number(brush)) == mask
     )
     return next(own, None)
 
 
-def _notes(mask: BooleanMatrix, panels: list[Heatmap]) -> tuple[str, ...]:
+def _describe_mask(mask: BooleanMatrix, panels: list[Heatmap]) -> tuple[str, ...]:
     notes = [] if panels else [PANEL_REQUIRED]
     if panels and panels[0].is_pooled:
         notes.append(f"{panels[0].rows.block} × {panels[0].columns.block} blocks")
@@ -225,8 +227,10 @@ def _notes(mask: BooleanMatrix, panels: list[Heatmap]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _fresh(spec: AttentionSpec, tokens: int, panel: Heatmap, trace: Trace) -> PendingCells | None:
-    """The cells in which the mask differs from what a panel shows; None where it does not."""
+def _pending_cells(
+    spec: AttentionSpec, tokens: int, panel: Heatmap, trace: Trace
+) -> PendingCells | None:
+    """Return the cells where the mask differs from the panel; None if none do."""
     then = panel.forbidden
     if then is None:
         then = np.zeros(panel.values.shape, dtype=bool)

@@ -25,7 +25,7 @@ class MaskStrokeController(QObject):
     """Event filter that turns mouse and key events of the heatmaps into strokes."""
 
     begun = Signal(object, bool)
-    """Carries a cell, and whether its value is spread."""
+    """The first cell, and whether the stroke copies its value."""
     swept = Signal(object)
     ended = Signal()
     extended = Signal(int, int)
@@ -51,32 +51,32 @@ class MaskStrokeController(QObject):
         if panel:
             self._board.viewport().setCursor(Qt.CursorShape.CrossCursor)
         else:
-            self._end()
+            self._end_stroke()
             self._board.viewport().unsetCursor()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if isinstance(event, QMouseEvent):
-            return watched is self._board.viewport() and self._take_mouse(event)
+            return watched is self._board.viewport() and self._handle_mouse(event)
         if isinstance(event, QKeyEvent):
-            return watched is self._board and self._take_key(event)
+            return watched is self._board and self._handle_key(event)
         if event.type() == QEvent.Type.Wheel:
-            self._end()  # another part of the picture may scroll under the pointer
+            self._end_stroke()  # other cells may scroll under the pointer
         return event.type() == QEvent.Type.ContextMenu
 
-    # ------------------------------------------------------------------ the mouse
+    # ------------------------------------------------------------------ mouse
 
-    def _take_mouse(self, event: QMouseEvent) -> bool:
+    def _handle_mouse(self, event: QMouseEvent) -> bool:
         if event.type() in PRESSES:
-            return self._press(event)
+            return self._handle_press(event)
         if self._slot is None:
             return False
         if event.type() == QEvent.Type.MouseMove:
             self.swept.emit(self._board.cell_nearest(self._slot, event.position()))
             return False  # hovering continues
-        self._end()
+        self._end_stroke()
         return True
 
-    def _press(self, event: QMouseEvent) -> bool:
+    def _handle_press(self, event: QMouseEvent) -> bool:
         slot = self._board.slot_at(event.position())
         targets = self._panel.targets if self._panel else frozenset()
         is_right = event.button() == Qt.MouseButton.RightButton
@@ -88,14 +88,14 @@ class MaskStrokeController(QObject):
             self.begun.emit(self._board.cell_nearest(slot, event.position()), spreads)
         return True
 
-    def _end(self) -> None:
+    def _end_stroke(self) -> None:
         if self._slot is not None:
             self._slot = None
             self.ended.emit()
 
-    # ------------------------------------------------------------------ the keys
+    # ------------------------------------------------------------------ keyboard
 
-    def _take_key(self, event: QKeyEvent) -> bool:
+    def _handle_key(self, event: QKeyEvent) -> bool:
         if event.type() == QEvent.Type.KeyRelease and event.key() == Qt.Key.Key_Shift:
             self.ended.emit()
         if event.type() != QEvent.Type.KeyPress or is_command(event):

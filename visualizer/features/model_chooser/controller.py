@@ -1,4 +1,4 @@
-"""Lists, downloads and opens models off the GUI thread, and shows in a dialog how far that is."""
+"""Controller of the model dialog: lists, downloads and opens models on a worker thread."""
 
 from __future__ import annotations
 
@@ -45,49 +45,56 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
 
 OFFER_RESET: Mapping[str, object] = {"problem": "", "on_disk": None, "estimate": ""}
-"""Changes that take back why a model was refused, and the offer to read it from the disk."""
+"""State changes that clear the error message and the offer to stream the model from disk."""
 SHOWN_S = 0.05
-"""Least interval between progress updates in seconds."""
+"""Minimum interval between progress updates, in seconds."""
 
 
-class _Listing(Struct, frozen=True):
+class _ModelListing(Struct, frozen=True):
     models: tuple[ListedModel, ...]
     places: Mapping[tuple[Device, Dtype], ModelPlace]
     has_library: bool
 
 
-class _Opened(Struct, frozen=True):
+class _OpenResult(Struct, frozen=True):
     opened: OpenedSource
     device: Device
     dtype: Dtype
     text: str
 
 
-class _Larger(Struct, frozen=True):
-    """A model is larger than the memory, and can be read from the disk."""
+class _DiskOffer(Struct, frozen=True):
+    """The model is larger than memory but can be streamed from disk."""
 
     path: Path
     problem: str
     estimate: str
 
 
-class _Downloaded(Struct, frozen=True):
+class _DownloadResult(Struct, frozen=True):
     path: Path
 
 
-class _Cancelled(Struct, frozen=True):
-    """What was asked for was cancelled: nothing of it is kept."""
+class _ActionCancellation(Struct, frozen=True):
+    """The request was cancelled and left no result."""
 
 
-_Answer = _Listing | _Opened | _Larger | _Downloaded | _Cancelled | RepositoryOffer
+_Answer = (
+    _ModelListing
+    | _OpenResult
+    | _DiskOffer
+    | _DownloadResult
+    | _ActionCancellation
+    | RepositoryOffer
+)
 
 
 class ModelChooserController(QObject):
-    """Opens the dialog of models, and does what is chosen there; one thing at a time."""
+    """Opens the model dialog and runs the chosen actions, one at a time."""
 
     opened = Signal(object, object, object, str)
-    """The `OpenedSource` of a model, the device and type chosen for it, and the text that it was
-    opened to read."""
+    """The `OpenedSource` of a model, the chosen device and data type, and the text for which it was
+    opened."""
     broke = Signal(str)
 
     def __init__(self, workspace: Workspace, window: QWidget) -> None:
@@ -96,13 +103,13 @@ class ModelChooserController(QObject):
         self.dialog: ModelChooserDialog | None = None
         self._state = ModelChooserState(hub_cache())
         self._offer: RepositoryOffer | None = None
-        """What was asked of the hub, until another name is typed."""
-        self._is_called_off = threading.Event()
+        """Result of the last repository lookup; cleared when the name is edited."""
+        self._cancel_event = threading.Event()
         self._next_folder: Path | None = None
-        """The folder to open as soon as what is being done has been cancelled."""
+        """The folder to open as soon as the current action has been cancelled."""
         self._worker = Worker(self)
-        self._worker.answered.connect(self._take)
-        self._worker.failed.connect(self._fail)
+        self._worker.answered.connect(self._handle_answer)
+        self._worker.failed.connect(self._handle_failure)
         self._worker.reported.connect(self._show_progress)
 
     @property
@@ -113,87 +120,88 @@ class ModelChooserController(QObject):
     # ------------------------------------------------------------------ user intents
 
     def open(self) -> None:
-        """Open the dialog, and list the models of the local cache."""
+        """Open the dialog and list the models in the local cache."""
         if self.dialog is None:
             self._make_dialog()
-            self._worker.ask(partial(_listing, self._state.cache))
-        self._raise()
+            self._worker.ask(partial(_list_models, self._state.cache))
+        self._raise_dialog()
 
     def open_folder(self, path: Path) -> None:
-        """Open the model of a folder, and show in the dialog how far that is.
+        """Open the model in a folder and show the progress in the dialog.
 
-        It comes in place of what is being done.
+        An action in progress is cancelled first.
         """
         if self.dialog is None:
             self._make_dialog()
-        self._raise()
+        self._raise_dialog()
         if self.is_working:
             self.cancel()
             self._next_folder = path
         else:
-            self._open(path)
+            self._start_opening(path)
 
     def cancel(self) -> None:
-        """Stop what is being done; nothing of it is kept but what was downloaded so far."""
+        """Cancel the current action; files downloaded so far are kept."""
         self._next_folder = None
         if self.is_working:
-            self._is_called_off.set()
-            self._change(is_cancelling=True)
+            self._cancel_event.set()
+            self._update_state(is_cancelling=True)
 
     def close(self) -> None:
-        """Stop what is being done."""
+        """Cancel the current action and close the dialog."""
         self._next_folder = None
-        self._is_called_off.set()
+        self._cancel_event.set()
         self._worker.leave()
         if self.dialog:
             self.dialog.close()
 
-    # ------------------------------------------------------------------ the dialog
+    # ------------------------------------------------------------------ dialog
 
     def _make_dialog(self) -> None:
         spec = self._workspace.document.spec
         self._offer = None
         self._state = ModelChooserState(hub_cache(), device=spec.device, dtype=spec.dtype)
         from visualizer.features.model_chooser.dialog import (
-            ModelChooserDialog,  # with its first use
+            ModelChooserDialog,  # imported at first use
         )
 
         self.dialog = dialog = ModelChooserDialog(self._window, self._state.cache)
-        dialog.destroyed.connect(self._forget)
-        dialog.selected.connect(partial(self._set, "selected"))
+        dialog.destroyed.connect(self._forget_dialog)
+        dialog.selected.connect(partial(self._set_field, "selected"))
         dialog.openWanted.connect(self._open_selected)
         dialog.diskWanted.connect(self._open_from_disk)
         dialog.folderWanted.connect(self._choose_folder)
-        dialog.deviceChosen.connect(partial(self._set, "device"))
-        dialog.dtypeChosen.connect(partial(self._set, "dtype"))
+        dialog.deviceChosen.connect(partial(self._set_field, "device"))
+        dialog.dtypeChosen.connect(partial(self._set_field, "dtype"))
         dialog.repositoryTyped.connect(self._type_repository)
-        dialog.downloadWanted.connect(self._download)
+        dialog.downloadWanted.connect(self._look_up_or_download)
         dialog.cancelWanted.connect(self.cancel)
 
-    def _raise(self) -> None:
+    def _raise_dialog(self) -> None:
         assert self.dialog
-        self._show()
+        self._show_state()
         self.dialog.show()
         self.dialog.raise_()
         self.dialog.activateWindow()
 
-    def _forget(self) -> None:
+    def _forget_dialog(self) -> None:
         self.dialog = None
 
-    def _set(self, name: str, value: object) -> None:
-        self._change(**{name: value}, **OFFER_RESET)
+    def _set_field(self, name: str, value: object) -> None:
+        self._update_state(**{name: value}, **OFFER_RESET)
 
-    def _change(self, **changes: object) -> None:
+    def _update_state(self, **changes: object) -> None:
         self._state = replace(self._state, **changes)
-        self._show()
+        self._show_state()
 
-    def _show(self) -> None:
-        if self.dialog and isValid(self.dialog.open_button):  # parts are deleted before it
+    def _show_state(self) -> None:
+        # Child widgets are deleted before the dialog.
+        if self.dialog and isValid(self.dialog.open_button):
             self.dialog.show_panel(present_model_chooser(self._state))
 
     def _type_repository(self, text: str) -> None:
         self._offer = None
-        self._change(repository=text, offer="", offered=0)
+        self._update_state(repository=text, offer="", offered=0)
 
     def _choose_folder(self) -> None:
         ask_for_folder(
@@ -201,185 +209,199 @@ class ModelChooserController(QObject):
         )
 
     def _open_named(self, name: str) -> None:
-        self._open(Path(name))
+        self._start_opening(Path(name))
 
-    # ------------------------------------------------------------------ what is done
+    # ------------------------------------------------------------------ actions
 
     def _open_selected(self) -> None:
         panel = present_model_chooser(self._state)
         if panel.can_open and self._state.selected:
-            self._open(self._state.selected)
+            self._start_opening(self._state.selected)
 
     def _open_from_disk(self) -> None:
         if path := self._state.on_disk:
-            self._open(path, is_from_disk=True)
+            self._start_opening(path, is_from_disk=True)
 
-    def _open(self, path: Path, *, is_from_disk: bool = False) -> None:
+    def _start_opening(self, path: Path, *, is_from_disk: bool = False) -> None:
         device, dtype = self._state.device, self._state.dtype
         text = self._workspace.document.text
-        opening = _opened_from_disk if is_from_disk else _opened
+        opening = _open_model_from_disk if is_from_disk else _open_model
         request = partial(opening, path, device, dtype, text)
-        self._begin(ModelActivity.OPENING, name_of(path), request)
+        self._start_action(ModelActivity.OPENING, name_of(path), request)
 
-    def _download(self) -> None:
-        """Ask the hub for a repository, and at the second time download it."""
+    def _look_up_or_download(self) -> None:
+        """Look up the repository; if it has been looked up, download it."""
         name, offer = self._state.repository.strip(), self._offer
         if offer is None:
-            request = partial(_looked_up, name, self._state.cache)
-            self._begin(ModelActivity.LOOKING_UP, name, request)
+            request = partial(_look_up_repository, name, self._state.cache)
+            self._start_action(ModelActivity.LOOKING_UP, name, request)
         else:
-            self._begin(ModelActivity.DOWNLOADING, name, partial(_downloaded, offer))
+            self._start_action(ModelActivity.DOWNLOADING, name, partial(_download_model, offer))
 
-    def _begin(
+    def _start_action(
         self, activity: ModelActivity, subject: str, request: Callable[[Progress], object]
     ) -> None:
         if self.is_working:
             return
-        self._is_called_off = threading.Event()
-        self._change(
+        self._cancel_event = threading.Event()
+        self._update_state(
             activity=activity, subject=subject, done=0, of=0, is_cancelling=False,
             **OFFER_RESET,
         )  # fmt: skip
-        self._worker.ask(partial(request, _teller(self._is_called_off, self._worker.report)))
+        self._worker.ask(
+            partial(request, _throttle_progress(self._cancel_event, self._worker.report))
+        )
 
-    def _show_progress(self, told: tuple[int, int]) -> None:
+    def _show_progress(self, done_and_total: tuple[int, int]) -> None:
         if self.is_working:
-            done, of = told
-            self._change(done=done, of=of)
+            done, of = done_and_total
+            self._update_state(done=done, of=of)
 
-    # ------------------------------------------------------------------ how it went
+    # ------------------------------------------------------------------ results
 
-    def _take(
-        self, answer: _Listing | _Opened | _Larger | RepositoryOffer | _Downloaded | _Cancelled
+    def _handle_answer(
+        self,
+        answer: _ModelListing
+        | _OpenResult
+        | _DiskOffer
+        | RepositoryOffer
+        | _DownloadResult
+        | _ActionCancellation,
     ) -> None:
-        if isinstance(answer, _Listing):
-            self._take_listing(answer)
+        if isinstance(answer, _ModelListing):
+            self._show_listing(answer)
             return
-        was_called_off = self._is_called_off.is_set()
-        self._change(activity=ModelActivity.NONE, is_cancelling=False)
-        if isinstance(answer, _Opened):
-            if not was_called_off:  # just before it was open
-                self._hand_over(answer)
-        elif isinstance(answer, _Larger):
-            self._change(problem=answer.problem, on_disk=answer.path, estimate=answer.estimate)
-        elif isinstance(answer, _Downloaded):
+        was_cancelled = self._cancel_event.is_set()
+        self._update_state(activity=ModelActivity.NONE, is_cancelling=False)
+        if isinstance(answer, _OpenResult):
+            if not was_cancelled:  # cancelled just before it finished
+                self._finish_opening(answer)
+        elif isinstance(answer, _DiskOffer):
+            self._update_state(
+                problem=answer.problem, on_disk=answer.path, estimate=answer.estimate
+            )
+        elif isinstance(answer, _DownloadResult):
             self._offer = None
-            self._change(
+            self._update_state(
                 models=None, selected=answer.path, repository="", offer=DOWNLOADED, offered=0
             )
-        elif not isinstance(answer, _Cancelled) and not was_called_off:
+        elif not isinstance(answer, _ActionCancellation) and not was_cancelled:
             self._offer = answer
-            self._change(offer=offer_in_words(answer), offered=answer.missing)
-        self._go_on()
+            self._update_state(offer=offer_in_words(answer), offered=answer.missing)
+        self._continue_pending()
 
-    def _hand_over(self, answer: _Opened) -> None:
+    def _finish_opening(self, answer: _OpenResult) -> None:
         if self.dialog:
             self.dialog.accept()
-            self._window.activateWindow()  # not every platform does so itself
+            self._window.activateWindow()  # not automatic on every platform
         self.opened.emit(answer.opened, answer.device, answer.dtype, answer.text)
 
-    def _take_listing(self, found: _Listing) -> None:
-        openable = [model.path for model in found.models if not model.why_not]
+    def _show_listing(self, listing: _ModelListing) -> None:
+        openable = [model.path for model in listing.models if not model.why_not]
         selected = self._state.selected or next(iter(openable), None)
-        self._change(
-            models=found.models,
-            places=found.places,
-            has_library=found.has_library,
+        self._update_state(
+            models=listing.models,
+            places=listing.places,
+            has_library=listing.has_library,
             selected=selected,
         )
 
-    def _go_on(self) -> None:
-        """Open the folder that waits, or list the models after the dialog was opened with one."""
+    def _continue_pending(self) -> None:
+        """Open the pending folder, or list the models if the dialog has not listed them yet."""
         if path := self._next_folder:
             self._next_folder = None
-            self._open(path)
+            self._start_opening(path)
         elif self.dialog and self.dialog.isVisible() and self._state.models is None:
-            self._worker.ask(partial(_listing, self._state.cache))
+            self._worker.ask(partial(_list_models, self._state.cache))
 
-    def _fail(self, error: Exception) -> None:
+    def _handle_failure(self, error: Exception) -> None:
         problem = error.sentence if isinstance(error, InputError) else ""
-        was_listing = not self.is_working  # which would fail again
-        self._change(activity=ModelActivity.NONE, is_cancelling=False, problem=problem)
+        was_listing = not self.is_working  # a new attempt would fail again
+        self._update_state(activity=ModelActivity.NONE, is_cancelling=False, problem=problem)
         if was_listing:
-            self._change(models=())
+            self._update_state(models=())
         else:
-            self._go_on()
+            self._continue_pending()
         if not problem:
             self.broke.emit("".join(traceback.format_exception(error)))
 
 
-# What follows runs on the worker.
+# The functions below run on the worker thread.
 
 
-def _teller(
-    is_called_off: threading.Event, report: Callable[[tuple[int, int]], object]
+def _throttle_progress(
+    cancel_event: threading.Event, report: Callable[[tuple[int, int]], object]
 ) -> Progress:
     due = 0.0
 
-    def tell(done: int, of: int) -> None:
+    def report_progress(done: int, of: int) -> None:
         nonlocal due
-        if is_called_off.is_set():
+        if cancel_event.is_set():
             raise CancelledError
         now = time.monotonic()
         if now >= due:
             due = now + SHOWN_S
             report((done, of))
 
-    return tell
+    return report_progress
 
 
-def _listing(cache: Path) -> _Listing:
+def _list_models(cache: Path) -> _ModelListing:
     models = list_models(cache)
     if models:
         model_opening.prepare_to_open()
-    return _Listing(models, model_opening.model_places(), model_opening.has_library())
+    return _ModelListing(models, model_opening.model_places(), model_opening.has_library())
 
 
-def _opened(
+def _open_model(
     path: Path, device: Device, dtype: Dtype, text: str, progress: Progress
-) -> _Opened | _Larger | _Cancelled:
+) -> _OpenResult | _DiskOffer | _ActionCancellation:
     model_opening.check_device(device, dtype)
     try:
         opened = model_opening.open_model_source(path, device, dtype, text, progress)
-    except CancelledError:  # as a value: the error holds what was loaded
-        return _Cancelled()
+    except CancelledError:  # returned as a value: the traceback would keep the loaded weights alive
+        return _ActionCancellation()
     except InputError as refused:
         estimate = None
         with suppress(InputError):
             estimate = model_opening.estimate_from_disk(path, device, dtype)
         if estimate is None:
             raise
-        problem = refused.sentence.removesuffix(INSTEAD).strip()  # which the button says
-        return _Larger(path, problem, estimate.in_words)
-    return _Opened(opened, device, dtype, text)
+        problem = refused.sentence.removesuffix(INSTEAD).strip()  # the button says it
+        return _DiskOffer(path, problem, estimate.in_words)
+    return _OpenResult(opened, device, dtype, text)
 
 
-def _opened_from_disk(
+def _open_model_from_disk(
     path: Path, device: Device, dtype: Dtype, text: str, progress: Progress
-) -> _Opened | _Cancelled:
+) -> _OpenResult | _ActionCancellation:
     model_opening.check_device(device, dtype)
     try:
         opened = model_opening.open_model_source(
             path, device, dtype, text, progress, is_from_disk=True
         )
     except CancelledError:  # as above
-        return _Cancelled()
-    return _Opened(opened, device, dtype, text)
+        return _ActionCancellation()
+    return _OpenResult(opened, device, dtype, text)
 
 
-def _looked_up(name: str, cache: Path, progress: Progress) -> RepositoryOffer | _Cancelled:
+def _look_up_repository(
+    name: str, cache: Path, progress: Progress
+) -> RepositoryOffer | _ActionCancellation:
     from visualizer.models.hub_download import look_up
 
     try:
         return look_up(name, cache, progress=progress)
     except CancelledError:
-        return _Cancelled()
+        return _ActionCancellation()
 
 
-def _downloaded(offer: RepositoryOffer, progress: Progress) -> _Downloaded | _Cancelled:
+def _download_model(
+    offer: RepositoryOffer, progress: Progress
+) -> _DownloadResult | _ActionCancellation:
     from visualizer.models.hub_download import download
 
     try:
-        return _Downloaded(download(offer, progress))
+        return _DownloadResult(download(offer, progress))
     except CancelledError:
-        return _Cancelled()
+        return _ActionCancellation()

@@ -1,4 +1,4 @@
-"""The dialog in which a model is chosen: the list, where it runs, a download, and its progress."""
+"""The model dialog: list of local models, device, download and progress."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 
 SIZE = (760, 560)
 LINE = 4
-"""The height of the line of progress, in pixels."""
+"""Height of the progress bar, in pixels."""
 STEPS = 1000
 FIRST_NUMBER = 2
-"""The first of the columns that hold numbers."""
+"""Index of the first numeric column."""
 MAX_NAME_LENGTH = 200
 DEVICES = next(setting.choices for setting in SETTINGS if setting.name == "device")
 
 
 class ModelTable(QTableWidget):
-    """The models on this machine."""
+    """Table of the models on this machine."""
 
     opened = Signal()
-    """The selected model is to be opened."""
+    """The user asked to open the selected model."""
 
     def __init__(self) -> None:
         super().__init__(0, len(COLUMNS))
@@ -56,7 +56,7 @@ class ModelTable(QTableWidget):
         self.setAccessibleName("Models on this machine")
         for column, title in enumerate(COLUMNS):
             item = QTableWidgetItem(title)
-            item.setTextAlignment(_alignment(column))
+            item.setTextAlignment(_column_alignment(column))
             self.setHorizontalHeaderItem(column, item)
         self.verticalHeader().hide()
         header = self.horizontalHeader()
@@ -72,21 +72,21 @@ class ModelTable(QTableWidget):
         self.doubleClicked.connect(self.opened)
 
     def show_rows(self, rows: tuple[ModelRow, ...], selected: int) -> None:
-        """Show models, one a row."""
+        """Show one row per model."""
         self.rows = rows
         with QSignalBlocker(self):
             self.setRowCount(len(rows))
             for at, row in enumerate(rows):
                 for column, text in enumerate(row.cells):
-                    item = _item(text, row)
-                    item.setTextAlignment(_alignment(column))
+                    item = _create_item(text, row)
+                    item.setTextAlignment(_column_alignment(column))
                     if not row.can_open:
                         item.setForeground(self.palette().placeholderText())
                     self.setItem(at, column, item)
             self.select(selected)
 
     def select(self, row: int) -> None:
-        """Select a row; none by −1."""
+        """Select a row, or clear the selection if `row` is negative."""
         if row < 0:
             self.clearSelection()
         elif row != self.currentRow() or not self.selectedItems():
@@ -99,14 +99,14 @@ class ModelTable(QTableWidget):
             super().keyPressEvent(event)
 
 
-def _alignment(column: int) -> Qt.AlignmentFlag:
-    """Words stand on the left, numbers on the right."""
+def _column_alignment(column: int) -> Qt.AlignmentFlag:
+    """Align text left and numbers right."""
     is_number = column >= FIRST_NUMBER
     side = Qt.AlignmentFlag.AlignRight if is_number else Qt.AlignmentFlag.AlignLeft
     return side | Qt.AlignmentFlag.AlignVCenter
 
 
-def _item(text: str, row: ModelRow) -> QTableWidgetItem:
+def _create_item(text: str, row: ModelRow) -> QTableWidgetItem:
     item = QTableWidgetItem(text)
     item.setToolTip(plain_tooltip(row.note or text))
     item.setData(Qt.ItemDataRole.AccessibleTextRole, row.in_words)
@@ -114,13 +114,13 @@ def _item(text: str, row: ModelRow) -> QTableWidgetItem:
 
 
 class ModelChooserDialog(QDialog):
-    """Shows the models that can be opened, and tells what is chosen."""
+    """Lists the models that can be opened, and emits the user's choices."""
 
     selected = Signal(object)
-    """The path of a model of the list."""
+    """Path of the model selected in the list."""
     openWanted = Signal()
     diskWanted = Signal()
-    """The model that is larger than the memory is to be read from the disk."""
+    """The user asked to stream the model that is larger than memory from disk."""
     folderWanted = Signal()
     deviceChosen = Signal(object)
     dtypeChosen = Signal(object)
@@ -138,8 +138,15 @@ class ModelChooserDialog(QDialog):
         )  # fmt: skip
         self.offer, self.words, self.place = PlainLabel(), PlainLabel(), PlainLabel()
         self.estimate = PlainLabel()
-        told = (self.message, self.note, self.problem, self.offer, self.words, self.estimate)
-        for label in told:
+        word_wrapped = (
+            self.message,
+            self.note,
+            self.problem,
+            self.offer,
+            self.words,
+            self.estimate,
+        )
+        for label in word_wrapped:
             label.setWordWrap(True)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         for label in (self.note, self.problem):
@@ -152,16 +159,16 @@ class ModelChooserDialog(QDialog):
         for part in (folder, self.message, self.table, self.note):
             column.addWidget(part, 1 if part is self.table else 0)
         policy = self.table.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)  # else what is around it moves apart
+        policy.setRetainSizeWhenHidden(True)  # otherwise the other widgets spread out
         self.table.setSizePolicy(policy)
-        self._add_place(column_row := row_layout(spacing=8))
+        self._add_device_controls(column_row := row_layout(spacing=8))
         column.addLayout(column_row)
         self._add_download(column_row := row_layout(spacing=8))
         column.addSpacing(8)
         column.addLayout(column_row)
         column.addWidget(self.offer)
         column.addWidget(self.problem)
-        self._add_disk(column_row := row_layout(spacing=8))
+        self._add_disk_controls(column_row := row_layout(spacing=8))
         column.addLayout(column_row)
         self._add_progress(column)
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
@@ -171,11 +178,11 @@ class ModelChooserDialog(QDialog):
         self.buttons.rejected.connect(self.reject)
         column.addWidget(self.buttons)
         self.table.opened.connect(self.openWanted)
-        self.table.itemSelectionChanged.connect(self._select)
+        self.table.itemSelectionChanged.connect(self._on_selection_changed)
         self.resize(*(round(side * text_scale()) for side in SIZE))
 
-    def _add_place(self, row: QHBoxLayout) -> None:
-        self.folder_button = _button("Choose a &folder…", "Open the folder of a model")
+    def _add_device_controls(self, row: QHBoxLayout) -> None:
+        self.folder_button = _create_button("Choose a &folder…", "Open the folder of a model")
         self.folder_button.clicked.connect(self.folderWanted)
         self.device = combo_box("Device", DEVICES)
         self.dtype = combo_box("Numbers", [(each, each.value) for each in Dtype])
@@ -191,17 +198,17 @@ class ModelChooserDialog(QDialog):
         self.repository.setPlaceholderText("organisation/name")
         self.repository.setAccessibleName("Repository to download from Hugging Face")
         self.repository.textEdited.connect(self.repositoryTyped)
-        self.repository.returnPressed.connect(self._download)
+        self.repository.returnPressed.connect(self._request_download)
         label = PlainLabel("From Hugging Face")
         label.setBuddy(self.repository)
-        self.download_button = _button("Download", "Ask Hugging Face for this repository")
+        self.download_button = _create_button("Download", "Ask Hugging Face for this repository")
         self.download_button.clicked.connect(self.downloadWanted)
         row.addWidget(label)
         row.addWidget(self.repository, 1)
         row.addWidget(self.download_button)
 
-    def _add_disk(self, row: QHBoxLayout) -> None:
-        self.disk_button = _button(
+    def _add_disk_controls(self, row: QHBoxLayout) -> None:
+        self.disk_button = _create_button(
             "Read from the &disk", "Open it, and read one layer at a time from the disk"
         )
         self.disk_button.clicked.connect(self.diskWanted)
@@ -209,7 +216,10 @@ class ModelChooserDialog(QDialog):
         row.addWidget(self.disk_button)
 
     def _add_progress(self, column: QVBoxLayout) -> None:
-        self.line, self.cancel_button = QProgressBar(), _button("&Cancel", "Stop, and keep nothing")
+        self.line, self.cancel_button = (
+            QProgressBar(),
+            _create_button("&Cancel", "Stop, and keep nothing"),
+        )
         self.line.setFixedHeight(LINE)
         self.line.setTextVisible(False)
         self.line.setAccessibleName("Progress")
@@ -223,7 +233,7 @@ class ModelChooserDialog(QDialog):
     # ------------------------------------------------------------------ showing
 
     def show_panel(self, panel: ModelChooserPanel) -> None:
-        """Show what there is and what is being done."""
+        """Show the contents of the dialog."""
         before, self._panel = self._panel, panel
         if before is None or before.rows != panel.rows:
             self.table.show_rows(panel.rows, panel.selected)
@@ -252,12 +262,12 @@ class ModelChooserDialog(QDialog):
         self.download_button.setEnabled(panel.can_download)
         for part in (self.folder_button, self.device, self.dtype):
             part.setEnabled(panel.can_choose)
-        self.repository.setReadOnly(not panel.can_choose)  # disabled it would lose the focus
+        self.repository.setReadOnly(not panel.can_choose)  # disabling it would move the focus
 
     def _show_table(self, has_rows: bool) -> None:
         is_first = has_rows and self.table.isHidden()
         self.table.setVisible(has_rows)
-        if is_first and not self.repository.text():  # else a name is being typed
+        if is_first and not self.repository.text():  # otherwise the user is typing a name
             self.table.setFocus()
 
     def _show_progress(self, panel: ModelChooserPanel) -> None:
@@ -270,9 +280,9 @@ class ModelChooserDialog(QDialog):
             self.line.setRange(0, STEPS)
             self.line.setValue(round(STEPS * panel.progress))
 
-    # ------------------------------------------------------------------ what is chosen
+    # ------------------------------------------------------------------ user input
 
-    def _select(self) -> None:
+    def _on_selection_changed(self) -> None:
         if self.table.selectedItems():
             self.selected.emit(self.table.rows[self.table.currentRow()].path)
 
@@ -282,12 +292,12 @@ class ModelChooserDialog(QDialog):
     def _choose_dtype(self, at: int) -> None:
         self.dtypeChosen.emit(Dtype(self.dtype.itemData(at)))
 
-    def _download(self) -> None:
+    def _request_download(self) -> None:
         if self._panel and self._panel.can_download:
             self.downloadWanted.emit()
 
     def reject(self) -> None:
-        """Cancel what is being done, or else close."""
+        """Cancel the action in progress; if there is none, close the dialog."""
         if self._panel and self._panel.is_working:
             self.cancelWanted.emit()
         else:
@@ -295,11 +305,12 @@ class ModelChooserDialog(QDialog):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         is_return = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-        if not (is_return and self.repository.hasFocus()):  # which asks for the download instead
+        # In the repository field, Return starts the lookup or the download instead.
+        if not (is_return and self.repository.hasFocus()):
             super().keyPressEvent(event)
 
 
-def _button(words: str, hint: str) -> QPushButton:
+def _create_button(words: str, hint: str) -> QPushButton:
     button = QPushButton(words)
     button.setAutoDefault(False)
     button.setToolTip(plain_tooltip(hint))

@@ -1,4 +1,4 @@
-"""What the dialog of models shows: those on this machine, and what is being done with one."""
+"""Presenter of the model dialog: local models, the download and the progress of an action."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CANCELLING = "Cancelling…"
 
 
 class ModelActivity(Enum):
-    """What is being done with a model."""
+    """The action in progress."""
 
     NONE = auto()
     OPENING = auto()
@@ -38,36 +38,36 @@ class ModelActivity(Enum):
 
 
 class ModelChooserState(Struct, frozen=True):
-    """What is known and chosen in the dialog.
+    """State of the model dialog.
 
     Parameters
     ----------
     cache : Path
         The folder whose models are listed.
     models : tuple of ListedModel or None
-        None while they are being looked for.
+        The models found; None until they have been listed.
     places : mapping
-        Where models would compute, by device and type.
+        Device and free memory by chosen device and data type.
     has_library : bool
         Whether transformers is installed.
     selected : Path or None
-        The folder of the model that is selected.
+        Folder of the selected model.
     subject : str
-        The name of the model that something is being done with.
+        Name of the model that the action in progress concerns.
     done, of : int
-        Bytes read or downloaded, and their total; 0 where it is not known yet.
+        Bytes read or downloaded, and the total; the total is 0 until it is known.
     problem : str
-        Why the last model was not opened or downloaded.
+        Why the last model could not be opened or downloaded.
     on_disk : Path or None
-        The folder of a model larger than the memory that can be read from the disk.
+        Folder of a model that is larger than memory but can be streamed from disk.
     estimate : str
-        What that would take, in words.
+        Cost of streaming it from disk, in words.
     repository : str
-        The name that was typed to be downloaded.
+        Name of the repository to download, as typed.
     offer : str
-        What would be downloaded, in words; empty until it is known.
+        Description of the download; empty until the repository has been looked up.
     offered : int
-        The bytes that would be downloaded.
+        Number of bytes to download.
     """
 
     cache: Path
@@ -91,14 +91,14 @@ class ModelChooserState(Struct, frozen=True):
 
 
 class ModelRow(Struct, frozen=True):
-    """A model of the list.
+    """A row of the model list.
 
     Parameters
     ----------
     cells : tuple of str
-        Its text in each of `COLUMNS`.
+        The text for each of `COLUMNS`.
     note : str
-        Why it cannot be opened, or what speaks against it; empty where nothing does.
+        Why the model cannot be opened, or a warning; otherwise empty.
     """
 
     path: Path
@@ -115,26 +115,26 @@ class ModelRow(Struct, frozen=True):
 
 
 class ModelChooserPanel(Struct, frozen=True):
-    """The dialog of models.
+    """Contents of the model dialog.
 
     Parameters
     ----------
     message : str
-        What stands in place of the list; empty where there is one.
+        Text shown in place of an empty list; empty if there are rows.
     selected : int
-        The number of the selected row; −1 where there is none.
+        Index of the selected row; −1 if no row is selected.
     note : str
-        What is to be known of the selected model before it is opened, unless that was said.
+        Note on the selected model; empty if an error message is shown instead.
     place : str
-        Where models run, as a sentence.
+        Device and memory that models use, as a sentence.
     progress : float or None
-        The share that is done, from 0 to 1; None while it is not known.
+        Progress from 0 to 1; None while it is unknown.
     words : str
-        What is being done and how far it is; empty where nothing is.
+        The action in progress and how far it is; empty if idle.
     download : str
-        The text of the button that downloads.
+        Label of the download button.
     estimate : str
-        What reading a model from the disk would take; empty where that is not offered.
+        Cost of streaming the model from disk; empty if this is not offered.
     """
 
     rows: tuple[ModelRow, ...]
@@ -159,9 +159,9 @@ class ModelChooserPanel(Struct, frozen=True):
 
 
 def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
-    """Present the state of the dialog."""
+    """Return the contents of the model dialog."""
     place = state.places.get((state.device, state.dtype))
-    rows = tuple(_row(model, state.dtype, place) for model in state.models or ())
+    rows = tuple(_build_row(model, state.dtype, place) for model in state.models or ())
     at = next((at for at, row in enumerate(rows) if row.path == state.selected), -1)
     is_working = state.activity is not ModelActivity.NONE
     may_act = state.has_library and not is_working
@@ -178,7 +178,7 @@ def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
         state.problem,
         is_working,
         min(1.0, state.done / of) if of else None,
-        _words(state),
+        _describe_activity(state),
         is_working and not state.is_cancelling,
         may_act and at >= 0 and rows[at].can_open,
         may_act,
@@ -190,7 +190,7 @@ def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
     )
 
 
-def _row(model: ListedModel, dtype: Dtype, place: ModelPlace | None) -> ModelRow:
+def _build_row(model: ListedModel, dtype: Dtype, place: ModelPlace | None) -> ModelRow:
     shape = f"{model.layers:,} × {model.heads:,}" if model.layers and model.heads else UNKNOWN
     size = format_bytes(model.bytes) if model.bytes else UNKNOWN
     cells = (model.name, model.kind or UNKNOWN, shape, size, format_parameters(model.numbers))
@@ -204,7 +204,7 @@ def _row(model: ListedModel, dtype: Dtype, place: ModelPlace | None) -> ModelRow
 
 
 def format_parameters(count: int) -> str:
-    """Format a number of parameters as is usual for models: 135 M, 7.2 B."""
+    """Format a number of parameters with a unit: 135 M, 7.2 B."""
     for unit, size in (("B", 10**9), ("M", 10**6), ("K", 10**3)):
         if count >= size:
             share = count / size
@@ -213,7 +213,7 @@ def format_parameters(count: int) -> str:
 
 
 def offer_in_words(offer: RepositoryOffer) -> str:
-    """Say how much of a repository would be downloaded, and where to."""
+    """Describe the size and the destination of a download."""
     count = format_count(len(offer.files), "file")
     free = f"{format_bytes(offer.free)} are free in {offer.folder.parent}."
     if not offer.missing:
@@ -223,7 +223,7 @@ def offer_in_words(offer: RepositoryOffer) -> str:
     return f"{offer.repository}: {count}, {format_bytes(offer.missing)}{begun}. {free}"
 
 
-def _words(state: ModelChooserState) -> str:
+def _describe_activity(state: ModelChooserState) -> str:
     if state.activity is ModelActivity.NONE:
         return ""
     if state.is_cancelling:
@@ -240,11 +240,11 @@ def _words(state: ModelChooserState) -> str:
 
 
 _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
-"""Thousands, as Hugging Face counts the bytes of files."""
+"""Decimal units, as Hugging Face uses them for file sizes."""
 
 
 def format_progress(done: int, of: int) -> str:
-    """Format bytes of a total in the total's unit: 120 of 538 MB."""
+    """Format bytes done and their total in the total's unit: 120 of 538 MB."""
     for unit, size in _UNITS:
         if of >= size:
             decimals = 1 if of < 10 * size else 0
@@ -253,5 +253,5 @@ def format_progress(done: int, of: int) -> str:
 
 
 def format_bytes(count: int) -> str:
-    """Format a number of bytes as its progress is: 538 MB."""
+    """Format a number of bytes in the units of `format_progress`: 538 MB."""
     return format_progress(0, count).partition(" of ")[2]

@@ -1,4 +1,4 @@
-"""Connects to a model on a server off the GUI thread, and shows in a dialog how far that is."""
+"""Controller of the connection dialog; connects to a model server on a worker thread."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 
 
 LOOK_UP_MS = 300
-"""After so long without a key the token of the server that was typed is looked up: a store that is
-locked asks its user each time."""
+"""Delay after the last key press before the server's token is looked up. A locked credential store
+prompts the user at each lookup."""
 
 
-class _Connected(Struct, frozen=True):
+class _ConnectionResult(Struct, frozen=True):
     opened: OpenedSource
     text: str
 
 
-class _GivenUp(Struct, frozen=True):
-    """It was cancelled."""
+class _ConnectionCancellation(Struct, frozen=True):
+    """The connection attempt was cancelled."""
 
 
-class _FoundToken(Struct, frozen=True):
-    """What the system keeps for a server."""
+class _StoredToken(Struct, frozen=True):
+    """Token that the system's credential store holds for a server; empty if none."""
 
     host: str
     port: int
@@ -56,10 +56,10 @@ class _FoundToken(Struct, frozen=True):
 
 
 class ModelConnectionController(QObject):
-    """Opens the dialog of servers, and connects to the one that is named there."""
+    """Opens the connection dialog and connects to the chosen server."""
 
     opened = Signal(object, object, object, str)
-    """The `OpenedSource` of a model, the document's device and type, and the text to be read."""
+    """The `OpenedSource` of a model, the document's device and data type, and its text."""
     broke = Signal(str)
 
     def __init__(self, workspace: Workspace, window: QWidget) -> None:
@@ -68,13 +68,13 @@ class ModelConnectionController(QObject):
         self.dialog: ModelConnectionDialog | None = None
         self._state = ConnectionState()
         self._filled_in = ""
-        """The token that the system's store had for the server that is named."""
-        self._is_called_off = threading.Event()
-        self._looking_up = QTimer(self, singleShot=True, interval=LOOK_UP_MS)
-        self._looking_up.timeout.connect(self._look_up)
+        """Token filled in from the credential store; empty if the user typed it."""
+        self._cancel_event = threading.Event()
+        self._lookup_timer = QTimer(self, singleShot=True, interval=LOOK_UP_MS)
+        self._lookup_timer.timeout.connect(self._look_up)
         self._worker = Worker(self)
-        self._worker.answered.connect(self._take)
-        self._worker.failed.connect(self._fail)
+        self._worker.answered.connect(self._handle_answer)
+        self._worker.failed.connect(self._handle_failure)
 
     @property
     def is_working(self) -> bool:
@@ -82,106 +82,109 @@ class ModelConnectionController(QObject):
         return self._state.is_working
 
     def open(self) -> None:
-        """Open the dialog, with what was named there last."""
+        """Open the dialog with the last entries."""
         if self.dialog is None:
             from visualizer.features.model_connection.dialog import (
-                ModelConnectionDialog,  # with its first use
+                ModelConnectionDialog,  # imported at first use
             )
 
             self._state = replace(self._state, problem="", problem_of="")
             self.dialog = dialog = ModelConnectionDialog(self._window)
-            dialog.destroyed.connect(self._forget)
-            dialog.changed.connect(self._change)
-            dialog.connectWanted.connect(self._connect)
+            dialog.destroyed.connect(self._forget_dialog)
+            dialog.changed.connect(self._set_field)
+            dialog.connectWanted.connect(self._start_connecting)
             dialog.cancelWanted.connect(self.cancel)
             self._look_up()
-        self._show()
+        self._show_state()
         self.dialog.show()
         self.dialog.raise_()
         self.dialog.activateWindow()
 
     def cancel(self) -> None:
-        """Stop what is being done."""
+        """Cancel the connection attempt."""
         if self.is_working:
-            self._is_called_off.set()
-            self._change("is_cancelling", True)
+            self._cancel_event.set()
+            self._set_field("is_cancelling", True)
 
     def close(self) -> None:
-        """Stop what is being done."""
-        self._is_called_off.set()
-        self._looking_up.stop()
+        """Cancel the connection attempt and close the dialog."""
+        self._cancel_event.set()
+        self._lookup_timer.stop()
         self._worker.leave()
         if self.dialog:
             self.dialog.close()
 
-    def _forget(self) -> None:
+    def _forget_dialog(self) -> None:
         self.dialog = None
 
-    def _change(self, name: str, value: object) -> None:
+    def _set_field(self, name: str, value: object) -> None:
         self._state = replace(self._state, **{name: value})
         if name in {"host", "port"} and self._filled_in:
-            if self._state.token == self._filled_in:  # it is another server's
+            if self._state.token == self._filled_in:  # the token belongs to another server
                 self._state = replace(self._state, token="", is_kept=False)
             self._filled_in = ""
         if name in {"host", "port", "token", "ssh"}:
             self._state = replace(self._state, problem="", problem_of="")
         if name in {"host", "port"}:
-            self._looking_up.start()
-        self._show()
+            self._lookup_timer.start()
+        self._show_state()
 
     def _look_up(self) -> None:
-        """Ask the system for the token of the server that is named, while nothing else is done."""
+        """Look up the token of the chosen server unless a connection is being made."""
         if not self.is_working:
             is_wanted = partial(getattr, self._worker, "is_wanted")
-            self._worker.ask(partial(_found_token, self._state.host, self._state.port, is_wanted))
+            self._worker.ask(partial(_find_token, self._state.host, self._state.port, is_wanted))
 
-    def _show(self) -> None:
-        if self.dialog and isValid(self.dialog.connect_button):  # parts are deleted before it
+    def _show_state(self) -> None:
+        # Child widgets are deleted before the dialog.
+        if self.dialog and isValid(self.dialog.connect_button):
             self.dialog.show_panel(present_connection(self._state))
 
-    def _connect(self) -> None:
+    def _start_connecting(self) -> None:
         if self.is_working:
             return
         state = self._state
         if problem := connection_problem(state):
             self._state = replace(state, problem=problem.sentence, problem_of=problem.field)
-            self._show()
+            self._show_state()
             return
-        self._is_called_off = threading.Event()  # one that was called off may still be under way
+        self._cancel_event = threading.Event()  # a cancelled attempt may still be running
         self._state = replace(
             state, is_working=True, is_cancelling=False, problem="", problem_of=""
         )
-        self._show()
+        self._show_state()
         request = partial(
-            _connected, state.choice, self._workspace.document.text, self._is_called_off
+            _connect_to_server, state.choice, self._workspace.document.text, self._cancel_event
         )
         self._worker.ask(request)
 
-    def _take(self, answer: _Connected | _GivenUp | _FoundToken | None) -> None:
+    def _handle_answer(
+        self, answer: _ConnectionResult | _ConnectionCancellation | _StoredToken | None
+    ) -> None:
         if answer is None:
             return
-        if isinstance(answer, _FoundToken):
-            self._take_token(answer)
+        if isinstance(answer, _StoredToken):
+            self._fill_in_token(answer)
             return
         self._state = replace(self._state, is_working=False, is_cancelling=False)
-        self._show()
-        if isinstance(answer, _Connected) and not self._is_called_off.is_set():
+        self._show_state()
+        if isinstance(answer, _ConnectionResult) and not self._cancel_event.is_set():
             if self.dialog:
                 self.dialog.accept()
-                self._window.activateWindow()  # not every platform does so itself
+                self._window.activateWindow()  # not automatic on every platform
             spec = self._workspace.document.spec
             self.opened.emit(answer.opened, spec.device, spec.dtype, answer.text)
 
-    def _take_token(self, found: _FoundToken) -> None:
-        state = replace(self._state, has_store=found.has_store)
-        is_asked = (found.host, found.port) == (state.host, state.port)
-        if is_asked and found.token and not state.token:
-            state = replace(state, token=found.token, is_kept=True)
-            self._filled_in = found.token
+    def _fill_in_token(self, stored: _StoredToken) -> None:
+        state = replace(self._state, has_store=stored.has_store)
+        is_asked = (stored.host, stored.port) == (state.host, state.port)
+        if is_asked and stored.token and not state.token:
+            state = replace(state, token=stored.token, is_kept=True)
+            self._filled_in = stored.token
         self._state = state
-        self._show()
+        self._show_state()
 
-    def _fail(self, error: Exception) -> None:
+    def _handle_failure(self, error: Exception) -> None:
         refused = error if isinstance(error, InputError) else None
         self._state = replace(
             self._state,
@@ -190,34 +193,34 @@ class ModelConnectionController(QObject):
             problem=refused.sentence if refused else "",
             problem_of=refused.field if refused else "",
         )
-        self._show()
+        self._show_state()
         if refused is None:
             self.broke.emit("".join(traceback.format_exception(error)))
 
 
-# What follows runs on the worker.
+# The functions below run on the worker thread.
 
 
-def _found_token(host: str, port: int, is_left: Callable[[], bool]) -> _FoundToken | None:
-    """Return what is kept for a server; None where something else is wanted meanwhile."""
+def _find_token(host: str, port: int, is_left: Callable[[], bool]) -> _StoredToken | None:
+    """Look up the token of a server; return None if another request has come in."""
     has_store = model_opening.has_token_store()
     try:
         with left_when(is_left):
             token = model_opening.stored_token_of(host, port) if has_store else ""
     except CancelledError:
         return None
-    return _FoundToken(host, port, token, has_store)
+    return _StoredToken(host, port, token, has_store)
 
 
-def _connected(
-    server: ServerChoice, text: str, is_called_off: threading.Event
-) -> _Connected | _GivenUp:
+def _connect_to_server(
+    server: ServerChoice, text: str, cancel_event: threading.Event
+) -> _ConnectionResult | _ConnectionCancellation:
     def check(done: int, of: int) -> None:
-        if is_called_off.is_set():
+        if cancel_event.is_set():
             raise CancelledError
 
     try:
-        with left_when(is_called_off.is_set):  # a server may take long to answer, or for ever
-            return _Connected(model_opening.connect_to_model(server, text, check), text)
+        with left_when(cancel_event.is_set):  # a server may never answer
+            return _ConnectionResult(model_opening.connect_to_model(server, text, check), text)
     except CancelledError:
-        return _GivenUp()
+        return _ConnectionCancellation()

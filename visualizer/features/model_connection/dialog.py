@@ -1,4 +1,4 @@
-"""The dialog in which the server of a model is named: host, port and token, or a line of SSH."""
+"""The connection dialog: host, port and token of a model server, or an SSH command."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ EXAMPLE = "ssh user@machine attention-visualizer serve FOLDER"
 
 
 class ModelConnectionDialog(QDialog):
-    """Asks for a server, and tells what is typed."""
+    """Asks for a server and emits the user's input."""
 
     changed = Signal(str, object)
-    """A field by its name, and what it is now."""
+    """The name of a field and its new value."""
     connectWanted = Signal()
     cancelWanted = Signal()
 
@@ -56,11 +56,11 @@ class ModelConnectionDialog(QDialog):
         self.port, self.keep = QSpinBox(), QCheckBox("&Keep the token on this computer")
         self.tunnel, self.hint, self.problem, self.words = (PlainLabel() for _ in range(4))
         self._lines = {"host": self.host, "token": self.token, "ssh": self.ssh}
-        self._set_up()
+        self._set_up_fields()
         column = column_layout(self, (24, 16, 24, 16), spacing=8)
-        column.addWidget(self._wrapped(PlainLabel(SAYS)))
+        column.addWidget(self._enable_word_wrap(PlainLabel(SAYS)))
         column.addSpacing(4)
-        column.addLayout(self._grid())
+        column.addLayout(self._build_grid())
         column.addWidget(self.problem)
         row = row_layout(spacing=8)
         row.addWidget(self.words, 1)
@@ -69,7 +69,7 @@ class ModelConnectionDialog(QDialog):
         self.cancel_button.clicked.connect(self.cancelWanted)
         row.addWidget(self.cancel_button)
         column.addLayout(row)
-        column.addStretch(1)  # else the room of lines that come later is around the first
+        column.addStretch(1)  # leaves room for lines that appear later
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         self.connect_button = buttons.addButton("&Connect", QDialogButtonBox.ButtonRole.AcceptRole)
         self.connect_button.setDefault(True)
@@ -78,7 +78,7 @@ class ModelConnectionDialog(QDialog):
         column.addWidget(buttons)
         self.setMinimumWidth(round(WIDTH * text_scale()))
 
-    def _set_up(self) -> None:
+    def _set_up_fields(self) -> None:
         self.port.setRange(1, 65535)
         self.port.setGroupSeparatorShown(False)
         self.port.setAccessibleName("Port")
@@ -100,15 +100,15 @@ class ModelConnectionDialog(QDialog):
         for label in (self.tunnel, self.hint):
             label.setProperty("role", "quiet")
         for label in (self.tunnel, self.hint, self.problem, self.words):
-            self._wrapped(label)
+            self._enable_word_wrap(label)
 
     @staticmethod
-    def _wrapped(label: PlainLabel) -> PlainLabel:
+    def _enable_word_wrap(label: PlainLabel) -> PlainLabel:
         label.setWordWrap(True)
         label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         return label
 
-    def _grid(self) -> QGridLayout:
+    def _build_grid(self) -> QGridLayout:
         grid = QGridLayout()
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(8)
@@ -134,12 +134,12 @@ class ModelConnectionDialog(QDialog):
         return grid
 
     def show_panel(self, panel: ConnectionPanel) -> None:
-        """Show what was typed, and what is being done."""
+        """Show the contents of the dialog."""
         before, self._panel = self._panel, panel
         for name, line in self._lines.items():
             if line.text() != getattr(panel, name):
                 line.setText(getattr(panel, name))
-            line.setReadOnly(not panel.can_type)  # disabled it would lose the focus
+            line.setReadOnly(not panel.can_type)  # disabling it would move the focus
         with QSignalBlocker(self.port), QSignalBlocker(self.keep):
             self.port.setValue(panel.port)
             self.keep.setChecked(panel.is_kept)
@@ -166,7 +166,7 @@ class ModelConnectionDialog(QDialog):
             self.token.setFocus()
 
     def reject(self) -> None:
-        """Cancel what is being done, or else close."""
+        """Cancel the connection attempt; if there is none, close the dialog."""
         if self._panel and self._panel.words:
             self.cancelWanted.emit()
         else:

@@ -1,4 +1,4 @@
-"""What the dialog of servers shows, of what was typed and of how far it is."""
+"""Presenter of the connection dialog: entries, errors and progress."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _HOST = r"[A-Za-z0-9.-]{1,253}"
 
 
 class ConnectionState(Struct, frozen=True):
-    """What was typed, and what is being done.
+    """State of the connection dialog.
 
     Parameters
     ----------
     ssh : str
-        The line that starts the server; empty where it runs already.
+        Command that starts the server; empty if the server is already running.
     is_kept, has_store : bool
-        Whether the token is to be kept, and whether it can be.
+        Whether to store the token, and whether a credential store is available.
     problem, problem_of : str
-        What is wrong, as a sentence, and with which field.
+        Error message, and the name of the invalid field.
     """
 
     host: str = HOST
@@ -53,7 +53,7 @@ class ConnectionState(Struct, frozen=True):
 
     @property
     def choice(self) -> ServerChoice:
-        """The server that is named."""
+        """The chosen server."""
         is_kept = self.is_kept if self.has_store else None
         return ServerChoice(
             self.host.strip(), self.port, self.token.strip(), self.ssh.strip(), is_kept
@@ -61,14 +61,14 @@ class ConnectionState(Struct, frozen=True):
 
 
 class ConnectionPanel(Struct, frozen=True):
-    """The dialog's content.
+    """Contents of the connection dialog.
 
     Parameters
     ----------
     has_server : bool
-        Whether host, port and token are typed, and not read from SSH.
+        Whether host, port and token are typed, rather than read through SSH.
     words : str
-        What is being done.
+        The action in progress; empty if idle.
     """
 
     host: str
@@ -88,7 +88,7 @@ class ConnectionPanel(Struct, frozen=True):
 
 
 def connection_problem(state: ConnectionState) -> Problem | None:
-    """Return what is wrong with what was typed, before anything is tried."""
+    """Validate the entries before connecting; return None if they are valid."""
     if state.ssh.strip():
         return None
     if re.fullmatch(_HOST, state.host.strip()) is None:
@@ -99,7 +99,7 @@ def connection_problem(state: ConnectionState) -> Problem | None:
 
 
 def present_connection(state: ConnectionState) -> ConnectionPanel:
-    """Make the dialog's content."""
+    """Return the contents of the connection dialog."""
     has_ssh = bool(state.ssh.strip())
     words = STARTING if has_ssh else CONNECTING
     return ConnectionPanel(

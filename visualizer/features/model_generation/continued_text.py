@@ -1,4 +1,4 @@
-"""A text that a model continues, as the thread that reads it sees it. It loads torch when used."""
+"""Generation steps that run on the worker thread. Torch is loaded at the first step."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ Step = TypeVar("Step")
 
 
 class NodeReading(Struct, frozen=True, eq=False):
-    """What was read at a node of the tree.
+    """Result of the forward pass at a node of the generation tree.
 
     Parameters
     ----------
     rows : mapping
-        For each layer by its number in the model, [head, query, key]: of all tokens of the text at
-        the root, and of the node's own token elsewhere.
+        Attention weights [head, query, key] by layer number in the model. At the root, the queries
+        are all tokens of the given text; elsewhere, only the node's own token.
     bars : NextTokensPanel
-        What may come next.
+        Probabilities of the next token.
     tokens, cache_bytes : int
-        How many tokens the cache of keys and values held, and its memory.
+        Number of tokens in the key-value cache, and its size in bytes.
     is_end : bool
-        Whether the node's token ends the text.
+        Whether the node's token is an end-of-text token.
     """
 
     rows: Mapping[int, np.ndarray]
@@ -52,12 +52,12 @@ class NodeReading(Struct, frozen=True, eq=False):
 
     @property
     def row_bytes(self) -> int:
-        """The memory of its rows."""
+        """Size of the attention rows in bytes."""
         return sum(each.nbytes for each in self.rows.values())
 
 
 class Continuation(Struct, frozen=True, eq=False):
-    """The tree after a step, and what was read at its current node.
+    """The tree after a step, and the result of the forward pass at its current node.
 
     Parameters
     ----------
@@ -74,12 +74,12 @@ class Continuation(Struct, frozen=True, eq=False):
 
 
 class TextOfBranch(Struct, frozen=True, eq=False):
-    """The text up to the current node, to be used as the document's.
+    """The text up to the current node, to be used as the document's text.
 
     Parameters
     ----------
     is_split_alike : bool
-        Whether the tokenizer splits it into the tokens that were generated.
+        Whether the tokenizer splits the text into the generated tokens.
     """
 
     of: ContinuedText
@@ -88,23 +88,23 @@ class TextOfBranch(Struct, frozen=True, eq=False):
 
 
 class RefusedStep(Struct, frozen=True, eq=False):
-    """Why a step could not be done, as a sentence."""
+    """The error message of a step that was rejected."""
 
     of: ContinuedText
     sentence: str
 
 
 class FailedStep(Struct, frozen=True, eq=False):
-    """The unexpected exception of a step."""
+    """An unexpected exception raised by a step."""
 
     of: ContinuedText
     error: Exception
 
 
 class ContinuedText:
-    """A text, its model, and the cache of what was read; its methods run on one thread at a time.
+    """A text, its model and the key-value cache; not thread-safe.
 
-    Its parameters are those of `token_reader_of`.
+    The parameters are those of `token_reader_of`.
     """
 
     def __init__(
@@ -116,14 +116,14 @@ class ContinuedText:
     ) -> None:
         self.model, self._text, self._factors = model, text, factors
         self._is_chat = is_chat
-        self._is_left = Event()
+        self._is_closed = Event()
 
     def leave(self) -> None:
-        """Stop what is done, and do nothing any more: nobody looks at the text."""
-        self._is_left.set()
+        """Cancel the current step and all later ones; the text is no longer shown."""
+        self._is_closed.set()
 
     @cached_property
-    def _reader(self) -> TokenReader | RemoteTokenReader:
+    def _token_reader(self) -> TokenReader | RemoteTokenReader:
         from visualizer.attention.run import leave_core_to_window
         from visualizer.models.token_reader_of_model import token_reader_of
 
@@ -131,67 +131,67 @@ class ContinuedText:
         return token_reader_of(self.model, self._text, self._factors, is_chat=self._is_chat)
 
     def read(self, tree: GenerationTree, sampling: Sampling) -> Continuation:
-        """Read up to the current node.
+        """Run the model up to the current node.
 
         Raises
         ------
         InputError
-            As `TokenReader.read` does, and of a model that it refuses.
+            As in `TokenReader.read`, or if `token_reader_of` rejects the model.
         """
-        reader = self._reader
+        reader = self._token_reader
         if not tree.prompt:
             tree = tree.begun(reader.words)
-        return self._reached(tree, tree, sampling)
+        return self._read_node(tree, tree, sampling)
 
     def draw(self, before: GenerationTree, sampling: Sampling) -> Continuation:
-        """Draw a token after the current node, and read it."""
-        reader = self._reader
+        """Sample a token after the current node and run the model on it."""
+        reader = self._token_reader
         reader.check_memory(len(before.path) + 1)
-        logits = reader.read(_numbers(before)).logits
+        logits = reader.read(_token_ids(before)).logits
         drawable = probabilities(logits, sampling.temperature, sampling.top_k, sampling.top_p)
         tree = before.drawn(drawable, reader.vocabulary, probabilities(logits))
-        return self._reached(before, tree, sampling)
+        return self._read_node(before, tree, sampling)
 
     def pick(self, before: GenerationTree, token: int, sampling: Sampling) -> Continuation:
-        """Append a token by its number, or go to the branch that has it, and read it."""
-        reader = self._reader
+        """Append a token by its id, or go to the branch that has it; run the model on it."""
+        reader = self._token_reader
         reader.check_memory(len(before.path) + 1)
-        share = float(probabilities(reader.read(_numbers(before)).logits)[token])
+        share = float(probabilities(reader.read(_token_ids(before)).logits)[token])
         tree = before.picked(token, reader.vocabulary[token], share)
-        return self._reached(before, tree, sampling)
+        return self._read_node(before, tree, sampling)
 
     def text_of(self, tree: GenerationTree) -> TextOfBranch:
         """Return the text up to the current node."""
-        return TextOfBranch(self, *self._reader.continued_text(_numbers(tree)))
+        return TextOfBranch(self, *self._token_reader.continued_text(_token_ids(tree)))
 
     def attempt(self, step: Callable[[], Step]) -> Step | RefusedStep | FailedStep:
-        """Do one of the steps above; what is refused, or fails, is a result of its own."""
+        """Run one of the steps above; return errors as values."""
         try:
-            with stopped_when(self._is_left.is_set):
+            with stopped_when(self._is_closed.is_set):
                 return step()
         except CancelledError:
-            return RefusedStep(self, "")  # which nobody looks at
-        except Exception as error:  # noqa: BLE001 - handed to the GUI thread
-            said = memory_error_in_words(error)
-            if isinstance(said, InputError):
-                return RefusedStep(self, said.sentence)
+            return RefusedStep(self, "")  # ignored: the text is no longer shown
+        except Exception as error:  # noqa: BLE001 - reported on the GUI thread
+            described = memory_error_in_words(error)
+            if isinstance(described, InputError):
+                return RefusedStep(self, described.sentence)
             return FailedStep(self, error)
 
-    def _reached(
+    def _read_node(
         self, before: GenerationTree, tree: GenerationTree, sampling: Sampling
     ) -> Continuation:
-        numbers = _numbers(tree)
-        read: ReadToken = self._reader.read(numbers)
-        vocabulary = self._reader.vocabulary
+        numbers = _token_ids(tree)
+        read: ReadToken = self._token_reader.read(numbers)
+        vocabulary = self._token_reader.vocabulary
         reading = NodeReading(
             read.rows,
             present_bars(tree.tokens, read.logits[None], vocabulary, sampling),
             read.tokens,
             read.cache_bytes,
-            bool(numbers) and numbers[-1] in self._reader.ends,
+            bool(numbers) and numbers[-1] in self._token_reader.ends,
         )
         return Continuation(self, before, tree, reading)
 
 
-def _numbers(tree: GenerationTree) -> list[int]:
+def _token_ids(tree: GenerationTree) -> list[int]:
     return [tree.nodes[node].token for node in tree.path]

@@ -1,4 +1,4 @@
-"""Has the model that reads the text continue it, token by token, on a thread of its own."""
+"""Controller of the Continue pane: generates tokens with the open model on a worker thread."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ TOKEN_EDITS_ERROR = (
 )
 FAILED = "The model could not go on here."
 MAX_ROW_BYTES = 2**29
-"""The memory that the rows of all branches may take."""
+"""Maximum memory of the stored attention rows of all branches."""
 TOO_LARGE = (
     "The rows that were read take {size}, and more are not kept. Start again, or use the text."
 )
 
 
 class ModelGenerationController(QObject):
-    """Holds the tree of the text that the model continues; another text starts another tree."""
+    """Holds the generation tree of the current text; another text starts a new tree."""
 
     changed = Signal()
     broke = Signal(str)
-    """An unexpected exception: the whole traceback."""
+    """The full traceback of an unexpected exception."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
@@ -67,29 +67,29 @@ class ModelGenerationController(QObject):
         self.tree, self.sampling, self.steps = GenerationTree(), Sampling(), USUAL_STEPS
         self._readings: dict[int, NodeReading] = {}
         self._text: ContinuedText | None = None
-        self._made_of: Hashable = None
-        self._left = 0
-        """How many tokens are still to be drawn."""
+        self._tree_source: Hashable = None
+        self._remaining = 0
+        """Number of tokens still to be sampled."""
         self._picked: int | None = None
-        """The token that is to be appended as soon as the thread is free."""
-        self._is_text_wanted = False
+        """Id of the token to append as soon as the worker is free."""
+        self._is_use_requested = False
         self._problem, self._is_refused = "", False
         self._used = ""
-        """The text that was used last, if it is split into other tokens."""
+        """The last text that was used, if the tokenizer splits it differently."""
         self._is_seen = False
         self._shown: tuple[object, ...] = ()
-        workspace.changed.connect(self._follow)
+        workspace.changed.connect(self._on_workspace_changed)
 
     @cached_property
     def _worker(self) -> Worker:
         worker = Worker(self)
-        worker.answered.connect(self._take)
-        worker.failed.connect(self._refuse)
+        worker.answered.connect(self._handle_answer)
+        worker.failed.connect(self._report_refusal)
         return worker
 
     def close(self) -> None:
-        """Draw nothing any more."""
-        self._left = 0
+        """Stop generating and release the worker."""
+        self._remaining = 0
         text, self._text = self._text, None
         if text:
             text.leave()
@@ -98,30 +98,30 @@ class ModelGenerationController(QObject):
 
     @property
     def is_running(self) -> bool:
-        """Whether several tokens are being drawn."""
-        return self._left > 0
+        """Whether tokens are being generated."""
+        return self._remaining > 0
 
     @cached_property
     def panel(self) -> ModelGenerationPanel:
-        """What the pane shows."""
+        """Contents of the pane."""
         return present_model_generation(
             GenerationState(
-                self._message,
+                self._unavailable_message,
                 self._problem,
                 self.tree,
                 self._readings,
                 self.sampling,
                 self.steps,
                 self.is_running,
-                self._head,
+                self._shown_head,
             )
         )
 
-    # ------------------------------------------------------------------ what is continued
+    # ------------------------------------------------------------------ text and model
 
     @property
-    def _reading(self) -> ModelReading | None:
-        """The model's reading of the document as it is now; None where there is none yet."""
+    def _current_reading(self) -> ModelReading | None:
+        """The forward pass of the current document; None if it is not finished yet."""
         run, document = self._workspace.run, self._workspace.document
         reading = run.reading if run else None
         spec = document.spec
@@ -129,18 +129,18 @@ class ModelGenerationController(QObject):
         return reading if reading and reading.made_of == wanted else None
 
     @property
-    def _message(self) -> str:
-        model, reading = self._workspace.document.model, self._reading
+    def _unavailable_message(self) -> str:
+        model, reading = self._workspace.document.model, self._current_reading
         if model is None:
             return MODEL_REQUIRED
         if reading is not None:
-            return reading.no_next_token or (TOKEN_EDITS_ERROR if _are_of_the_text(model) else "")
+            return reading.no_next_token or (TOKEN_EDITS_ERROR if _has_token_edits(model) else "")
         return why_unread(self._workspace.document, self._workspace.complaint)
 
     @property
-    def _head(self) -> LayerAndHead | None:
-        """The first head that the board shows, or that of the pinned cell."""
-        resolved, reading = self._workspace.screen.resolved, self._reading
+    def _shown_head(self) -> LayerAndHead | None:
+        """The head of the pinned cell, or else the first head on the board."""
+        resolved, reading = self._workspace.screen.resolved, self._current_reading
         if resolved is None or reading is None or not resolved.heads:
             return None
         pinned = resolved.pinned
@@ -149,223 +149,233 @@ class ModelGenerationController(QObject):
         layer = reading.layers[resolved.run.trace.at("layer", resolved.leading)]
         return (layer, cast("int", head))
 
-    def _follow(self) -> None:
-        """Start another tree where another text is read, or by another model."""
-        reading = self._reading
-        made_of = reading.made_of if reading and not self._message else None
-        if made_of != self._made_of:
-            self._made_of = made_of
-            self._begin(reading if made_of is not None else None)
+    def _on_workspace_changed(self) -> None:
+        """Start a new tree if the text or the model has changed."""
+        reading = self._current_reading
+        made_of = reading.made_of if reading and not self._unavailable_message else None
+        if made_of != self._tree_source:
+            self._tree_source = made_of
+            self._start_tree(reading if made_of is not None else None)
         elif reading and self._text and self._text.model is not reading.model:
             self._problem = ""
-            self._take_text(reading)  # of the model as it was connected again
+            self._set_text(reading)  # the model has been reconnected
         self._is_seen = "Continue" in self._workspace.view.panes
-        self._tell_changes()
-        self._go_on()
+        self._notify_if_changed()
+        self._run_next_step()
 
-    def _begin(self, reading: ModelReading | None) -> None:
-        self._left, self._picked, self._is_text_wanted = 0, None, False
+    def _start_tree(self, reading: ModelReading | None) -> None:
+        self._remaining, self._picked, self._is_use_requested = 0, None, False
         self.tree, self._readings = GenerationTree(seed=self.tree.seed), {}
         text = self._workspace.document.text
         self._problem = SPLIT_CHANGED_NOTICE if reading and text == self._used else ""
-        self._take_text(reading)
+        self._set_text(reading)
 
-    def _take_text(self, reading: ModelReading | None) -> None:
-        """Continue the document's text with the model that has read it; nothing without one."""
+    def _set_text(self, reading: ModelReading | None) -> None:
+        """Set the text to continue; None without a forward pass."""
         text, self._is_refused = self._workspace.document.text, False
         before, self._text = self._text, None
         source = self._workspace.document.model
         if reading and source:
             model = cast("OpenedModel | RemoteModel", reading.model)
-            factors = {edit.place: edit.factor for edit in source.edits}  # 0 of one that is off
+            factors = {edit.place: edit.factor for edit in source.edits}  # 0 if the head is off
             self._text = ContinuedText(model, text, factors, source.is_chat)
         if before is not None:
             before.leave()
-            self._worker.discard([before])  # with its cache of keys and values
+            self._worker.discard([before])  # frees its key-value cache on the worker thread
 
-    def _tell_changes(self) -> None:
-        """Say that something has changed, unless only another part of the window has."""
-        shown = (self._made_of, self._message, self._head, self.tree, len(self._readings))
+    def _notify_if_changed(self) -> None:
+        """Notify listeners, unless nothing that the pane shows has changed."""
+        shown = (
+            self._tree_source,
+            self._unavailable_message,
+            self._shown_head,
+            self.tree,
+            len(self._readings),
+        )
         if shown != self._shown:
             self._shown = shown
-            self._tell()
+            self._notify_listeners()
 
-    def _tell(self) -> None:
+    def _notify_listeners(self) -> None:
         self.__dict__.pop("panel", None)
         self.changed.emit()
 
-    # ------------------------------------------------------------------ the thread
+    # ------------------------------------------------------------------ worker
 
-    def _go_on(self) -> None:
-        """Ask for what is wanted next, unless the thread is at work."""
+    def _run_next_step(self) -> None:
+        """Start the next pending step unless the worker is busy."""
         text, tree = self._text, self.tree
         if text is None or self._worker.is_working or self._workspace.is_working:
             return
-        is_needed = self._is_seen or self._left or self._picked is not None
+        is_needed = self._is_seen or self._remaining or self._picked is not None
         if tree.at not in self._readings and is_needed:
-            self._read(text)
+            self._request_reading(text)
         elif self._picked is not None:
             picked, self._picked = self._picked, None
-            self._ask(text, partial(text.pick, tree, picked, self.sampling))
-        elif self._is_text_wanted:
-            self._is_text_wanted = False
-            self._ask(text, partial(text.text_of, tree))
-        elif self._left:
-            self._ask(text, partial(text.draw, tree, self.sampling))
+            self._submit_step(text, partial(text.pick, tree, picked, self.sampling))
+        elif self._is_use_requested:
+            self._is_use_requested = False
+            self._submit_step(text, partial(text.text_of, tree))
+        elif self._remaining:
+            self._submit_step(text, partial(text.draw, tree, self.sampling))
         elif self._is_seen and self._readings[tree.at].bars.sampling != self.sampling:
-            self._read(text)
+            self._request_reading(text)
 
-    def _read(self, text: ContinuedText) -> None:
-        if not self._is_refused:  # it would be refused again
-            self._ask(text, partial(text.read, self.tree, self.sampling))
+    def _request_reading(self, text: ContinuedText) -> None:
+        if not self._is_refused:  # it would be rejected again
+            self._submit_step(text, partial(text.read, self.tree, self.sampling))
 
-    def _ask(self, text: ContinuedText, step: Callable[[], Continuation | TextOfBranch]) -> None:
+    def _submit_step(
+        self, text: ContinuedText, step: Callable[[], Continuation | TextOfBranch]
+    ) -> None:
         self._worker.ask(partial(text.attempt, step))
 
-    def _take(self, answer: Continuation | TextOfBranch | RefusedStep | FailedStep) -> None:
+    def _handle_answer(
+        self, answer: Continuation | TextOfBranch | RefusedStep | FailedStep
+    ) -> None:
         if isinstance(answer, FailedStep):
             self.broke.emit("".join(traceback.format_exception(answer.error)))
         if answer.of is not self._text:
-            pass  # of an earlier text
+            pass  # belongs to an earlier text
         elif isinstance(answer, FailedStep):
-            self._stop(FAILED)
+            self._stop_with_problem(FAILED)
         elif isinstance(answer, RefusedStep):
-            self._stop(answer.sentence)
+            self._stop_with_problem(answer.sentence)
         elif isinstance(answer, TextOfBranch):
-            self._use(answer)
+            self._use_branch(answer)
         else:
-            self._step(answer)
-        self._go_on()
+            self._apply_continuation(answer)
+        self._run_next_step()
 
-    def _refuse(self, refused: InputError) -> None:
-        """Say that nothing can be done: the system makes no more threads."""
-        self._stop(refused.sentence)
+    def _report_refusal(self, refused: InputError) -> None:
+        """Report that the system could not start a thread."""
+        self._stop_with_problem(refused.sentence)
 
-    def _step(self, answer: Continuation) -> None:
-        """Take the tree after a step, unless another place has been gone to meanwhile."""
+    def _apply_continuation(self, answer: Continuation) -> None:
+        """Apply the result of a step unless the user has moved within the tree since."""
         is_same = answer.before is self.tree or not self.tree.prompt
         if is_same:
             is_drawn = answer.tree.draws > answer.before.draws
             self.tree = replace(answer.tree, seed=self.tree.seed)
-            self._left = max(0, self._left - is_drawn)
+            self._remaining = max(0, self._remaining - is_drawn)
             self._readings[self.tree.at] = answer.reading
             if answer.reading.is_end:
-                self._left = 0
+                self._remaining = 0
             self._check_memory()
-        self._tell()
+        self._notify_listeners()
 
     def _check_memory(self) -> None:
         size = sum(each.row_bytes for each in self._readings.values())
         if size > MAX_ROW_BYTES:
-            self._left = 0
+            self._remaining = 0
             self._problem = TOO_LARGE.format(size=format_size(size))
 
-    def _stop(self, problem: str) -> None:
-        self._left, self._picked, self._is_text_wanted = 0, None, False
+    def _stop_with_problem(self, problem: str) -> None:
+        self._remaining, self._picked, self._is_use_requested = 0, None, False
         self._problem, self._is_refused = problem, True
-        self._tell()
+        self._notify_listeners()
 
     # ------------------------------------------------------------------ intents
 
     def sample(self) -> None:
-        """Draw one token."""
-        self._draw(1)
+        """Sample one token."""
+        self._sample_tokens(1)
 
     def run(self, is_on: bool) -> None:
-        """Start to draw as many tokens as are wanted, or stop."""
-        self._draw(self.steps if is_on else 0)
+        """Start generating the chosen number of tokens, or stop."""
+        self._sample_tokens(self.steps if is_on else 0)
 
     def toggle(self) -> None:
-        """Start, or stop."""
+        """Start or stop generating."""
         self.run(not self.is_running)
 
-    def _draw(self, count: int) -> None:
+    def _sample_tokens(self, count: int) -> None:
         reading = self._readings.get(self.tree.at)
         is_ended = reading is not None and reading.is_end
-        self._left = 0 if is_ended or self._text is None else count
+        self._remaining = 0 if is_ended or self._text is None else count
         self._problem, self._is_refused = "", False
-        self._tell()
-        self._go_on()
+        self._notify_listeners()
+        self._run_next_step()
 
     def pick(self, token: int) -> None:
-        """Append a token by its number, or go to the branch that has it."""
-        self._left, self._picked = 0, token
+        """Append a token by its id, or go to the branch that already has it."""
+        self._remaining, self._picked = 0, token
         self._problem, self._is_refused = "", False
-        self._tell()
-        self._go_on()
+        self._notify_listeners()
+        self._run_next_step()
 
     def step_back(self) -> None:
-        """Go to the token before."""
-        self._stay(self.tree.stepped_back())
+        """Go to the previous token."""
+        self._set_tree(self.tree.stepped_back())
 
     def step_on(self) -> None:
-        """Go to the token after, of the branch that was added last."""
-        self._stay(self.tree.stepped_on())
+        """Go to the next token of the newest branch."""
+        self._set_tree(self.tree.stepped_on())
 
     def turn(self, by: int = 1) -> None:
-        """Go to another token that was tried in this place."""
-        self._stay(self.tree.turned(by))
+        """Go to a sibling of the current token."""
+        self._set_tree(self.tree.turned(by))
 
     def go(self, node: int) -> None:
-        """Go to any token that was generated, or to the end of the text."""
-        self._stay(self.tree.gone_to(node))
+        """Go to a generated token, or to the end of the given text."""
+        self._set_tree(self.tree.gone_to(node))
 
     def go_to_step(self, step: int) -> None:
-        """Go to a token of the present branch by its number, from 0 for the text's end."""
+        """Go to a token of the current branch by its number; 0 is the end of the given text."""
         line = (ROOT, *self.tree.path, *self.tree.ahead)
-        self._stay(self.tree.gone_to(line[min(step, len(line) - 1)]))
+        self._set_tree(self.tree.gone_to(line[min(step, len(line) - 1)]))
 
-    def _stay(self, tree: GenerationTree) -> None:
-        self._left, self._picked = 0, None
+    def _set_tree(self, tree: GenerationTree) -> None:
+        self._remaining, self._picked = 0, None
         self._problem, self._is_refused = "", False
         self.tree = tree
-        self._tell()
-        self._go_on()
+        self._notify_listeners()
+        self._run_next_step()
 
     def start_again(self) -> None:
-        """Leave all that was generated."""
+        """Discard all generated tokens."""
         readings = self._readings
         self._readings = {ROOT: readings.pop(ROOT)} if ROOT in readings else {}
-        self._stay(self.tree.begun(self.tree.prompt))
+        self._set_tree(self.tree.begun(self.tree.prompt))
 
     def reseed(self, seed: int) -> None:
-        """Change the seed of what is drawn."""
+        """Change the sampling seed."""
         self.tree = self.tree.reseeded(seed)
-        self._tell()
+        self._notify_listeners()
 
     def choose(self, sampling: Sampling) -> None:
         """Change temperature, top-k or top-p."""
-        self.sampling, self._is_refused = sampling, False  # what was read so far is asked again
-        self._tell()
-        self._go_on()
+        self.sampling, self._is_refused = sampling, False  # retry the current node
+        self._notify_listeners()
+        self._run_next_step()
 
     def set_steps(self, steps: int) -> None:
-        """Change how many tokens are drawn together."""
+        """Change the number of tokens to generate at once."""
         self.steps = steps
-        self._tell()
+        self._notify_listeners()
 
     def toggle_chat(self) -> None:
-        """Give the text as a user's message, or as it is."""
+        """Switch between the chat template and the plain text."""
         model = self._workspace.document.model
         if model:
             self._workspace.seal()
             self._workspace.set("model", replace(model, is_chat=not model.is_chat))
 
     def use(self) -> None:
-        """Use the text up to the current token as the document's."""
-        self._left, self._is_text_wanted = 0, self.panel.can_use
-        self._go_on()
+        """Use the text up to the current token as the document's text."""
+        self._remaining, self._is_use_requested = 0, self.panel.can_use
+        self._run_next_step()
 
-    def _use(self, branch: TextOfBranch) -> None:
+    def _use_branch(self, branch: TextOfBranch) -> None:
         document = self._workspace.document
-        if document.model and self._reading is not None:  # else it was edited in the meantime
+        if document.model and self._current_reading is not None:  # else edited since
             self._used = "" if branch.is_split_alike else branch.text
-            model = replace(document.model, is_chat=False)  # the template's words are in the text
+            model = replace(document.model, is_chat=False)  # the text already contains the template
             used = document.set("text", branch.text).set("model", model)
             self._workspace.show_document(used, self._workspace.wanted)
 
 
-def _are_of_the_text(model: ModelSource) -> bool:
-    """Whether something is edited that tokens after the text would not have."""
+def _has_token_edits(model: ModelSource) -> bool:
+    """Whether the model has edits that apply only to the tokens of the given text."""
     kinds = {edit.kind for edit in model.edits}
     return bool(model.cuts or kinds - {HeadEditKind.OFF, HeadEditKind.SCALED})

@@ -1,4 +1,4 @@
-"""The rows of a head as a small heatmap that grows by one row with each token."""
+"""Attention weights of one head as a small heatmap that grows by one row per token."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from visualizer.features.model_generation.presenter import HeadRows
 
 MAX_CELL_PX = 18
-"""The side of the largest cell, in pixels at the usual text size."""
+"""Maximum cell size, in pixels at the default text size."""
 TALLEST = 160
-"""The largest height, in pixels at the usual text size."""
+"""Maximum height, in pixels at the default text size."""
 
 
 class HeadRowsView(QWidget):
-    """A cell for each weight; a line parts the rows of the given text from generated ones."""
+    """Heatmap of weights; a dashed line separates the given text from generated tokens."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
 
@@ -42,11 +42,11 @@ class HeadRowsView(QWidget):
 
     @property
     def rows(self) -> HeadRows | None:
-        """What is shown."""
+        """The rows on display."""
         return self._rows
 
     def show_rows(self, rows: HeadRows | None, theme: Theme) -> None:
-        """Show the rows of a head."""
+        """Show the rows of a head; hide the widget without rows."""
         if rows is self._rows and theme is self._theme:
             return
         self._rows, self._theme, self._image = rows, theme, None
@@ -63,16 +63,16 @@ class HeadRowsView(QWidget):
         self.update()
 
     def sizeHint(self) -> QSize:
-        return QSize(round(280 * text_scale()), round(self._cell(280 * text_scale())[1]))
+        return QSize(round(280 * text_scale()), round(self._measure_cells(280 * text_scale())[1]))
 
     def hasHeightForWidth(self) -> bool:
         return True
 
     def heightForWidth(self, width: int) -> int:
-        return round(self._cell(width)[1]) + 2
+        return round(self._measure_cells(width)[1]) + 2
 
-    def _cell(self, width: float) -> tuple[float, float]:
-        """Return the side of a cell, and the height of all rows in a width."""
+    def _measure_cells(self, width: float) -> tuple[float, float]:
+        """Return the size of a cell and the height of all rows for a given width."""
         if self._rows is None:
             return 1.0, 1.0
         rows, keys = self._rows.weights.shape
@@ -81,8 +81,8 @@ class HeadRowsView(QWidget):
         return side, max(1.0, side * rows)
 
     def place(self, row: int, key: int) -> QRectF:
-        """Return the place of a cell."""
-        side, _ = self._cell(self.width())
+        """Return the rectangle of a cell."""
+        side, _ = self._measure_cells(self.width())
         return QRectF(1 + key * side, 1 + row * side, side, side)
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -90,7 +90,7 @@ class HeadRowsView(QWidget):
             return
         painter = QPainter(self)
         rows, keys = self._rows.weights.shape
-        side, _ = self._cell(self.width())
+        side, _ = self._measure_cells(self.width())
         whole = QRectF(1, 1, side * keys, side * rows)
         painter.drawImage(whole, self._image)
         painter.setPen(QPen(QColor(self._theme.hairline), 1))
@@ -105,11 +105,11 @@ class HeadRowsView(QWidget):
         painter.end()
 
     def words_at(self, point: QPointF) -> str:
-        """Return what the cell at a point says; empty beside all cells."""
+        """Return the description of the cell at a point; empty outside all cells."""
         if self._rows is None:
             return ""
         rows, keys = self._rows.weights.shape
-        side, _ = self._cell(self.width())
+        side, _ = self._measure_cells(self.width())
         row, key = int((point.y() - 1) // side), int((point.x() - 1) // side)
         is_within = 0 <= row < rows and 0 <= key < keys
         return self._rows.cell_in_words(row, key) if is_within else ""

@@ -1,4 +1,4 @@
-"""The Continue pane as a value: the text with branches, what may come next, and a head’s rows."""
+"""Presenter of the Continue pane: generated text, next tokens and the weights of one head."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ ENDED = "The model ended its text here."
 USUAL_STEPS = 20
 MAX_STEPS = 1_000
 MAX_ROWS = 256
-"""The most rows that are drawn, the last ones."""
+"""Maximum number of rows drawn; earlier rows are left out."""
 NAMED = 3
-"""How many keys are named of those that are read most."""
+"""Number of keys named in the description of a row, largest weights first."""
 
 
 class HeadRows(Struct, frozen=True, eq=False):
-    """What a head reads, row by row.
+    """Attention weights of one head, row by row.
 
     Parameters
     ----------
     head : LayerAndHead
-        By the number of its layer in the model.
+        The layer number is that of the model.
     weights : ndarray
-        [query, key], the last rows up to the current token; NaN where nothing can be read.
+        [query, key], the last rows up to the current token; NaN where attention is masked.
     first : int
-        The place in the text of the first row.
+        Position of the first row in the text.
     given : int
-        How many tokens the text had at first.
+        Number of tokens of the given text.
     labels : tuple of str
-        Those of all keys.
+        Labels of all keys.
     """
 
     head: LayerAndHead
@@ -65,20 +65,20 @@ class HeadRows(Struct, frozen=True, eq=False):
 
     @property
     def title(self) -> str:
-        """Which head it is, counted from 1."""
+        """Title that names the head, counted from 1."""
         layer, head = self.head
         return f"Layer {layer + 1}, head {head + 1}: weights from 0 to 1"
 
     @property
     def of_last(self) -> str:
-        """What the last token reads most, as a sentence."""
+        """The keys that the last token attends to most, as a sentence."""
         row = np.nan_to_num(self.weights[-1])
         most = np.argsort(-row, kind="stable")[:NAMED].tolist()
         said = [f"“{self.labels[key]}” {format_share(float(row[key]))}" for key in most if row[key]]
         return f"“{self.labels[-1]}” reads {', '.join(said)}."
 
     def cell_in_words(self, row: int, key: int) -> str:
-        """Return what a cell says; empty where nothing can be read."""
+        """Describe a cell; return an empty text if attention is masked there."""
         weight = float(self.weights[row, key])
         if np.isnan(weight):
             return ""
@@ -92,13 +92,13 @@ class ModelGenerationPanel(Struct, frozen=True, eq=False):
     Parameters
     ----------
     message : str
-        Why there is nothing to continue; empty where there is.
+        Why no text can be continued; empty if one can.
     problem : str
-        Why the last step could not be done, or what is to be known of the text that was used.
+        Why the last step failed, or a notice about the text that was used.
     step, last_step : int
-        How many tokens stand before the current one's end, and on its branch in all.
+        Number of generated tokens up to the current one, and on its whole branch.
     steps : int
-        How many tokens are written on together.
+        Number of tokens to generate at once.
     """
 
     message: str = MODEL_REQUIRED
@@ -112,29 +112,29 @@ class ModelGenerationPanel(Struct, frozen=True, eq=False):
 
     @property
     def can_draw(self) -> bool:
-        """Whether a token can be drawn now."""
+        """Whether a token can be sampled now."""
         return not self.message and self.generation.can_draw
 
     @property
     def can_run(self) -> bool:
-        """Whether writing on can be started or stopped."""
+        """Whether generation can be started or stopped."""
         return not self.message and self.generation.can_run
 
     @property
     def can_use(self) -> bool:
-        """Whether there is a longer text to use."""
+        """Whether generated text can be used as the document's text."""
         return not self.message and self.step > 0 and not self.generation.is_running
 
 
 class GenerationState(Struct, frozen=True, eq=False):
-    """All that the pane shows.
+    """Everything that the pane is computed from.
 
     Parameters
     ----------
     readings : mapping
-        By the nodes of the tree.
+        Results of the forward passes by node of the tree.
     head : LayerAndHead or None
-        The head of which rows are shown.
+        The head whose rows are shown.
     """
 
     message: str = MODEL_REQUIRED
@@ -148,7 +148,7 @@ class GenerationState(Struct, frozen=True, eq=False):
 
 
 def present_model_generation(state: GenerationState) -> ModelGenerationPanel:
-    """Present a text that a model continues."""
+    """Return the contents of the Continue pane."""
     if state.message:
         return ModelGenerationPanel(state.message, steps=state.steps)
     tree, readings = state.tree, state.readings
@@ -160,16 +160,16 @@ def present_model_generation(state: GenerationState) -> ModelGenerationPanel:
     return ModelGenerationPanel(
         "",
         state.problem,
-        replace(shown, said=_said(shown.said, reading)),
+        replace(shown, said=_describe_position(shown.said, reading)),
         replace(bars, sampling=state.sampling, taken=taken),
-        _rows(state),
+        _join_rows(state),
         len(tree.path),
         len(tree.path) + len(tree.ahead),
         state.steps,
     )
 
 
-def _said(added: str, reading: NodeReading | None) -> str:
+def _describe_position(added: str, reading: NodeReading | None) -> str:
     if reading is None:
         return f"{added}. {READING}"
     size = format_size(reading.cache_bytes)
@@ -177,8 +177,8 @@ def _said(added: str, reading: NodeReading | None) -> str:
     return f"{added}. {cache}" + (f" {ENDED}" if reading.is_end else "")
 
 
-def _rows(state: GenerationState) -> HeadRows | None:
-    """Put the rows of a head together, as far as all of them were read."""
+def _join_rows(state: GenerationState) -> HeadRows | None:
+    """Join the rows of the head; return None unless all of them are available."""
     nodes = (ROOT, *state.tree.path)
     if state.head is None or not all(node in state.readings for node in nodes):
         return None
@@ -194,14 +194,17 @@ def _rows(state: GenerationState) -> HeadRows | None:
 
 
 def _last_rows(rows: Sequence[np.ndarray], tokens: int) -> tuple[np.ndarray, int]:
-    """Return the last rows [query, key] and the place of the first; windows stand at their end."""
+    """Return the last rows [query, key] and the position of the first.
+
+    With a sliding window, a block has fewer keys than the text; its last key is its last query.
+    """
     first = max(0, tokens - MAX_ROWS)
-    made = np.full((tokens - first, tokens), np.nan, np.float32)
+    matrix = np.full((tokens - first, tokens), np.nan, np.float32)
     end = 0
     for block in rows:
         start, end = end, end + len(block)
         for query in range(max(start, first), end):
-            last = end - block.shape[1]  # where the block's keys begin
+            last = end - block.shape[1]  # position of the block's first key
             count = query + 1 - last
-            made[query - first, last : query + 1] = block[query - start, :count]
-    return made, first
+            matrix[query - first, last : query + 1] = block[query - start, :count]
+    return matrix, first

@@ -1,4 +1,4 @@
-"""The Continue pane: the growing text, a head's rows, what may come next, and what draws it."""
+"""The Continue pane: generated text, weights of one head, next tokens and sampling settings."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 WIDTH = 284
 LINES = 108
-"""The height of the text with its chips, in pixels at the usual text size."""
+"""Height of the text and its token chips, in pixels at the default text size."""
 USE = "Use as the text"
 
 
 class ModelGenerationPane(QScrollArea):
-    """The text over its steps, the rows of a head, and the next tokens."""
+    """The generated text, its steps, the weights of one head, and the next tokens."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     stepsChosen = Signal(int)
@@ -45,7 +45,7 @@ class ModelGenerationPane(QScrollArea):
         super().__init__()
         self.setAccessibleName("Continue")
         self.setWidgetResizable(True)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its parts take the focus
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its child widgets take the focus
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self._theme: Theme = LIGHT
@@ -61,17 +61,17 @@ class ModelGenerationPane(QScrollArea):
         for label in (self.head, self.reads):
             label.setProperty("role", "quiet")
         self.generation.strip.setMinimumHeight(round(LINES * text_scale()))
-        self._set_up_numbers()
+        self._set_up_step_controls()
         self.body = QWidget()
-        self._fill(self.body)
+        self._add_controls(self.body)
         inner = QWidget()
         column = column_layout(inner, (0, 4, 0, 8), spacing=0)
-        column.addWidget(self._padded(self.message))
+        column.addWidget(self._with_margins(self.message))
         column.addWidget(self.body)
         column.addStretch(1)
         self.setWidget(inner)
 
-    def _set_up_numbers(self) -> None:
+    def _set_up_step_controls(self) -> None:
         self.steps.setRange(1, MAX_STEPS)
         self.steps.setAccessibleName("How many tokens to write on")
         self.steps.setToolTip(plain_tooltip("How many tokens “Write on” adds at most"))
@@ -85,11 +85,11 @@ class ModelGenerationPane(QScrollArea):
         self.use.clicked.connect(self.used)
         self.again.clicked.connect(self.startedAgain)
 
-    def _fill(self, body: QWidget) -> None:
+    def _add_controls(self, body: QWidget) -> None:
         column = column_layout(body, (0, 0, 0, 0), spacing=6)
-        column.addWidget(self._padded(self.problem))
+        column.addWidget(self._with_margins(self.problem))
         column.addWidget(self.generation)
-        for row in (self._number_row(), self._text_row()):
+        for row in (self._build_step_row(), self._build_button_row()):
             column.addLayout(row)
         place = QWidget()
         shown = column_layout(place, (12, 6, 12, 6), spacing=4)
@@ -98,7 +98,7 @@ class ModelGenerationPane(QScrollArea):
         column.addWidget(place)
         column.addWidget(self.next)
 
-    def _number_row(self) -> QHBoxLayout:
+    def _build_step_row(self) -> QHBoxLayout:
         row = row_layout(None, (12, 0, 12, 0), spacing=6)
         step, tokens = PlainLabel("Step"), PlainLabel("Tokens")
         step.setBuddy(self.step)
@@ -109,36 +109,36 @@ class ModelGenerationPane(QScrollArea):
         row.addWidget(self.steps)
         return row
 
-    def _text_row(self) -> QHBoxLayout:
+    def _build_button_row(self) -> QHBoxLayout:
         row = row_layout(None, (12, 0, 12, 0), spacing=6)
         row.addWidget(self.use)
         row.addWidget(self.again)
         row.addStretch(1)
         return row
 
-    def _padded(self, label: PlainLabel) -> QWidget:
+    def _with_margins(self, label: PlainLabel) -> QWidget:
         place = QWidget()
         column_layout(place, (12, 4, 12, 4)).addWidget(label)
         return place
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Take the theme; the rest comes by `show_panel`."""
+        """Apply the theme; `show_panel` sets the contents."""
         if theme is not self._theme:
             self._theme = theme
             if self._panel is not None:
-                self._show()
+                self._show_contents()
 
     def show_panel(self, panel: ModelGenerationPanel) -> None:
-        """Show what the model has written."""
+        """Show the contents of the pane."""
         if panel is not self._panel:
             self._panel = panel
-            self._show()
+            self._show_contents()
 
-    def _show(self) -> None:
+    def _show_contents(self) -> None:
         panel, theme = self._panel, self._theme
         assert panel
-        self._show_in(self.message, panel.message)
-        self._show_in(self.problem, panel.problem)
+        self._set_label_text(self.message, panel.message)
+        self._set_label_text(self.problem, panel.problem)
         self.body.setVisible(not panel.message)
         if panel.message:
             return
@@ -156,7 +156,7 @@ class ModelGenerationPane(QScrollArea):
         self.head.setText(panel.rows.title if panel.rows else "")
         self.reads.setText(panel.rows.of_last if panel.rows else "")
 
-    def _show_in(self, label: PlainLabel, text: str) -> None:
+    def _set_label_text(self, label: PlainLabel, text: str) -> None:
         label.setText(text)
         place = label.parentWidget()
         if place is not None:

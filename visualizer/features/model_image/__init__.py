@@ -1,1 +1,1 @@
-"""The image that a vision model reads: chosen from a file."""
+"""Choosing the input image of a vision model."""

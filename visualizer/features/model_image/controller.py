@@ -1,4 +1,4 @@
-"""Gives a vision model the image of a file, which is read off the GUI thread."""
+"""Controller of the input image; image files are read on a worker thread."""
 
 from __future__ import annotations
 
@@ -21,62 +21,62 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
 
 KINDS = f"Images ({' '.join(f'*{suffix}' for suffix in SUFFIXES)});;All files (*)"
-"""The file filter of the dialog."""
+"""File filter of the dialog."""
 
 
 class ModelImageController(QObject):
-    """Chooses the image of a workspace's document."""
+    """Sets the input image of a workspace's document."""
 
     said = Signal(str)
-    """A status message."""
+    """A message for the status bar."""
     broke = Signal(str)
 
     def __init__(self, workspace: Workspace, window: QWidget) -> None:
         super().__init__(window)
         self._workspace, self._window = workspace, window
         self._worker = Worker(self)
-        self._worker.answered.connect(self._take)
-        self._worker.failed.connect(self._fail)
+        self._worker.answered.connect(self._set_image)
+        self._worker.failed.connect(self._report_failure)
 
     @property
     def can_choose(self) -> bool:
-        """Whether the document's model reads images."""
+        """Whether the document's model takes an image as input."""
         return self._workspace.document.reads_image
 
     @property
     def is_working(self) -> bool:
-        """Whether a file is being read."""
+        """Whether an image file is being read."""
         return self._worker.is_working
 
     def choose(self) -> None:
-        """Ask for the file of an image."""
+        """Ask the user for an image file."""
         if self.can_choose:
             model = self._workspace.document.model
             known = model.image.path if model and model.image else ""
             folder = Path(known).parent if known else Path.home()
-            ask_open_path(self._window, folder, KINDS, self._take_named)
+            ask_open_path(self._window, folder, KINDS, self._open_named)
 
-    def _take_named(self, name: str) -> None:
+    def _open_named(self, name: str) -> None:
         self.take(Path(name))
 
     def take(self, path: Path | None) -> None:
-        """Have the model read the image of a file; without one, ask for it."""
+        """Use an image file as the model's input; ask for a file if `path` is None."""
         if path is None:
             self.choose()
         elif self.can_choose:
             self.said.emit("Opening…")
-            self._worker.ask(partial(_image_at, path))
+            self._worker.ask(partial(_read_image, path))
 
     def close(self) -> None:
-        """Open nothing any more."""
+        """Stop the worker."""
         self._worker.leave()
 
-    def _take(self, image: ImageFile) -> None:
-        if self.can_choose:  # else another model has been opened meanwhile
+    def _set_image(self, image: ImageFile) -> None:
+        if self.can_choose:  # false if another model has been opened since
             self._workspace.set_image(image)
             self.said.emit(f"Opened {image.path}")
 
-    def _fail(self, error: Exception) -> None:
+    def _report_failure(self, error: Exception) -> None:
         self.said.emit("")
         if isinstance(error, InputError):
             self._workspace.refuse(error)
@@ -84,8 +84,8 @@ class ModelImageController(QObject):
             self.broke.emit("".join(traceback.format_exception(error)))
 
 
-def _image_at(path: Path) -> ImageFile:
-    """Return an image file; called on the worker."""
-    from visualizer.models.image_file import image_file_at  # not at start-up
+def _read_image(path: Path) -> ImageFile:
+    """Read an image file; runs on the worker thread."""
+    from visualizer.models.image_file import image_file_at  # slow import, not needed at startup
 
     return image_file_at(path)

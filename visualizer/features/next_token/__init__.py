@@ -1,1 +1,1 @@
-"""The pane that shows which token a model expects next, and edits its heads."""
+"""The pane that shows the next-token probabilities of a model and edits its heads."""

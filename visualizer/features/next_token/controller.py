@@ -1,4 +1,4 @@
-"""Edits heads of the model that reads the text, as changes that can be undone."""
+"""Controller of head edits (ablation, scaling, patching) in the open model; undoable."""
 
 from __future__ import annotations
 
@@ -17,80 +17,86 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
 
 FIRST_FACTOR = 0.5
-"""By what a head is scaled until another factor is typed."""
+"""Initial factor of a scaled head."""
 
 
 class HeadEditController(QObject):
-    """Changes what becomes of heads."""
+    """Edits the heads of a workspace's model."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
 
     @property
-    def _edited(self) -> dict[LayerAndHead, HeadEdit]:
+    def _current_edits(self) -> dict[LayerAndHead, HeadEdit]:
         model = self._workspace.document.model
         return model.edited if model else {}
 
     def toggle(self) -> None:
-        """Switch the head that is shown alone off, or take back what became of it."""
+        """Switch the only shown head off, or remove its edit."""
         head = self._workspace.screen.panel(NEXT_TOKEN).head
         if head is not None:
             self.switch(*head)
 
     def switch(self, layer: int, head: int) -> None:
-        """Switch a head off, or take back what became of it, by their numbers in the model."""
-        kept, place = self._edited, (layer, head)
-        if not kept.pop(place, None):
-            kept[place] = HeadEdit(layer, head)
-        self._set(kept)
+        """Switch a head off, or remove its edit; numbers are those of the model."""
+        head_edits, place = self._current_edits, (layer, head)
+        if not head_edits.pop(place, None):
+            head_edits[place] = HeadEdit(layer, head)
+        self._set_edits(head_edits)
 
     def switch_off(self, heads: Iterable[LayerAndHead]) -> None:
-        """Switch several heads off together; those that are edited stay so."""
-        self._set({**{place: HeadEdit(*place) for place in heads}, **self._edited})
+        """Switch several heads off; heads that are already edited keep their edit."""
+        self._set_edits({**{place: HeadEdit(*place) for place in heads}, **self._current_edits})
 
     def set_kind(self, kind: str) -> None:
-        """Choose what becomes of the shown heads; nothing takes it back."""
+        """Set the kind of edit of the shown heads; an empty `kind` removes the edit."""
         heads = self._workspace.screen.panel(NEXT_TOKEN).heads
-        kept = {place: edit for place, edit in self._edited.items() if place not in heads}
+        head_edits = {
+            place: edit for place, edit in self._current_edits.items() if place not in heads
+        }
         if kind:
             factor, text = 0.0, ""
             if kind == HeadEditKind.SCALED:
                 factor = FIRST_FACTOR
             if kind == HeadEditKind.PATCHED:
                 text = self._workspace.document.text
-            made = {place: HeadEdit(*place, HeadEditKind(kind), factor, text) for place in heads}
-            same = {place: edit for place, edit in self._edited.items() if edit.kind == kind}
-            kept = {**kept, **made, **same}
-        self._set(kept)
+            new_edits = {
+                place: HeadEdit(*place, HeadEditKind(kind), factor, text) for place in heads
+            }
+            unchanged = {
+                place: edit for place, edit in self._current_edits.items() if edit.kind == kind
+            }
+            head_edits = {**head_edits, **new_edits, **unchanged}
+        self._set_edits(head_edits)
 
     def set_factor(self, factor: float) -> None:
-        """Scale the shown heads by another factor."""
+        """Set the factor of the shown heads that are scaled."""
         self._edit_shown(HeadEditKind.SCALED, lambda edit: replace(edit, factor=factor))
 
     def set_source(self, text: str) -> None:
-        """Patch the shown heads from another text; what is typed is undone as one change."""
+        """Set the source text of the shown heads that are patched; typing is one undo step."""
         self._edit_shown(HeadEditKind.PATCHED, lambda edit: replace(edit, text=text))
 
     def settle(self) -> None:
-        """End the undo step of what was typed."""
+        """End the undo step of the current input."""
         self._workspace.seal()
 
     def all_on(self) -> None:
-        """Take back all edits of heads, and all cut edges."""
+        """Remove all head edits and restore all cut edges."""
         model = self._workspace.document.model
         if model:
             self._workspace.seal()
             self._workspace.set("model", replace(model, edits=(), cuts=()))
 
     def _edit_shown(self, kind: HeadEditKind, change: Callable[[HeadEdit], HeadEdit]) -> None:
-        heads, kept = self._workspace.screen.panel(NEXT_TOKEN).heads, self._edited
+        heads, head_edits = self._workspace.screen.panel(NEXT_TOKEN).heads, self._current_edits
         for place in heads:
-            if place in kept and kept[place].kind is kind:
-                kept[place] = change(kept[place])
-        self._set(kept, going_on=True)
+            if place in head_edits and head_edits[place].kind is kind:
+                head_edits[place] = change(head_edits[place])
+        self._set_edits(head_edits, going_on=True)
 
-    def _set(self, edited: dict[LayerAndHead, HeadEdit], *, going_on: bool = False) -> None:
+    def _set_edits(self, edited: dict[LayerAndHead, HeadEdit], *, going_on: bool = False) -> None:
         model = self._workspace.document.model
         if model:
             if not going_on:

@@ -1,4 +1,4 @@
-"""Which token a model expects next, with what is edited in it and without."""
+"""Presenter of the Next token pane: probabilities with and without edits of the model."""
 
 from __future__ import annotations
 
@@ -37,40 +37,40 @@ HOW_WITH_IMAGE = (
 )
 ABLATION_UNAVAILABLE = "Heads of this model cannot be edited one by one."
 MAX_LISTED_CUT_ROWS, MAX_LISTED_CUT_KEYS = 4, 3
-"""At most so many rows with cut edges are named, and so many keys of each."""
+"""Maximum number of rows with cut edges that are listed, and of keys listed per row."""
 EDIT_FIELDS = ("edits", "cuts")
-"""The fields of errors of what is edited in a model."""
+"""Error fields that concern edits of the model."""
 
 
 class NextTokenPanel(Struct, frozen=True):
-    """The Next token pane.
+    """Contents of the Next token pane.
 
     Parameters
     ----------
     rows : tuple of NextToken
-        The most probable tokens, the most probable with the heads as they are now first.
+        The most probable tokens, sorted by their probability with the current edits.
     message : str
-        Why there are none; empty where there are.
+        Why there are no rows; otherwise empty.
     edits : mapping
-        What becomes of the heads that are edited, in words.
+        Descriptions of the head edits.
     cuts : tuple of str
-        What is cut, as sentences.
+        Descriptions of the cut edges, as sentences.
     is_edited : bool
-        Whether the rows are those of an edited model.
+        Whether the rows were computed with an edited model.
     heads : tuple of LayerAndHead
-        The heads that a choice edits: those that are shown, or that of the pinned cell.
+        The heads that a choice applies to: the head of the pinned cell, or all shown heads.
     edit : HeadEdit or None
-        What becomes of the first of them.
+        Edit of the first of these heads.
     is_mixed : bool
-        Whether something else becomes of the others.
+        Whether these heads have different edits.
     largest_changes : tuple of NextToken
-        The tokens whose probability the edits have changed most.
+        The tokens whose probability the edits change most.
     problem : str
-        Why the edits cannot be made, as a sentence.
+        Why the edits cannot be applied, as a sentence.
     hint : str
-        What editing does, or why it cannot be done.
+        What editing does, or why heads cannot be edited.
     reads_image : bool
-        Whether the model reads an image, so that no head is patched from another text.
+        Whether the input is an image; heads then cannot be patched from another text.
     """
 
     rows: tuple[NextToken, ...] = ()
@@ -88,80 +88,80 @@ class NextTokenPanel(Struct, frozen=True):
 
     @property
     def head(self) -> LayerAndHead | None:
-        """The only head that a choice edits; None where it edits several."""
+        """The head that a choice applies to; None unless there is exactly one."""
         return self.heads[0] if len(self.heads) == 1 else None
 
     @property
     def is_head_edited(self) -> bool:
-        """Whether anything becomes of the only head."""
+        """Whether there is exactly one head and it is edited."""
         return self.edit is not None and self.head is not None
 
     @property
     def can_take_back(self) -> bool:
-        """Whether anything is edited."""
+        """Whether there are head edits or cut edges."""
         return bool(self.edits or self.cuts)
 
     @property
     def kind(self) -> HeadEditKind | None:
-        """What becomes of the heads; None where nothing does, or not the same."""
+        """Kind of edit of the heads; None if they are unedited or their edits differ."""
         return self.edit.kind if self.edit and not self.is_mixed else None
 
     @property
     def heads_in_words(self) -> str:
-        """The heads that a choice edits."""
+        """Description of the heads that a choice applies to."""
         words = heads_in_words(self.heads)
         return words[:1].upper() + words[1:]
 
     @property
     def edits_in_words(self) -> tuple[str, ...]:
-        """All edits, as lines."""
+        """Descriptions of all edits, one per line."""
         edits = (f"Edited: {edits_in_words(self.edits)}.",) if self.edits else ()
         return (*edits, *self.cuts)
 
     @property
     def changes_in_words(self) -> str:
-        """The largest changes of probability."""
-        said = [
+        """Description of the largest changes in probability."""
+        sentences = [
             f"“{row.token}” {format_share(row.probability_of_all_heads)} → "
             f"{format_share(row.probability)}"
             for row in self.largest_changes
         ]
-        return f"Changed most: {', '.join(said)}." if said else ""
+        return f"Changed most: {', '.join(sentences)}." if sentences else ""
 
     @property
     def in_words(self) -> str:
         """The rows as sentences, for screen readers."""
         if not self.rows:
             return self.message
-        said = []
+        sentences = []
         for row in self.rows:
             before = f", without edits {format_share(row.probability_of_all_heads)}"
             all_heads = before if self.is_edited else ""
-            said.append(f"“{row.token}” {format_share(row.probability)}{all_heads}")
-        return "; ".join(said) + "."
+            sentences.append(f"“{row.token}” {format_share(row.probability)}{all_heads}")
+        return "; ".join(sentences) + "."
 
 
 NEXT_TOKEN: PanelId[NextTokenPanel] = PanelId("Next token")
 
 
 def present_next_token(resolved: Resolved, refused: InputError | None = None) -> NextTokenPanel:
-    """Present what the model that reads the text expects next.
+    """Return the contents of the Next token pane.
 
     Parameters
     ----------
     refused : InputError, optional
-        Why the document's numbers could not be computed.
+        Why the document could not be computed.
     """
     reading, model = resolved.run.reading, resolved.document.model
     if model is None:
         return NextTokenPanel()
-    cuts = _cuts(model, resolved.run.texts[0])
+    cuts = _describe_cuts(model, resolved.run.texts[0])
     if reading is None:
         message = why_unread(resolved.document, refused)
         return NextTokenPanel(message=message, edits=model.becomes, cuts=cuts)
     rows = sorted(reading.next_tokens, key=lambda row: -row.probability)
-    heads = _heads(resolved, reading.layers) if reading.are_heads_switchable else ()
-    edit, is_mixed = _edit(model, heads)
+    heads = _editable_heads(resolved, reading.layers) if reading.are_heads_switchable else ()
+    edit, is_mixed = _common_edit(model, heads)
     return NextTokenPanel(
         tuple(rows),
         reading.no_next_token,
@@ -173,54 +173,57 @@ def present_next_token(resolved: Resolved, refused: InputError | None = None) ->
         is_mixed,
         reading.largest_changes,
         refused.sentence if refused and refused.field in EDIT_FIELDS else "",
-        _hint(model) if reading.are_heads_switchable else ABLATION_UNAVAILABLE,
+        _editing_hint(model) if reading.are_heads_switchable else ABLATION_UNAVAILABLE,
         model.image is not None,
     )
 
 
-def _hint(model: ModelSource) -> str:
+def _editing_hint(model: ModelSource) -> str:
     return HOW if model.image is None else HOW_WITH_IMAGE
 
 
-def _cuts(model: ModelSource, tokens: tuple[str, ...]) -> tuple[str, ...]:
-    """Say which token no longer reads which, a sentence for each head and query."""
-    said = []
+def _describe_cuts(model: ModelSource, tokens: tuple[str, ...]) -> tuple[str, ...]:
+    """Describe the cut edges, one sentence per head and query."""
+    sentences = []
     for cut in model.cuts:
         keys: dict[int, list[int]] = {}
         for query, key in cut.cells:
             if max(query, key) < len(tokens):
                 keys.setdefault(query, []).append(key)
         where = heads_in_words((cut.place,))
-        said += [
-            f"Cut: {where}: {_token(tokens, query)} no longer reads {_tokens(tokens, found)}."
+        sentences += [
+            f"Cut: {where}: {_quote_token(tokens, query)} no longer reads "
+            f"{_quote_tokens(tokens, found)}."
             for query, found in keys.items()
         ]
-    rest = said[MAX_LISTED_CUT_ROWS:]
+    rest = sentences[MAX_LISTED_CUT_ROWS:]
     return (
-        *said[:MAX_LISTED_CUT_ROWS],
+        *sentences[:MAX_LISTED_CUT_ROWS],
         *((f"And {len(rest):,} more rows are cut.",) if rest else ()),
     )
 
 
-def _tokens(tokens: tuple[str, ...], places: list[int]) -> str:
-    named = ", ".join(_token(tokens, at) for at in places[:MAX_LISTED_CUT_KEYS])
+def _quote_tokens(tokens: tuple[str, ...], places: list[int]) -> str:
+    named = ", ".join(_quote_token(tokens, at) for at in places[:MAX_LISTED_CUT_KEYS])
     rest = len(places) - MAX_LISTED_CUT_KEYS
     return named + (f" and {rest:,} more" if rest > 0 else "")
 
 
-def _token(tokens: tuple[str, ...], at: int) -> str:
+def _quote_token(tokens: tuple[str, ...], at: int) -> str:
     return f"“{shorten(visible(tokens[at]))}” ({at + 1})"
 
 
-def _edit(model: ModelSource, heads: tuple[LayerAndHead, ...]) -> tuple[HeadEdit | None, bool]:
-    """Return what becomes of the first of some heads, and whether the others differ in it."""
+def _common_edit(
+    model: ModelSource, heads: tuple[LayerAndHead, ...]
+) -> tuple[HeadEdit | None, bool]:
+    """Return the edit of the first head, and whether the edits of the heads differ."""
     edited = model.edited
     found = [edited.get(place) for place in heads]
     alike = {(edit.kind, edit.factor, edit.text) if edit else None for edit in found}
     return (found[0] if found else None), len(alike) > 1
 
 
-def _heads(resolved: Resolved, layers: tuple[int, ...]) -> tuple[LayerAndHead, ...]:
+def _editable_heads(resolved: Resolved, layers: tuple[int, ...]) -> tuple[LayerAndHead, ...]:
     layer = layers[resolved.run.trace.at("layer", resolved.leading)]
     pinned = resolved.pinned
     if len(resolved.heads) > 1 and pinned and pinned.head is not None:

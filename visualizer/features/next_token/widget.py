@@ -1,4 +1,4 @@
-"""The Next token pane: bars of probabilities, and what becomes of heads of the model."""
+"""The Next token pane: probability bars and head edits."""
 
 from __future__ import annotations
 
@@ -36,15 +36,14 @@ if TYPE_CHECKING:
 
 WIDTH = 252
 LINE = 22
-"""The height of a row, in pixels at the usual text size."""
+"""Height of a row, in pixels at the default text size."""
 KEY = "Bars: now. Thin lines and grey numbers: without edits."
 WIDEST = (0.9999, 0.0001, 0.996, 1.0)
-"""Shares whose percentages are the widest."""
-"""Stands for a blank at the edge of a token."""
+"""Probabilities with the widest percentages: almost 1, almost 0, with a decimal, and whole."""
 
 
 NOTHING = ""
-"""The choice that takes back what became of heads."""
+"""Value of the choice that removes edits of heads."""
 CHOICES = (
     (NOTHING, "As it is"),
     (HeadEditKind.OFF, "Off (zeros)"),
@@ -56,11 +55,11 @@ MEAN_OF_IMAGE = "Its mean over the image"
 
 
 class NextTokenPane(QScrollArea):
-    """What becomes of heads, over bars."""
+    """Controls for head edits above bars of next-token probabilities."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     kindChosen = Signal(str)
-    """What becomes of the shown heads; empty for nothing."""
+    """Kind of edit of the shown heads; empty to remove the edit."""
     factorTyped = Signal(float)
     sourceTyped = Signal(str)
     settled = Signal()
@@ -70,7 +69,7 @@ class NextTokenPane(QScrollArea):
         super().__init__()
         self.setAccessibleName("Next token")
         self.setWidgetResizable(True)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its controls take the focus
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its child widgets take the focus
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self.message, self.heads, self.problem = (PlainLabel() for _ in range(3))
@@ -78,7 +77,7 @@ class NextTokenPane(QScrollArea):
         self.bars = TokenBars()
         self.kind = combo_box("What becomes of the shown heads", CHOICES)
         self.kind.activated.connect(self._choose_kind)
-        self.kind.setMinimumContentsLength(12)  # it takes the width that there is
+        self.kind.setMinimumContentsLength(12)  # lets the combo box shrink to the width of the pane
         self.factor, self.source = self._factor_box(), self._source_field()
         self.all_on = QPushButton("All heads on")
         self.all_on.setToolTip(plain_tooltip("Take back all edits of heads and all cut edges"))
@@ -124,7 +123,7 @@ class NextTokenPane(QScrollArea):
         return field
 
     def focus_value(self) -> None:
-        """Set the focus to the factor, the other text or else the choice."""
+        """Focus the factor or the source text if visible, else the choice."""
         fields = (self.factor, self.source)
         field = next((each for each in fields if each.isVisibleTo(self)), self.kind)
         field.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -153,7 +152,7 @@ class NextTokenPane(QScrollArea):
         self.all_on.setVisible(panel.can_take_back)
 
     def _show_choice(self, panel: NextTokenPanel) -> None:
-        """Show what becomes of the shown heads, with its field; nothing where they differ."""
+        """Show the edit of the shown heads and its field; no choice if the edits differ."""
         kind, edit = panel.kind, panel.edit
         self.kind.setVisible(bool(panel.heads))
         self._name_choices(reads_image=panel.reads_image)
@@ -182,7 +181,7 @@ class NextTokenPane(QScrollArea):
 
 
 class TokenBars(QWidget):
-    """A bar for the probability of each token, with a thin line for that without edits."""
+    """A bar per token for its probability, with a thin line for that without edits."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Table
 
@@ -193,7 +192,7 @@ class TokenBars(QWidget):
 
     @property
     def rows(self) -> tuple[NextToken, ...]:
-        """What is shown, from top to bottom."""
+        """The rows on display, from top to bottom."""
         return self._panel.rows
 
     def show_rows(self, panel: NextTokenPanel, theme: Theme) -> None:
@@ -201,26 +200,26 @@ class TokenBars(QWidget):
         self._panel, self._theme = panel, theme
         set_accessible_value(self, panel.in_words)
         self.setVisible(bool(panel.rows))
-        self.setFixedHeight(max(1, len(panel.rows) * self._line))
+        self.setFixedHeight(max(1, len(panel.rows) * self._line_height))
         self.update()
 
     @property
-    def _line(self) -> int:
+    def _line_height(self) -> int:
         return round(LINE * text_scale())
 
     def sizeHint(self) -> QSize:
-        return QSize(round(WIDTH * text_scale()), len(self._panel.rows) * self._line)
+        return QSize(round(WIDTH * text_scale()), len(self._panel.rows) * self._line_height)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter, written = QPainter(self), font(12)
-        painter.setFont(written)
-        metrics = QFontMetricsF(written)
+        painter, label_font = QPainter(self), font(12)
+        painter.setFont(label_font)
+        metrics = QFontMetricsF(label_font)
         name_width = min(0.3 * self.width(), 110 * text_scale())
         share_width = widest_share(metrics) + 4
         columns = 2 if self._panel.is_edited else 1
         room = max(1.0, self.width() - name_width - columns * share_width)
         for at, row in enumerate(self._panel.rows):
-            top, line = at * self._line, self._line
+            top, line = at * self._line_height, self._line_height
             self._paint_name(painter, metrics, row.token, QRectF(0, top, name_width - 6, line))
             bar = QRectF(name_width, top + 0.2 * line, room * row.probability, 0.6 * line)
             painter.fillRect(bar, QColor(self._theme.accent))
@@ -252,10 +251,10 @@ class TokenBars(QWidget):
 
 
 def short_share(share: float) -> str:
-    """Return a share as a percentage that is narrow."""
+    """Format a share as a short percentage."""
     return format_share(share).replace("less than", "<").replace("more than", ">")
 
 
 def widest_share(metrics: QFontMetricsF) -> float:
-    """Return the width of the widest share: one almost 1, almost 0, with a decimal, or whole."""
+    """Return the width in pixels of the widest percentage in `WIDEST`."""
     return max(metrics.horizontalAdvance(short_share(share)) for share in WIDEST)

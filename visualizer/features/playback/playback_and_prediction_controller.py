@@ -1,4 +1,4 @@
-"""Controller of playback: the timer that moves the playhead, seeking, speed and predictions."""
+"""Controller of playback: timer, seeking, speed and predictions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BEAT_MS = 8
 LATEST_S = 0.5
-"""The most time that one tick counts, so that playback does not jump after a long stall."""
+"""Maximum time that one tick counts, so that playback does not jump after a stall."""
 
 
 class PlaybackController(QObject):
@@ -29,9 +29,9 @@ class PlaybackController(QObject):
         self._workspace = workspace
         self._timer = QTimer(self, interval=BEAT_MS)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
-        self._timer.timeout.connect(self._beat)
-        self._last = 0.0
-        self._due = 0.0
+        self._timer.timeout.connect(self._on_tick)
+        self._last_tick = 0.0
+        self._due_steps = 0.0
 
     @property
     def playhead(self) -> Playhead:
@@ -40,55 +40,55 @@ class PlaybackController(QObject):
 
     @property
     def place(self) -> Place | None:
-        """The place that the track shows: the playhead's, or the stage under prediction."""
+        """The place that the timeline shows: the playhead, or the stage under prediction."""
         resolved = self._workspace.wanted_resolved
         guess = resolved.prediction if resolved else None
         return Place(guess.stage) if guess else self.playhead.place
 
     @property
     def timeline(self) -> Timeline | None:
-        """The steps of the shown run; None while there is none."""
+        """The steps of the shown run; None without a run."""
         run = self._workspace.run
         return Timeline.of(run.trace, self.playhead.grain) if run else None
 
     def stop(self) -> None:
         self._timer.stop()
 
-    # ------------------------------------------------------------------ time
+    # ------------------------------------------------------------------ playing
 
     def toggle(self) -> None:
-        """Play or pause; at the end of the run or of a lesson's span, play from its start."""
+        """Play or pause; at the end of the run or of a lesson's span, restart it."""
         timeline = self.timeline
         if timeline is None:
             return
         if self.playhead.is_playing:
-            self._move(is_playing=False)
+            self._change_playhead(is_playing=False)
             return
         span, place = self.playhead.span, self.place
         if span and min(timeline.position(place), len(timeline) - 1) == timeline.last(span[1]):
             place = span[0]
-        self._go(timeline.nearest(place) or timeline.place(0), is_playing=True)
-        self._last, self._due = perf_counter(), 0.0
+        self._go_to(timeline.nearest(place) or timeline.place(0), is_playing=True)
+        self._last_tick, self._due_steps = perf_counter(), 0.0
         self._timer.start()
 
-    def _beat(self) -> None:
+    def _on_tick(self) -> None:
         now = perf_counter()
-        passed, self._last = min(now - self._last, LATEST_S), now
+        elapsed, self._last_tick = min(now - self._last_tick, LATEST_S), now
         if not self.playhead.is_playing:
             self._timer.stop()
             return
-        self._due += passed * self.playhead.speed * STEPS_PER_SECOND[self.playhead.grain]
-        steps, self._due = int(self._due), self._due % 1
+        self._due_steps += elapsed * self.playhead.speed * STEPS_PER_SECOND[self.playhead.grain]
+        steps, self._due_steps = int(self._due_steps), self._due_steps % 1
         if steps:
-            self._advance(steps)
+            self._advance_playhead(steps)
 
-    def _advance(self, steps: int) -> None:
+    def _advance_playhead(self, steps: int) -> None:
         """Advance by all steps that are due: slow frames drop steps and do not slow playback."""
         timeline = self.timeline
         if timeline is None:
             return
         now = timeline.position(self.playhead.place)
-        first, last = self._span(timeline, now)
+        first, last = self._played_span(timeline, now)
         position, is_playing = now + steps, True
         if position > last and self.playhead.loops:
             position = first + (position - first) % (last + 1 - first)
@@ -99,8 +99,8 @@ class PlaybackController(QObject):
         playhead = replace(self.playhead, place=place, is_playing=is_playing)
         self._workspace.look(playhead=playhead, zoom=self._zoom_at(place))
 
-    def _span(self, timeline: Timeline, now: int) -> tuple[int, int]:
-        """The first and last step to play: of the whole run, or of a lesson's span."""
+    def _played_span(self, timeline: Timeline, now: int) -> tuple[int, int]:
+        """Return the first and last step to play: those of the lesson's span or of the run."""
         if self.playhead.span:
             place, stage = self.playhead.span
             first, last = timeline.position(place), timeline.last(stage)
@@ -111,7 +111,7 @@ class PlaybackController(QObject):
     # ------------------------------------------------------------------ seeking
 
     def step(self, steps: int) -> None:
-        """Step forward or back, and pause; a step on from the end goes to the start."""
+        """Step forward or back, and pause; a step forward from the end goes to the start."""
         timeline = self.timeline
         if timeline is None:
             return
@@ -123,34 +123,34 @@ class PlaybackController(QObject):
     def seek(self, position: int) -> None:
         """Go to a step by its index, and pause."""
         if self.timeline:
-            self._go(self.timeline.place(position), is_playing=False)
+            self._go_to(self.timeline.place(position), is_playing=False)
 
     def seek_stage(self, stage: str) -> None:
         """Go to the first step of a stage; playback continues."""
         if self.timeline:
-            self._go(self.timeline.nearest(Place(stage)))
+            self._go_to(self.timeline.nearest(Place(stage)))
 
     def skip(self, stages: int) -> None:
         """Go to the start of the next or the previous stage; playback continues."""
         if self.timeline:
-            self._go(self.timeline.beside(self.place, stages))
+            self._go_to(self.timeline.beside(self.place, stages))
 
     def to_start(self) -> None:
         """Go to the first step; playback continues."""
         if self.timeline:
-            self._go(self.timeline.place(0))
+            self._go_to(self.timeline.place(0))
 
     def to_end(self) -> None:
-        """Go to the end, where everything is computed."""
-        self._go(None, is_playing=False)
+        """Go to the end, where all stages are shown as computed."""
+        self._go_to(None, is_playing=False)
 
-    def _go(self, place: Place | None, **changes: Any) -> None:
-        """Go to a place; a prediction in progress ends."""
+    def _go_to(self, place: Place | None, **changes: Any) -> None:
+        """Go to a place and end any prediction in progress."""
         playhead = replace(self.playhead, place=place, **changes)
         self._workspace.look(playhead=playhead, guess=None, zoom=self._zoom_at(place))
 
     def _zoom_at(self, place: Place | None) -> Zoom | None:
-        """Return the zoom, panned just far enough to show the row or the cell of a step."""
+        """Return the zoom, panned just far enough to show the row or cell of the step."""
         run, zoom, grain = self._workspace.run, self._workspace.wanted.zoom, self.playhead.grain
         if run is None or place is None or grain is Grain.STAGE:
             return zoom
@@ -161,12 +161,12 @@ class PlaybackController(QObject):
     # ------------------------------------------------------------------ options
 
     def set_grain(self, grain: Grain) -> None:
-        """Set the step size to a stage, a row or a cell; the place stays."""
-        self._move(grain=Grain(grain))
+        """Set the step size to a stage, a row or a cell; the place is kept."""
+        self._change_playhead(grain=Grain(grain))
 
     def set_speed(self, speed: float) -> None:
         """Set the playback speed, as a factor."""
-        self._move(speed=speed)
+        self._change_playhead(speed=speed)
 
     def change_speed(self, steps: int) -> None:
         """Change the playback speed by a number of presets."""
@@ -174,15 +174,15 @@ class PlaybackController(QObject):
         self.set_speed(SPEEDS[min(max(number, 0), len(SPEEDS) - 1)])
 
     def toggle_loop(self) -> None:
-        self._move(loops=not self.playhead.loops)
+        self._change_playhead(loops=not self.playhead.loops)
 
-    def _move(self, **changes: Any) -> None:
+    def _change_playhead(self, **changes: Any) -> None:
         self._workspace.look(playhead=replace(self.playhead, **changes))
 
     # ------------------------------------------------------------------ predictions
 
     def predict(self) -> None:
-        """Start a prediction of the stage in focus, or end the one in progress."""
+        """Start a prediction of the current stage, or end the one in progress."""
         run, wanted = self._workspace.run, self._workspace.wanted
         if run is None:
             return
@@ -196,7 +196,7 @@ class PlaybackController(QObject):
         self._workspace.look(guess=guess, playhead=playhead)
 
     def ask(self, question: PredictionQuestion) -> None:
-        """Set the question, the largest cells or the zero cells; marks are cleared."""
+        """Set the question (largest cells or zero cells) and clear the marks."""
         guess = self._workspace.wanted.guess
         if guess:
             self._workspace.look(
@@ -204,7 +204,7 @@ class PlaybackController(QObject):
             )
 
     def reveal(self) -> None:
-        """Reveal the stage and the result of the marks."""
+        """Reveal the stage and the verdict on the marks."""
         guess = self._workspace.wanted.guess
         if guess:
             self._workspace.look(guess=replace(guess, is_revealed=True))

@@ -74,11 +74,11 @@ class PlaybackBar(QWidget):
         self.reveal.setDefaultAction(actions["player.reveal"])
         self.reveal.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
         column = column_layout(self, (12, 2, 12, 2), spacing=4)
-        column.addLayout(self._telling())
-        column.addLayout(self._controls(actions))
+        column.addLayout(self._build_caption_row())
+        column.addLayout(self._build_control_row(actions))
 
-    def _telling(self) -> QHBoxLayout:
-        """Build the row of the caption and the equation."""
+    def _build_caption_row(self) -> QHBoxLayout:
+        """Build the row with the caption and the equation."""
         words = column_layout(margins=(0, 4, 0, 2), spacing=0)
         for label in (self.caption, self.equation):
             words.addWidget(label)
@@ -88,10 +88,10 @@ class PlaybackBar(QWidget):
         row.addWidget(self.reveal, 0, Qt.AlignmentFlag.AlignTop)
         return row
 
-    def _controls(self, actions: Mapping[str, QAction]) -> QHBoxLayout:
+    def _build_control_row(self, actions: Mapping[str, QAction]) -> QHBoxLayout:
         row = row_layout(spacing=4)
         for key in BEFORE:
-            row.addWidget(_button(actions[key]))
+            row.addWidget(_create_button(actions[key]))
         row.addSpacing(8)
         row.addWidget(self.track, 1)
         row.addSpacing(8)
@@ -99,12 +99,12 @@ class PlaybackBar(QWidget):
         for widget in (self.where, self.grain, self.speed):
             row.addWidget(widget)
         for key in AFTER:
-            row.addWidget(_button(actions[key]))
+            row.addWidget(_create_button(actions[key]))
         return row
 
     @property
     def readers(self) -> tuple[QWidget, ...]:
-        """Focusable widgets that do not use the playback keys themselves."""
+        """Focusable widgets that leave the playback keys to the window."""
         return self.track, self.caption, self.equation
 
     # ------------------------------------------------------------------ showing
@@ -120,7 +120,7 @@ class PlaybackBar(QWidget):
     def _show_playback(self, bar: PlaybackBarState, theme: Theme) -> None:
         if self._shown == (bar, theme):
             return
-        bar = replace(bar, made_of=None)  # it would keep a run until the bar looks different
+        bar = replace(bar, made_of=None)  # it would keep the run alive until the bar changes
         self._shown = (bar, theme)
         self.track.show_playback(bar, theme)
         set_accessible_value(self, "Playing" if bar.playhead.is_playing else "Paused")
@@ -128,7 +128,8 @@ class PlaybackBar(QWidget):
         self.caption.tell(bar.caption)
         self.caption.setVisible(bool(bar.caption))
         self.equation.tell(written(bar.equation, theme))
-        self.equation.setVisible(bool(bar.caption))  # also without equation: no jumps
+        # Shown even if empty, so that the layout does not jump.
+        self.equation.setVisible(bool(bar.caption))
         self.question.setVisible(bar.question is not None)
         self.reveal.setVisible(bar.question is not None and not bar.is_revealed)
 
@@ -150,7 +151,7 @@ class PlaybackBar(QWidget):
         self.questionChosen.emit(PredictionQuestion(self.question.itemData(index)))
 
 
-def _button(action: QAction) -> QToolButton:
+def _create_button(action: QAction) -> QToolButton:
     button = QToolButton()
     button.setDefaultAction(action)
     button.setAutoRaise(True)
@@ -165,13 +166,13 @@ def _icon_size() -> QSize:
 
 MAX_STEP = 2**31 - 1
 
-# Steps and stages to move by, for each key.
+# Number of steps or stages to move by, per key.
 STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 STAGES = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
 
 
 class TimelineSlider(TrackSlider):
-    """The timeline: a segment per stage; a click or drag seeks."""
+    """Timeline with one segment per stage; click or drag to seek."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Slider
     sought = Signal(object)
@@ -199,7 +200,7 @@ class TimelineSlider(TrackSlider):
         self.update()
 
     @property
-    def _segments(self) -> TimelineSegments:
+    def _timeline_segments(self) -> TimelineSegments:
         return TimelineSegments(self._bar, self.width())
 
     # ------------------------------------------------------------------ drawing
@@ -208,19 +209,19 @@ class TimelineSlider(TrackSlider):
         if not self._bar.stops:
             return
         painter = QPainter(self)
-        paint_track(painter, self._segments, self._theme)
+        paint_track(painter, self._timeline_segments, self._theme)
         self.paint_focus(painter)
         painter.end()
 
     # ------------------------------------------------------------------ user input
 
     def point_at(self, x: float) -> None:
-        position = self._segments.position_at(x)
+        position = self._timeline_segments.position_at(x)
         if position != self._bar.position:
             self.sought.emit(position)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        if notches := self._wheel.count(event.angleDelta().y()):  # none where it goes sideways
+        if notches := self._wheel.count(event.angleDelta().y()):  # zero for horizontal scrolling
             self.stepped.emit(-notches)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

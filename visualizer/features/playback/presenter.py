@@ -1,4 +1,4 @@
-"""The playback bar as a value: the place of playback, its step's caption, and possible actions."""
+"""Presenter of the playback bar: position, and caption and equation of the step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TimelineSegment(Struct, frozen=True):
     Parameters
     ----------
     start : int
-        The index of its first step.
+        Index of its first step.
     """
 
     title: str
@@ -41,11 +41,11 @@ class PlaybackBarState(Struct, frozen=True):
     Parameters
     ----------
     position : int
-        The index of the current step; the number of steps at the end.
+        Index of the current step; equals `count` at the end.
     caption : str
-        The caption of the step (HTML); empty outside playback.
+        Caption of the step (HTML); empty outside playback.
     question : PredictionQuestion or None
-        The question of the prediction in progress.
+        Question of the prediction in progress.
     """
 
     position: int = 0
@@ -66,7 +66,7 @@ PLAYBACK: PanelId[PlaybackBarState] = PanelId("Playback")
 def present_playback(
     resolved: Resolved, previous: PlaybackBarState, highlights: Highlights
 ) -> PlaybackBarState:
-    """Present the state of playback; the previous object where nothing changed."""
+    """Return the contents of the bar; the same object as before if nothing changed."""
     if previous.made_of == resolved.step_key:
         return previous
     guess, place, timeline = resolved.prediction, resolved.place, resolved.timeline
@@ -82,26 +82,26 @@ def present_playback(
         made_of=resolved.step_key,
     )
     if guess:
-        said = (
+        caption_text = (
             highlights.verdict.sentence if highlights.verdict else instruction(resolved.run, guess)
         )
         is_revealed = guess.is_revealed
-        return replace(bar, caption=said, question=guess.question, is_revealed=is_revealed)
-    return _playing(resolved, place, bar) if place else bar
+        return replace(bar, caption=caption_text, question=guess.question, is_revealed=is_revealed)
+    return _describe_step(resolved, place, bar) if place else bar
 
 
-def _playing(resolved: Resolved, place: Place, bar: PlaybackBarState) -> PlaybackBarState:
+def _describe_step(resolved: Resolved, place: Place, bar: PlaybackBarState) -> PlaybackBarState:
     run, leading, head = resolved.run, resolved.leading, resolved.told_head
     step = resolved.timeline.step(place)
     return replace(
         bar,
-        where=_where(run, resolved.timeline, place),
+        where=_describe_place(run, resolved.timeline, place),
         caption=step_caption(run, leading, step, head),
         equation=equation(run, leading, step, head),
     )
 
 
-def _where(run: Run, timeline: Timeline, place: Place) -> str:
+def _describe_place(run: Run, timeline: Timeline, place: Place) -> str:
     title = run.trace.stage(place.stage).title
     rows, columns = next(size[1:] for size in timeline.sizes if size[0] == place.stage)
     if timeline.grain is Grain.STAGE:

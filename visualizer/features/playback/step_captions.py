@@ -1,4 +1,4 @@
-"""The caption of a playback step: one plain sentence, suitable for screen readers."""
+"""Captions of playback steps: one sentence each, suitable for screen readers."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 def step_caption(run: Run, leading: LeadingIndex, step: Step, head: int) -> str:
     """Describe a step in one sentence with the tokens in bold (HTML).
 
-    A cell that is a whole row of its stage is described as the row.
+    If a row has only one cell, the caption describes the row.
 
     Parameters
     ----------
     leading : tuple of int
-        The layer and text, as an index of the run's leading axes.
+        Layer and text, as an index into the run's leading axes.
     head : int
-        The head to describe, where the stage has heads.
+        The head to describe if the stage has heads.
     """
     block = StepValues(run, leading, step, min(head, run.trace.spec.heads - 1))
-    said = TEXTS[block.stage.operation]
+    texts = TEXTS[block.stage.operation]
     if len(step.rows) > 1 and run.trace.holding(step.stage).is_blockwise:
         return block.sentence(f"{block.stage.says}, in all {len(step.rows):,} rows")
     if len(step.rows) > 1:
-        return block.sentence(said.stage_sentence(block))
+        return block.sentence(texts.stage_sentence(block))
     if len(step.columns) == run.trace.shape(step.stage)[-1]:
-        return block.sentence(said.row_sentence(block))
-    return _of_cell(block)
+        return block.sentence(texts.row_sentence(block))
+    return _describe_cell(block)
 
 
-def _of_cell(block: StepValues) -> str:
+def _describe_cell(block: StepValues) -> str:
     head = (block.head,) if "head" in block.stage.dims else ()
     cell = Cell(block.stage.name, (*head, block.at, block.step.columns[0]))
     explanation = explain(block.run.trace, cell.stage, (*block.leading, *cell.place))
-    told = CellFacts(block.run, block.leading, cell, explanation)
-    sentence = TEXTS[block.stage.operation].cell_sentence(told)
+    facts = CellFacts(block.run, block.leading, cell, explanation)
+    sentence = TEXTS[block.stage.operation].cell_sentence(facts)
     sentence = sentence.replace("<b></b>", f"<b>{EMPTY}</b>")
-    if not told.in_head or told.in_head in sentence:
+    if not facts.in_head or facts.in_head in sentence:
         return sentence
-    return f"{told.in_head.strip().capitalize()}, {sentence[0].lower()}{sentence[1:]}"
+    return f"{facts.in_head.strip().capitalize()}, {sentence[0].lower()}{sentence[1:]}"

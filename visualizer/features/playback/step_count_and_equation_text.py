@@ -1,4 +1,4 @@
-"""The position of a step in words, and its equation with coloured operands as HTML."""
+"""Text of the step counter, and equations with coloured operands as HTML."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def count_of(bar: PlaybackBarState) -> str:
-    """The index of the step out of all, as text."""
+    """Format the number of the current step and the total."""
     if bar.position >= bar.count:
         return f"{bar.count:,} steps"
     return f"{bar.position + 1:,} of {bar.count:,}"
 
 
 def written(equation: Equation | None, theme: Theme) -> str:
-    """An equation as HTML, the numbers it reads in the accent colour."""
+    """Format an equation as HTML with its operands in the accent colour."""
     if equation is None:
         return ""
     parts = "".join(

@@ -1,4 +1,4 @@
-"""Painting of the timeline, in the playback bar and under a film."""
+"""Painting of the timeline in the playback bar and below films."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ GAP = 3
 BAR = 6
 KNOB = 7
 CURRENT = QFont.Weight.DemiBold
-"""The weight of the current stage's name."""
+"""Font weight of the current stage's name."""
 
 
 def track_height() -> float:
-    """The height of the bar, the knob and the stage names."""
+    """Return the height of the bar, the knob and the stage names in pixels."""
     return metrics(12).height() + (2 * KNOB + 4) * text_scale()
 
 
@@ -56,7 +56,7 @@ class TimelineSegments(Struct, frozen=True):
 
     @property
     def has_room_for_names(self) -> bool:
-        """Whether every name fits below its segment, also as the current one."""
+        """Whether every name fits below its segment, even in the weight of the current stage."""
         measure = QFontMetricsF(font(12, CURRENT))
         apart = measure.horizontalAdvance(" ")
         return all(
@@ -73,7 +73,7 @@ class TimelineSegments(Struct, frozen=True):
         return area.left() + (position - stop.start + 0.5) / steps * area.width()
 
     def position_at(self, x: float) -> int:
-        """The step at an x coordinate; the number of steps beyond the last."""
+        """Return the step at an x coordinate; the number of steps to the right of the last one."""
         segments = self.all
         if not segments or x >= segments[-1][2].right():
             return self.bar.count
@@ -87,8 +87,8 @@ class TimelineSegments(Struct, frozen=True):
 def paint_track(painter: QPainter, segments: TimelineSegments, theme: Theme) -> None:
     """Paint one segment per stage, filled as far as it is computed, with the names below.
 
-    Where there is no room for every name, that of the current stage stands alone: names that are
-    missing here and there would look as if their stages were.
+    If not all names fit, only that of the current stage is painted: with some names missing, their
+    stages would seem to be missing.
     """
     areas, here = segments.all, segments.bar.position
     ink = theme.border if here >= segments.bar.count else theme.accent
