@@ -152,10 +152,13 @@ def test_a_drag_of_the_timeline_begins_no_motion(moves: MotionViewer) -> None:
     moves.step()
     track, here = moves.viewer.bar.track, moves.viewer.shown.position
     QTest.mousePress(
-        track, Qt.MouseButton.LeftButton, NONE, QPoint(round(track._segments.x_of(here)), 8)
+        track,
+        Qt.MouseButton.LeftButton,
+        NONE,
+        QPoint(round(track._timeline_segments.x_of(here)), 8),
     )
     for position in (here + 1, here + 2, here + 3):
-        QTest.mouseMove(track, QPoint(round(track._segments.x_of(position)), 8))
+        QTest.mouseMove(track, QPoint(round(track._timeline_segments.x_of(position)), 8))
         moves.viewer.hand.settle()
         assert not moves.motion.is_moving
         moves.painted()

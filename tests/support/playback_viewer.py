@@ -63,7 +63,7 @@ class Viewer:
 
     def click_track(self, position: int) -> None:
         track = self.bar.track
-        x = round(track._segments.x_of(position))
+        x = round(track._timeline_segments.x_of(position))
         QTest.mouseClick(track, Qt.MouseButton.LeftButton, pos=QPoint(x, 8))
         self.hand.settle()
 
