@@ -101,7 +101,7 @@ def test_stages_are_read_by_layer_and_head(seen: ModelAttention) -> None:
 def test_a_number_is_explained(seen: ModelAttention) -> None:
     found = seen.explain("weights", layer=1, head=2, query=4, key=1)
     assert found.value == pytest.approx(float(seen["weights"][1, 2, 4, 1]))
-    assert "on (query 5) reads" in str(found)
+    assert "on (query 5) attends to" in str(found)
     assert "exp(" in str(found)
 
 

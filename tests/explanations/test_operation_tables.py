@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from keyword import iskeyword
 
 from visualizer.attention import stage_computation
@@ -10,22 +9,17 @@ from visualizer.attention.model_layer_stages import AROUND, ORDER
 from visualizer.attention.stages import NOUNS, TABLE, Operation
 from visualizer.explanations import operation_sentence_parts as phrases
 from visualizer.explanations.dialect_identifiers import VOCABULARIES
-from visualizer.explanations.operation_explainer import no_code
-from visualizer.explanations.operation_registry import TEXTS
+from visualizer.explanations.explain import EXPLAINERS
+from visualizer.explanations.explainer import Explainer
 
 MADE = {row.operation for row in TABLE}  # others are of models: read, not made
 
 
 def test_every_operation_is_computed_explained_and_told() -> None:
     assert set(stage_computation._COMPUTE) == MADE
-    assert [row.operation for row in TEXTS.values()] == list(TEXTS) == list(Operation)
-    assert {operation for operation, row in TEXTS.items() if row.code is not no_code} == MADE
-
-
-def test_every_operation_has_its_own_module_of_words() -> None:
-    folder = files("visualizer.explanations.operations")
-    modules = {file.name for file in folder.iterdir() if file.name.endswith(".py")}
-    assert modules == {"__init__.py"} | {f"{operation}.py" for operation in Operation}
+    assert set(EXPLAINERS) == set(Operation)
+    with_code = {name for name, row in EXPLAINERS.items() if type(row).code is not Explainer.code}
+    assert with_code == MADE
 
 
 def test_every_stage_has_its_name_in_code_and_in_sentences() -> None:

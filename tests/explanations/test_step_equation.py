@@ -25,8 +25,7 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.explanations.cell_equation_writer import SHOWN_SHIFTED, SHOWN_TERMS, EquationPart
-from visualizer.explanations.explain import explain
-from visualizer.explanations.step_equation import Equation, equation
+from visualizer.explanations.explain import Equation, equation, explain
 from visualizer.explanations.step_values_and_wording import trimmed
 from visualizer.number_format import format_number
 from visualizer.session.timeline import described_cell
@@ -141,8 +140,8 @@ BARE = {"projection": Projection.NONE, "heads": 1}
             "score = −0.3021 × (−0.4519) + (−0.0289) × 0.2216 = 0.1301",
         ),
         ("scaled", 0, {}, "scaled score = 0.1734 ÷ 1 = 0.1734"),
-        ("masked", 0, {}, "masked score = 0.1734, allowed, so it stays"),
-        ("masked", 3, {}, "masked score = −∞ in place of 0.1447, as it is forbidden"),
+        ("masked", 0, {}, "masked score = 0.1734, allowed: unchanged"),
+        ("masked", 3, {}, "masked score = −∞ in place of 0.1447, as it is masked"),
         ("weights", 0, {}, "weight = exp(0.1734) ÷ (exp(0.1734) + exp(0.2631)) = 0.4776"),
         ("context", 0, {}, "context = 0.4776 × (−0.4519) + 0.5224 × (−0.7142) = −0.5889"),
         ("concat", 1, {}, "concat = 0.0122, taken from head 2"),
@@ -204,7 +203,7 @@ def test_a_row_that_may_read_nothing_shares_nothing_out(route: Route) -> None:
     nothing = BooleanMatrix.of(np.array([[0, 0], [1, 1]]))
     run = a_run("a b", mask=Mask.OWN, own_mask=nothing, route=route, mode=Mode.EVAL)
     told = equation(run, (), row(run, "weights", 0), 0).plain
-    assert told == "weight = 0, as there is nothing to share out"
+    assert told == "weight = 0, as the row is empty"
     assert equation(run, (), row(run, "context", 0), 0).result == "0.0000"
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from visualizer.shell.window import MainWindow
 
 JOURNEY = Cell("weights", (0, 1, 0))
-SENTENCE = "journey (query 2) reads 48 % from Your (key 1)."
+SENTENCE = "journey (query 2) attends to Your (key 1) with weight 48 %."
 
 
 def pinned(window: MainWindow) -> Cell | None:
@@ -87,7 +87,7 @@ def test_a_click_keeps_a_cell(hand: Hand) -> None:
     assert (hand.said, hand.status) == (SENTENCE, SENTENCE)
     assert words(hand.window.cell_pane.heading).endswith("pinned")
     hand.hover(Cell("weights", (0, 0, 0)))
-    assert hand.said == "Your (query 1) reads 100 % from Your (key 1)."
+    assert hand.said == "Your (query 1) attends to Your (key 1) with weight 100 %."
     assert "pinned" not in words(hand.window.cell_pane.heading)
     hand.leave()
     assert hand.said == SENTENCE
@@ -175,7 +175,7 @@ def test_a_pinned_cell_that_a_shorter_text_has_not_comes_back(hand: Hand) -> Non
     assert "Point at a cell" in hand.said
     hand.type_sentence("a b c d e f")
     hand.settle()
-    assert hand.said.startswith("f (query 6) reads ")
+    assert hand.said.startswith("f (query 6) attends to ")
 
 
 def test_a_very_long_word_leaves_room_for_its_number(hand: Hand) -> None:
@@ -207,7 +207,7 @@ def test_what_is_told_of_usual_cells_fits_the_pane(hand: Hand) -> None:
 
 def test_a_forbidden_cell_says_so(hand: Hand) -> None:
     hand.hover(Cell("weights", (0, 0, 3)))
-    assert hand.said == "Your (query 1) may not read with (key 4): the mask forbids it."
+    assert hand.said == "Your (query 1) may not attend to with (key 4): it is masked."
 
 
 def test_a_cell_can_be_copied(hand: Hand) -> None:

@@ -118,7 +118,7 @@ def test_in_a_batch_a_cell_is_of_the_text_that_is_looked_at() -> None:
     assert shown.panel(BOARD_CONTENTS).cursor.query == 2
     readout = shown.panel(CELL)
     assert readout
-    assert readout.plain.startswith("f (query 3) reads ")
+    assert readout.plain.startswith("f (query 3) attends to ")
     assert shown.resolved
     assert shown.panel(TOKENS).labels == ("d", "e", "f")
     assert (shown.resolved.leading, batch.trace.leading) == ((1,), (2,))

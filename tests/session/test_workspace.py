@@ -71,7 +71,7 @@ def test_the_old_picture_stays_and_a_thin_line_says_why(
     assert hand.shown is board
     assert gated.board.viewport().grab().toImage() == picture
     hand.hover(Cell("weights", (0, 1, 0)))
-    assert hand.said.startswith("journey (query 2) reads 48 %")
+    assert hand.said.startswith("journey (query 2) attends to")
     gate.let_through()
     hand.settle()
     assert hand.shown is not board

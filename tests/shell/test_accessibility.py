@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tests.support.playback_viewer import Viewer
 
 ROLE = QAccessible.Role
-SENTENCE = "journey (query 2) reads 48 % from Your (key 1)."
+SENTENCE = "journey (query 2) attends to Your (key 1) with weight 48 %."
 
 
 @pytest.fixture

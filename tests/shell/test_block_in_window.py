@@ -102,7 +102,7 @@ def test_every_step_is_told_with_its_numbers(hand: Hand) -> None:
         playback.step(1)
         hand.settle()
         told.append(hand.window.playback_bar.caption.text())
-    assert "is taken over as it is" in told[0]
+    assert "is unchanged" in told[0]
     assert "divided by its standard deviation" in told[1]
     assert "add up to the stream after attention" in told[2]
     assert "ReLU of the widened stream gives" in told[4]
@@ -113,7 +113,7 @@ def test_a_cell_of_it_is_explained_by_its_weights(hand: Hand) -> None:
     a_block(hand)
     hand.window.cell_selection_controller.pin(Cell("up", (2, 3)))
     hand.settle()
-    assert "times the weights of linear1 for its result 4, plus a bias" in hand.said
+    assert "times the weights of linear1 for output 4, plus a bias" in hand.said
     assert hand.sheet == "up"
 
 

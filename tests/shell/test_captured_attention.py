@@ -131,7 +131,7 @@ def test_a_line_each_names_queries_and_keys_that_are_not_as_many(opened: Opened)
     panel = hand.panel("weights")
     assert (panel.rows.labels, panel.columns.labels) == (("Le", "chat"), ("The", "cat", "sat"))
     hand.hover(Cell("weights", (0, 1, 2)))
-    hand.until(lambda: "chat (query 2) reads" in hand.said)
+    hand.until(lambda: "chat (query 2) attends to" in hand.said)
     assert "from sat (key 3). This weight was read from attn.npz." in hand.said
 
 

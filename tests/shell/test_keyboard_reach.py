@@ -185,7 +185,9 @@ def test_a_control_says_what_it_is_for_and_what_is_wrong(hand: Hand) -> None:
 def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> None:
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
-    assert heard(hand.board).value.endswith("journey (query 2) reads 48 % from Your (key 1).")
+    assert heard(hand.board).value.endswith(
+        "journey (query 2) attends to Your (key 1) with weight 48 %."
+    )
     button = hand.window.stage_bar.button("weights")
     assert button.accessibleDescription() == "each row made to sum to 1, size 2 × 6 × 6"
     assert "6 tokens" in hand.window.token_pane.strip.accessibleName()

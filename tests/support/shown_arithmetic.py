@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from visualizer.attention.activation_functions import ACTIVATIONS
-from visualizer.explanations.step_equation import equation
+from visualizer.explanations.explain import equation
 from visualizer.number_format import format_number
 from visualizer.session.timeline import Step
 

@@ -123,7 +123,7 @@ def copied_equation(line: EquationTermWriter, how: str) -> EquationTerm:
 
 def empty_row_equation() -> EquationTerm:
     """Write the share of a row without any weights."""
-    return EquationTerm([EquationPart("0, as there is nothing to share out")], False)
+    return EquationTerm([EquationPart("0, as the row is empty")], False)
 
 
 def share_equation(line: EquationTermWriter) -> EquationTerm:
@@ -140,8 +140,8 @@ def share_equation(line: EquationTermWriter) -> EquationTerm:
 def allowed_or_replaced(line: EquationTermWriter) -> EquationTerm:
     """Write a cell that the mask keeps, or the replacement of one that it forbids."""
     if line.explanation.chosen == 0:
-        return copied_equation(line, "allowed, so it stays")
-    return replaced(line, "as it is forbidden")
+        return copied_equation(line, "allowed: unchanged")
+    return replaced(line, "as it is masked")
 
 
 def replaced(line: EquationTermWriter, why: str) -> EquationTerm:

@@ -40,7 +40,7 @@ class CellFacts(Struct, frozen=True, eq=False):
 
     def token(self, dim: str) -> str:
         at = self.place[dim]
-        kind = "place" if dim == "token" else dim
+        kind = "position" if dim == "token" else dim
         return f"<b>{escape(self.word(at, dim))}</b> ({kind} {self.run.number(at, dim)})"
 
     def word(self, at: int, dim: str = "query") -> str:

@@ -1,14 +1,37 @@
-"""Explanations of single cells as terms and factors with their sources; imports no torch."""
+"""Explanations of single cells as terms and factors with their sources, and as one equation."""
 
 from __future__ import annotations
 
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from visualizer.explanations import context, inputs, layers, projections, scores, weights
+from visualizer.explanations.cell_equation_writer import EquationPart, EquationTermWriter
 from visualizer.explanations.cell_terms import CellIndex, ExplainedCell, Explanation
-from visualizer.explanations.operation_registry import TEXTS
+from visualizer.number_format import format_number
+from visualizer.session.timeline import described_cell
 
 if TYPE_CHECKING:
-    from visualizer.attention.trace import Trace
+    from visualizer.attention.run import Run
+    from visualizer.attention.stages import Operation
+    from visualizer.attention.trace import LeadingIndex, Trace
+    from visualizer.explanations.explainer import Explainer
+    from visualizer.session.timeline import Step
+
+EXPLAINERS: dict[Operation, Explainer] = {
+    explainer.operation: explainer
+    for explainer in chain(
+        inputs.EXPLAINERS,
+        projections.EXPLAINERS,
+        scores.EXPLAINERS,
+        weights.EXPLAINERS,
+        context.EXPLAINERS,
+        layers.EXPLAINERS,
+    )
+}
+"""The explainer of each operation."""
 
 
 def explain(trace: Trace, stage: str, cell: CellIndex) -> Explanation:
@@ -21,5 +44,42 @@ def explain(trace: Trace, stage: str, cell: CellIndex) -> Explanation:
     """
     row = trace.stage_at(stage, cell[: len(trace.axes)])
     value = float(trace.read(stage, cell))
-    made = TEXTS[row.operation].terms(ExplainedCell(trace, row, cell))
-    return Explanation(row, cell, made.rule, made.groups, value, made.chosen, made.is_empty)
+    terms = EXPLAINERS[row.operation].terms(ExplainedCell(trace, row, cell))
+    return Explanation(row, cell, terms.rule, terms.groups, value, terms.chosen, terms.is_empty)
+
+
+class Equation(Struct, frozen=True):
+    """One line: a name, equals, parts, equals, the result.
+
+    Parameters
+    ----------
+    left : str
+        Name of the cell.
+    result : str
+        Empty if nothing is computed and the parts are the result, as for a table lookup.
+    """
+
+    left: str
+    parts: tuple[EquationPart, ...]
+    result: str
+
+    @property
+    def plain(self) -> str:
+        """The line as plain text."""
+        terms = "".join(part.text for part in self.parts)
+        return " = ".join(filter(None, (self.left, terms, self.result)))
+
+
+def equation(run: Run, leading: LeadingIndex, step: Step, head: int) -> Equation:
+    """Write the computation of the leading cell of a playback step, with its numbers."""
+    trace = run.trace
+    place = described_cell(run, leading, step, head)
+    explanation = explain(trace, step.stage, (*leading, *place))
+    explainer = EXPLAINERS[explanation.stage.operation]
+    written = explainer.equation(EquationTermWriter(trace, explanation))
+    parts = tuple(
+        EquationPart("".join(part.text for part in alike), is_lit)
+        for is_lit, alike in groupby(written.parts, lambda part: part.is_lit)
+    )
+    result = format_number(explanation.value) if written.is_reckoned else ""
+    return Equation(explanation.stage.noun, parts, result)

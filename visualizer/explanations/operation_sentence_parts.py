@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 
 KINDS = {
     "input": "input", "queries": "query", "keys": "key", "values": "value",
-    "residual": "residual stream", "normed": "normed stream",
-    "latent_queries": "latent of the query", "normed_latent_queries": "normed latent of the query",
-    "latent_keys": "latent of key and value", "shared_keys": "shared part of the key",
-    "normed_latent_keys": "normed latent of key and value",
+    "residual": "residual stream", "normed": "normalized stream",
+    "latent_queries": "query latent", "normed_latent_queries": "normalized query latent",
+    "latent_keys": "key–value latent", "shared_keys": "shared part of the key",
+    "normed_latent_keys": "normalized key–value latent",
     "projected_queries": "projected query", "projected_keys": "projected key",
-    "normed_queries": "normed query", "normed_keys": "normed key",
-    "turned_queries": "turned query", "turned_keys": "turned key",
+    "normed_queries": "normalized query", "normed_keys": "normalized key",
+    "turned_queries": "rotated query", "turned_keys": "rotated key",
     "capped": "row of capped scores", "bias": "row of biases", "biased": "row of biased scores",
-    "context": "context vector", "context_gate": "gate of the context",
-    "gated_context": "gated context vector", "concat": "vector of all heads",
-    "output": "output", "normed_output": "normed output",
-    "attended": "stream after attention", "normed_attended": "normed stream after attention",
-    "cross_output": "output of the cross attention", "crossed": "stream after cross attention",
-    "normed_crossed": "normed stream after cross attention",
-    "gate": "gate", "up": "widened stream", "hidden": "hidden vector",
-    "feed_forward": "feed-forward result", "normed_feed_forward": "normed feed-forward result",
-    "scaled_output": "scaled output", "scaled_feed_forward": "scaled feed-forward result",
-    "added": "sum", "result": "result",
+    "context": "context vector", "context_gate": "context gate",
+    "gated_context": "gated context vector", "concat": "concatenated vector",
+    "output": "output", "normed_output": "normalized output",
+    "attended": "stream after attention", "normed_attended": "normalized stream after attention",
+    "cross_output": "cross-attention output", "crossed": "stream after cross-attention",
+    "normed_crossed": "normalized stream after cross-attention",
+    "gate": "gate", "up": "up-projection", "hidden": "hidden activation",
+    "feed_forward": "feed-forward output", "normed_feed_forward": "normalized feed-forward output",
+    "scaled_output": "scaled output", "scaled_feed_forward": "scaled feed-forward output",
+    "added": "sum", "result": "layer output",
 }  # fmt: skip
 """Name of one vector of a stage."""
-SHARES = "shares that add up to 1"
+SHARES = "weights that sum to 1"
 UNFINISHED = "not every number is finite"
-NOTHING = "no token may read anything: all weights are 0"
+NOTHING = "no token may attend to any key: all weights are 0"
 
 
 def column_of(facts: CellFacts) -> str:
@@ -74,7 +74,7 @@ def divided_by(block: StepValues) -> str:
 def changed(before: float, after: float) -> str:
     """Describe the change of a number."""
     old, new = format_number(before), format_number(after)
-    return f"stays {new}" if old == new else f"goes from {old} to {new}"
+    return f"stays {new}" if old == new else f"changes from {old} to {new}"
 
 
 def projected_by(block: StepValues) -> str:
@@ -114,9 +114,9 @@ def factor_of(spec: AttentionSpec) -> str:
     """Describe how dropout scales the weights that are kept."""
     factor = 1 / (1 - spec.dropout)
     if factor == 1:
-        return "stays as it is"
+        return "is unchanged"
     written = f"{factor:.4g}"
-    return "grows a little" if written == "1" else f"is multiplied by {written}"
+    return "increases slightly" if written == "1" else f"is multiplied by {written}"
 
 
 def all_heads(spec: AttentionSpec) -> str:
@@ -138,7 +138,7 @@ def shared_out(block: StepValues, weights: np.ndarray) -> str:
     key, written = block.key(top.at), format_share(top.value)
     if top.is_shared:
         if top.times == np.count_nonzero(weights):
-            return f"{written} goes to each of {format_count(top.times, 'key')} alike"
+            return f"each of {format_count(top.times, 'key')} receives {written}"
         return f"the largest, {written} each, go to {key} and {others(top.times - 1)}"
     if top.value == 1:
         return f"all 100 % goes to {key}"
@@ -154,7 +154,7 @@ def mixed_by(block: StepValues, weights: np.ndarray, keys: np.ndarray) -> str:
     values = weights[order]
     written = [part_of(weights, float(value)) for value in values[:2]]
     if len(order) > 2 and np.ptp(values) <= ALIKE * sizes.max():
-        return f"the values of {len(order):,} keys, {written[0]} each"
+        return f"the values of {len(order):,} keys ({written[0]} each)"
     first = f"values, {written[0]} {block.key(int(order[0]))}"
     second = f"{written[1]} {block.key(int(order[1]))}"
     if len(order) == 2:
@@ -176,18 +176,18 @@ def may_read(block: StepValues) -> tuple[str, str]:
     count, may = len(allowed), int(allowed.sum())
     left = count - may
     if may == 0:
-        return f"{block.query} may read nothing", all_of(count, "{}")
+        return f"{block.query} may not attend to any key", all_of(count, "{}")
     if left == 0:
-        return f"{block.query} may read {all_of(count, 'key')}", ""
+        return f"{block.query} may attend to {all_of(count, 'key')}", ""
     rest = "the other {}" if left == 1 else f"the other {left:,} {{}}s"
-    return f"{block.query} may read {may:,} of {count:,} keys", rest
+    return f"{block.query} may attend to {may:,} of {count:,} keys", rest
 
 
 def reads_nothing(block: StepValues) -> str:
     """Return the sentence for a query that may not attend to any key."""
     is_single = len(block.allowed_row()) == 1
     weights = "its weight is 0" if is_single else "its weights are all 0"
-    return f"{block.query} may read nothing: {weights}"
+    return f"{block.query} may not attend to any key: {weights}"
 
 
 def largest_number(
@@ -204,8 +204,8 @@ def largest_number(
         return f"{name}, {format_number(top.value)}, appears {top.times:,} times"
     row, column = divmod(top.at, numbers.shape[1])
     kind = "query" if block.stage.dims[-2] == "query" and not block.run.has_same_keys else "key"
-    named = block.named(row, kind).replace("(key ", "(place ")
-    whose = f"place {row + 1}" if is_of_places else named
+    named = block.named(row, kind).replace("(key ", "(position ")
+    whose = f"position {row + 1}" if is_of_places else named
     where = f"in column {column + 1} of {whose}" if numbers.shape[1] > 1 else f"that of {whose}"
     return f"{name}, {format_number(top.value)}, is {where}"
 
@@ -215,7 +215,7 @@ def forbidden_cells(block: StepValues, noun: str, one: str, many: str) -> str:
     allowed = block.allowed()
     count, left = allowed.size, allowed.size - int(allowed.sum())
     if left == 0:
-        return f"{_describe_rule(block)}: all {count:,} {noun}s stay"
+        return f"{_describe_rule(block)}: all {count:,} {noun}s are unchanged"
     if left == count:
         return f"{_describe_rule(block)}: all {count:,} {noun}s {many}"
     return f"{_describe_rule(block)}: {left:,} of {count:,} {noun}s {one if left == 1 else many}"
@@ -224,17 +224,15 @@ def forbidden_cells(block: StepValues, noun: str, one: str, many: str) -> str:
 def _describe_rule(block: StepValues) -> str:
     """Describe what is forbidden, by the mask or because of padding."""
     masking, before = block.masking, block.masking.window - 1
-    window = (
-        "itself and the one before it" if before == 1 else f"itself and the {before:,} before it"
-    )
+    window = "itself and the one before" if before == 1 else f"itself and the {before:,} before"
     rules = {
-        Mask.NONE: "padding may not be read" if block.is_padded else "this text has no padding",
-        Mask.CAUSAL: "no token may read what comes after it",
-        Mask.WINDOW: f"each token may read {window if before else 'only itself'}",
-        Mask.OWN: "the mask you gave says what may be read",
+        Mask.NONE: "padding is masked" if block.is_padded else "this text has no padding",
+        Mask.CAUSAL: "no token may attend to later tokens",
+        Mask.WINDOW: f"each token may attend to {window if before else 'only itself'}",
+        Mask.OWN: "your mask is applied",
     }
     padding = masking.mask is not Mask.NONE and block.is_padded
-    return rules[masking.mask] + ", and none may read padding" * padding
+    return rules[masking.mask] + ", and padding is masked" * padding
 
 
 def most_read(block: StepValues) -> str:
@@ -243,20 +241,22 @@ def most_read(block: StepValues) -> str:
     low, high = float(weights.min()), float(weights.max())
     if not np.isfinite([low, high]).all():
         rows = int((~np.isfinite(weights).all(axis=1)).sum())
-        return f"but {rows:,} of {len(weights):,} rows cannot be worked out"
+        return f"but {rows:,} of {len(weights):,} rows cannot be computed"
     if low < 0 or high > 1:
         return f"the weights run from {format_number(low)} to {format_number(high)}"
     top = LargestValue.of(weights.mean(axis=0, dtype=np.float64))
     if top is None or top.value == 0:
         return "all weights are 0"
-    part, tense = format_share(top.value), "would be" if block.is_before else "are"
+    part, receive = format_share(top.value), "would receive" if block.is_before else "receive"
     if top.is_everywhere:
-        return f"on average all keys {tense} read alike, {part} each"
+        return f"on average, all keys {receive} the same weight, {part}"
     if top.is_shared:
         more = others(top.times - 1)
-        return f"on average {block.key(top.at)} and {more} {tense} read most, {part} each"
-    tense = "would be" if block.is_before else "is"
-    return f"on average {block.key(top.at)} {tense} read most, {part}"
+        return (
+            f"on average, {block.key(top.at)} and {more} {receive} the most attention, {part} each"
+        )
+    receives = receive if block.is_before else "receives"
+    return f"on average, {block.key(top.at)} {receives} the most attention, {part}"
 
 
 def empty_rows(cells: np.ndarray) -> str:
@@ -264,6 +264,4 @@ def empty_rows(cells: np.ndarray) -> str:
     count = len(cells) - int(np.count_nonzero(cells.any(axis=1)))
     if count == 0:
         return ""
-    return (
-        f", but {format_count(count, 'row')} {'has' if count == 1 else 'have'} nothing to share out"
-    )
+    return f", but {format_count(count, 'row')} {'has' if count == 1 else 'have'} no nonzero weight"

@@ -17,17 +17,16 @@ def weights_sentence(facts: CellFacts) -> str:
     qualifier = facts.run.trace.weights_qualifier(facts.cell.stage)
     before = f"{qualifier.capitalize()}, " * bool(qualifier)
     is_before_mask = facts.explanation.stage.is_before_mask
-    reads, gives = ("would read", "would give") if is_before_mask else ("reads", "gives")
+    attends = "would attend" if is_before_mask else "attends"
     if facts.is_forbidden:
-        why = "it is padding" if facts.is_padding else "the mask forbids it"
-        return f"{facts.token('query')} may not read {facts.token('key')}: {why}."
+        why = "it is padding" if facts.is_padding else "it is masked"
+        return f"{facts.token('query')} may not attend to {facts.token('key')}: {why}."
     if not np.isfinite(facts.value):
-        return f"{facts.token('query')} has no weights: its row cannot be worked out."
-    if not 0 <= facts.value <= 1:
-        weight = format_number(facts.value)
-        return f"{before}{facts.token('query')} {gives} {facts.token('key')} the weight {weight}."
-    share = format_share(facts.value)
-    return f"{before}{facts.token('query')} {reads} {share} from {facts.token('key')}."
+        return f"{facts.token('query')} has no weights: its row cannot be computed."
+    is_share = 0 <= facts.value <= 1
+    weight = format_share(facts.value) if is_share else format_number(facts.value)
+    pair = f"{facts.token('query')} {attends} to {facts.token('key')}"
+    return f"{before}{pair} with weight {weight}."
 
 
 def vector_column(facts: CellFacts, name: str) -> str:

@@ -175,7 +175,7 @@ class StepValues(Struct, frozen=True, eq=False):
     def query(self) -> str:
         """Token of the row."""
         dim = self.stage.dims[-2]
-        return self.named(self.at, "place" if dim == "token" else dim)
+        return self.named(self.at, "position" if dim == "token" else dim)
 
     def key(self, at: int) -> str:
         """Return an attended token."""

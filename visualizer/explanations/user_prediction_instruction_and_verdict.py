@@ -26,9 +26,12 @@ def instruction(run: Run, guess: Prediction) -> str:
     marks = f" {format_count(len(guess.marks), 'mark')} so far." if guess.marks else ""
     if guess.question is PredictionQuestion.ZERO:
         question = f"Which {title} will be {_forbidden_value(run, guess)}?"
-        return f"{question} Click them, or walk there and press Enter; then reveal.{marks}"
-    question = f"In a row of your choice, which of the {title} will be largest?"
-    return f"{question} Click it, or walk there and press Enter.{marks}"
+        return (
+            f"{question} Click them, or move there with the arrow keys and press Enter; "
+            f"then press Reveal.{marks}"
+        )
+    question = f"Choose a row. Which of its {title} will be the largest?"
+    return f"{question} Click it, or move there with the arrow keys and press Enter.{marks}"
 
 
 def _forbidden_value(run: Run, guess: Prediction) -> str:
@@ -43,9 +46,9 @@ def judge(resolved: Resolved, guess: Prediction) -> PredictionVerdict:
     right = tuple(mark for mark in guess.marks if is_right(mark))
     wrong = tuple(mark for mark in guess.marks if mark not in right)
     if guess.question is PredictionQuestion.ZERO:
-        return PredictionVerdict(right, wrong, (), judging.zeros_said(wrong))
-    missed = tuple(judging.largest_beside(mark) for mark in wrong)
-    return PredictionVerdict(right, wrong, missed, judging.largest_said(right, missed))
+        return PredictionVerdict(right, wrong, (), judging.zeros_verdict(wrong))
+    missed = tuple(judging.largest_in_row(mark) for mark in wrong)
+    return PredictionVerdict(right, wrong, missed, judging.largest_verdict(right, missed))
 
 
 class PredictionJudge(Struct, frozen=True, eq=False):
@@ -61,19 +64,19 @@ class PredictionJudge(Struct, frozen=True, eq=False):
     def is_zero(self, cell: Cell) -> bool:
         return self.value(cell) in {0.0, -np.inf}
 
-    def largest_beside(self, cell: Cell) -> Cell:
+    def largest_in_row(self, cell: Cell) -> Cell:
         row = self.run.trace.read(cell.stage, (*self.leading, *cell.place[:-1]))
         largest = int(np.nan_to_num(row, nan=-np.inf).argmax())
         return Cell(cell.stage, (*cell.place[:-1], largest))
 
     def is_largest(self, cell: Cell) -> bool:
-        return self.value(cell) == self.value(self.largest_beside(cell))
+        return self.value(cell) == self.value(self.largest_in_row(cell))
 
     def word(self, at: int, kind: str = "query") -> str:
         words = self.run.words(self.leading, kind)
         return f"<b>{escape(shorten(visible(words[at])))}</b>"
 
-    def told(self, cell: Cell) -> str:
+    def describe(self, cell: Cell) -> str:
         """Describe a cell within its row, with its number."""
         is_key = self.run.trace.stage(cell.stage).dims[-1] == "key"
         at = cell.place[-1]
@@ -83,23 +86,23 @@ class PredictionJudge(Struct, frozen=True, eq=False):
     def row(self, cell: Cell) -> str:
         return f"in the row of {self.word(cell.place[-2])}"
 
-    def largest_said(self, right: tuple[Cell, ...], missed: tuple[Cell, ...]) -> str:
+    def largest_verdict(self, right: tuple[Cell, ...], missed: tuple[Cell, ...]) -> str:
         marks = self.guess.marks
         if not marks:
-            return "No cell was marked. In each row, look for the strongest one."
+            return "No cell was marked. Compare the cells of a row and mark the largest one."
         if len(marks) > 1:
             if not missed:
                 rows = "both rows" if len(marks) == 2 else f"all {len(marks)} rows"
-                return f"Yes: in {rows} the largest is where you marked it."
-            return f"{len(right)} of {len(marks)} rows as you said; the true largest are ringed."
+                return f"Yes: you marked the largest cell in {rows}."
+            return f"{len(right)} of {len(marks)} rows are correct; rings show the largest cells."
         (mark,) = marks
         if right:
-            return f"Yes: {self.row(mark)} the largest is {self.told(mark)}."
+            return f"Yes: {self.row(mark)}, the largest is {self.describe(mark)}."
         (best,) = missed
-        said = f"Not this time: {self.row(mark)} the largest is {self.told(best)}"
-        return f"{said}; you marked {self.told(mark)}."
+        said = f"Not quite: {self.row(mark)}, the largest is {self.describe(best)}"
+        return f"{said}; you marked {self.describe(mark)}."
 
-    def zeros_said(self, wrong: tuple[Cell, ...]) -> str:
+    def zeros_verdict(self, wrong: tuple[Cell, ...]) -> str:
         marks = self.guess.marks
         if not marks:
             return f"No cell was marked. {self.zeros()}"
@@ -109,8 +112,8 @@ class PredictionJudge(Struct, frozen=True, eq=False):
             if right > 1:
                 yes = f"{'both' if right == 2 else f'all {right}'} cells you marked are"
             return f"Yes: {yes} {_forbidden_value(self.run, self.guess)}. {self.zeros()}"
-        first = f"{self.row(wrong[0])}, {self.told(wrong[0])}, is not one"
-        return f"{right} of {len(marks)} as you said; {first}. {self.zeros()}"
+        first = f"{self.row(wrong[0])}, {self.describe(wrong[0])}, is not one"
+        return f"{right} of {len(marks)} are correct; {first}. {self.zeros()}"
 
     def zeros(self) -> str:
         """Describe how many zeros there are in the marked head."""

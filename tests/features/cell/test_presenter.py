@@ -101,18 +101,17 @@ def test_the_words_of_a_weight_are_true(case: Case) -> None:
                 query, key = (f"{words[at]} ({kind} {at + 1})" for at, kind in pair(place))
                 before = taken_before(run, stage)
                 is_unmasked = stage == "unmasked"
-                reads, gives = ("would read", "would give") if is_unmasked else ("reads", "gives")
+                attends = "would attend" if is_unmasked else "attends"
                 if not may_read(run, text, stage, place):
                     padding = is_padding(run, text, place[2])
-                    why = "it is padding" if padding else "the mask forbids it"
-                    expected = f"{query} may not read {key}: {why}."
+                    why = "it is padding" if padding else "it is masked"
+                    expected = f"{query} may not attend to {key}: {why}."
                 elif not np.isfinite(weight):
-                    expected = f"{query} has no weights: its row cannot be worked out."
-                elif 0 <= weight <= 1:
-                    expected = f"{before}{query} {reads} {format_share(weight)} from {key}."
+                    expected = f"{query} has no weights: its row cannot be computed."
                 else:
-                    said_weight = f"the weight {format_number(weight)}"
-                    expected = f"{before}{query} {gives} {key} {said_weight}."
+                    is_share = 0 <= weight <= 1
+                    written = format_share(weight) if is_share else format_number(weight)
+                    expected = f"{before}{query} {attends} to {key} with weight {written}."
                 assert said == re.sub("  +", " ", expected)
 
 
@@ -171,8 +170,10 @@ def pair(place: tuple[int, ...]) -> list[tuple[int, str]]:
 
 def test_a_weight_is_said_with_the_words_it_joins() -> None:
     readout = told(a_run(), Cell("weights", (0, 1, 0)))
-    assert readout.plain == "journey (query 2) reads 48 % from Your (key 1)."
-    assert readout.sentence == ("<b>journey</b> (query 2) reads 48 % from <b>Your</b> (key 1).")
+    assert readout.plain == "journey (query 2) attends to Your (key 1) with weight 48 %."
+    assert readout.sentence == (
+        "<b>journey</b> (query 2) attends to <b>Your</b> (key 1) with weight 48 %."
+    )
     assert readout.heading == "Weights · head 1, query 2, key 1"
     assert readout.value == "0.4776"
     largest = a_run().trace.read("scores", (0, 1))[:2].max()
@@ -192,13 +193,13 @@ def test_a_weight_is_said_with_the_words_it_joins() -> None:
 def test_a_forbidden_cell_is_said_to_be_one() -> None:
     run = a_run(dropout=0.5)
     assert told(run, Cell("weights", (0, 0, 1))).plain == (
-        "Your (query 1) may not read journey (key 2): the mask forbids it."
+        "Your (query 1) may not attend to journey (key 2): it is masked."
     )
     assert told(run, Cell("masked", (0, 0, 1))).plain == (
-        "Your (query 1) may not read journey (key 2): its score becomes −∞, "
+        "Your (query 1) may not attend to journey (key 2): its score becomes −∞, "
         "so its weight will be 0."
     )
-    assert told(run, Cell("masked", (0, 1, 0))).plain.endswith("its score stays.")
+    assert told(run, Cell("masked", (0, 1, 0))).plain.endswith("the score is unchanged.")
     assert told(run, Cell("masked", (0, 0, 1))).value == "−∞"
 
 
@@ -208,9 +209,9 @@ def test_what_dropout_does_is_said() -> None:
     for place in places(run, "dropped"):
         said, before = told(run, Cell("dropped", place)).plain, weights[place]
         if before == 0:
-            assert said.startswith("There was nothing to drop")
+            assert said.startswith("There is nothing to drop")
         elif dropped[place] == 0:
-            assert said.startswith("Dropout takes away the weight of ")
+            assert said.startswith("Dropout drops the weight of ")
             assert said.endswith(f": {format_number(before)} becomes 0.")
         else:
             assert said.startswith("Dropout keeps the weight of ")
@@ -223,8 +224,8 @@ def test_what_dropout_does_is_said() -> None:
 def test_a_score_is_the_products_of_a_query_and_a_key() -> None:
     run = a_run(d_out=4)
     readout = told(run, Cell("scores", (1, 2, 0)))
-    meets = "The query of starts (query 3) meets the key of Your (key 1)"
-    assert readout.plain == f"{meets}: their score is {readout.value}."
+    pair = "the query of starts (query 3) and the key of Your (key 1)"
+    assert readout.plain == f"The dot product of {pair} is {readout.value}."
     queries, keys = (run.trace.read(name, (1,)) for name in ("queries", "keys"))
     assert [term.written for term in readout.terms] == [
         f"{format_number(a)} × {format_number(b)}" for a, b in zip(queries[2], keys[0], strict=True)
@@ -236,7 +237,7 @@ def test_a_context_vector_mixes_the_values_of_what_it_reads() -> None:
     readout = told(a_run(), Cell("context", (1, 1, 0)))
     assert readout.plain == (
         "Column 1 of the context vector of journey (query 2) in head 2 "
-        f"adds up column 1 of the values, each times its weight: {readout.value}."
+        f"is the sum of column 1 of the values, each times its weight: {readout.value}."
     )
     assert [term.name for term in readout.terms][:2] == ["Your", "journey"]
     assert readout.closing == f"sum = {readout.value}"
@@ -253,7 +254,7 @@ def test_bias_and_columns_are_named() -> None:
 def test_a_position_is_named(position: Position) -> None:
     readout = told(a_run(position=position), Cell("position", (1, 0)))
     assert [term.name for term in readout.terms] == ["position"]
-    assert readout.plain.startswith("Column 1 of the position of journey (place 2)")
+    assert readout.plain.startswith("Column 1 of the position of journey (position 2)")
 
 
 def test_an_average_counts_the_allowed_keys() -> None:
@@ -262,11 +263,13 @@ def test_an_average_counts_the_allowed_keys() -> None:
     assert readout.value == "0.2500"
     assert readout.formula == "1 ÷ number of allowed keys"
     after = a_run("a b", "c", normalisation=Normalisation.UNIFORM, route=Route.AFTER)
-    assert told(after, Cell("unmasked", (0, 0, 1))).formula == "1 ÷ number of keys, padding aside"
+    assert told(after, Cell("unmasked", (0, 0, 1))).formula == "1 ÷ number of keys without padding"
     alone = a_run("a b", normalisation=Normalisation.UNIFORM, route=Route.AFTER)
     readout = told(alone, Cell("unmasked", (0, 0, 1)))
     assert readout.formula == "1 ÷ number of keys"
-    assert readout.plain == "Before the mask, a (query 1) would read 50 % from b (key 2)."
+    assert (
+        readout.plain == "Before the mask, a (query 1) would attend to b (key 2) with weight 50 %."
+    )
 
 
 @pytest.mark.parametrize(
@@ -301,12 +304,12 @@ def test_a_row_that_may_read_nothing_has_nothing_to_share(fields: dict[str, Any]
 def test_split_heads_read_columns_of_one_matrix_and_stacked_heads_of_their_own() -> None:
     split, stacked = Cell("keys", (1, 2, 0)), Cell("keys", (1, 2, 1))
     assert told(a_run(), split).plain == (
-        "The input vector of starts (place 3) times column 2 of W_key "
+        "The input vector of starts (position 3) times column 2 of W_key "
         f"gives column 1 of its key in head 2: {told(a_run(), split).value}."
     )
     run = a_run(arrangement=Arrangement.STACKED, bias=True)
     assert told(run, stacked).plain == (
-        "The input vector of starts (place 3) times column 2 of this head’s W_key, plus a bias, "
+        "The input vector of starts (position 3) times column 2 of this head’s W_key, plus a bias, "
         f"gives column 2 of its key in head 2: {told(run, stacked).value}."
     )
 
@@ -315,7 +318,7 @@ def test_a_row_that_overflowed_is_said_to_be_no_number() -> None:
     run = a_run(normalisation=Normalisation.NAIVE_SOFTMAX, temperature=1e-4, mask=Mask.NONE)
     place = next(p for p in places(run, "weights") if np.isnan(run.trace.read("weights", p)))
     readout = told(run, Cell("weights", place))
-    assert "has no weights: its row cannot be worked out." in readout.plain
+    assert "has no weights: its row cannot be computed." in readout.plain
     assert readout.value == "NaN"
 
 
@@ -323,7 +326,7 @@ def test_a_row_that_reads_nothing_has_the_weight_0() -> None:
     run = a_run("a b", "c", mask=Mask.NONE, route=Route.AFTER_RENORMALISED)
     readout = told(run, Cell("weights", (0, 0, 1)), 1)
     assert readout.value == "0.0000"
-    assert readout.plain == "c (query 1) may not read ⟨pad⟩ (key 2): it is padding."
+    assert readout.plain == "c (query 1) may not attend to ⟨pad⟩ (key 2): it is padding."
 
 
 # -------------------------------------------------------------------------- odd and many words
@@ -332,13 +335,13 @@ def test_a_row_that_reads_nothing_has_the_weight_0() -> None:
 def test_words_that_look_like_tags_are_words() -> None:
     readout = told(a_run("< b > & c"), Cell("weights", (0, 3, 0)))
     assert "<b>&amp;</b> (query 4)" in readout.sentence
-    assert readout.plain.startswith("& (query 4) reads ")
-    assert readout.plain.endswith(" from < (key 1).")
+    assert readout.plain.startswith("& (query 4) attends to ")
+    assert readout.plain.startswith("& (query 4) attends to < (key 1)")
 
 
 def test_the_space_before_a_token_is_marked_in_the_sentence_as_in_labels() -> None:
     run = structs.replace(a_run("one word"), texts=(("one", " word"),))
-    assert " from ␣word (key 2)." in told(run, Cell("weights", (0, 1, 1))).plain
+    assert " to ␣word (key 2) with" in told(run, Cell("weights", (0, 1, 1))).plain
 
 
 def test_of_many_terms_the_largest_are_shown_and_the_rest_is_named() -> None:

@@ -24,8 +24,7 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.explanations.explain import explain
-from visualizer.explanations.step_equation import Equation, equation
+from visualizer.explanations.explain import Equation, equation, explain
 from visualizer.features.cell.presenter import CellPanel, head_cell_panel, transform_line
 from visualizer.number_format import format_number
 from visualizer.session.cell_address import Cell

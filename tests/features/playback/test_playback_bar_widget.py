@@ -330,7 +330,7 @@ def test_the_track_says_where_it_is_to_a_reader_of_the_screen(viewer: Viewer) ->
 def test_the_cell_pane_tells_of_the_leading_cell(viewer: Viewer) -> None:
     viewer.window.playback_controller.seek_stage("scores")
     viewer.hand.settle()
-    assert "meets the key" in viewer.hand.said
+    assert "The dot product of the query of" in viewer.hand.said
     assert words(viewer.bar.equation).startswith("score = ")
 
 

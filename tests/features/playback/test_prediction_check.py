@@ -84,12 +84,12 @@ def test_right_and_wrong_are_said_kindly() -> None:
         )
     }
     assert [verdict.sentence for verdict in said.values()] == [
-        "Yes: in the row of <b>journey</b> the largest is <b>journey</b> (key 2), 0.5224.",
-        "Not this time: in the row of <b>journey</b> the largest is <b>journey</b> (key 2), "
+        "Yes: in the row of <b>journey</b>, the largest is <b>journey</b> (key 2), 0.5224.",
+        "Not quite: in the row of <b>journey</b>, the largest is <b>journey</b> (key 2), "
         "0.5224; you marked <b>Your</b> (key 1), 0.4776.",
-        "No cell was marked. In each row, look for the strongest one.",
+        "No cell was marked. Compare the cells of a row and mark the largest one.",
         "Yes: in both rows the largest is where you marked it.",
-        "1 of 2 rows as you said; the true largest are ringed.",
+        "1 of 2 rows are correct; rings show the largest cells.",
     ]
 
 
@@ -100,7 +100,7 @@ def test_zeros_are_counted_in_the_head_that_was_marked() -> None:
         resolved(run, View()), Prediction("weights", PredictionQuestion.ZERO, cells)
     ).sentence
     assert said == (
-        "2 of 3 as you said; in the row of <b>step</b>, <b>step</b> (key 6), 0.1702, is not one. "
+        "2 of 3 are correct; in the row of <b>step</b>, <b>step</b> (key 6), 0.1702, is not one. "
         "Of 36 cells in head 2, 15 are 0."
     )
     masked = Prediction("masked", PredictionQuestion.ZERO, (Cell("masked", (0, 0, 1)),))

@@ -27,7 +27,7 @@ def test_predict_mark_and_reveal(viewer: Viewer) -> None:
     assert "2 marks" in viewer.said
     viewer.hand.press(Qt.Key.Key_Return, CONTROL)
     viewer.hand.settle()
-    assert viewer.said == "1 of 2 rows as you said; the true largest are ringed."
+    assert viewer.said == "1 of 2 rows are correct; rings show the largest cells."
     viewer.click("player.predict")
     assert viewer.hand.stages == ["scores", "weights", "context"]
 
@@ -118,7 +118,7 @@ def test_without_a_mouse(viewer: Viewer) -> None:
     assert viewer.window.workspace.view.guess
     assert viewer.window.workspace.view.guess.marks == (pinned,)
     reveal(viewer)
-    assert viewer.said.startswith("Not this time")
+    assert viewer.said.startswith("Not quite")
 
 
 def test_marks_that_a_change_leaves_no_room_for_are_forgotten(viewer: Viewer) -> None:
@@ -134,7 +134,7 @@ def test_marks_that_a_change_leaves_no_room_for_are_forgotten(viewer: Viewer) ->
     viewer.hand.settle()
     assert viewer.said.startswith("No cell was marked")
     viewer.hand.hover(Cell("weights", (0, 1, 0)))
-    assert "reads" in viewer.hand.said
+    assert "attends to" in viewer.hand.said
 
 
 def test_a_pooled_panel_does_not_give_its_largest_cell_away(viewer: Viewer) -> None:
@@ -150,7 +150,7 @@ def test_a_pooled_panel_does_not_give_its_largest_cell_away(viewer: Viewer) -> N
     assert viewer.window.workspace.view.guess
     assert viewer.window.workspace.view.guess.marks == (first,)
     reveal(viewer)
-    assert viewer.said.startswith(("Yes", "Not this time"))
+    assert viewer.said.startswith(("Yes", "Not quite"))
 
 
 def test_the_rail_leads_out_of_a_prediction_and_leaves_the_panels_alone(viewer: Viewer) -> None:

@@ -248,16 +248,15 @@ def test_what_is_said_of_a_row_is_true(case: Case) -> None:
 
 def assert_dot(said: Said, told: str) -> None:
     scores = said.rows()[0]
-    found = re.search(r"it (agrees most|disagrees least) with @ \(key (\d+)\)(.*), (\S+)\.$", told)
+    found = re.search(r"the largest score, (\S+), is for @ \(key (\d+)\)(.*)\.$", told)
     if found:
         at = int(found[2]) - 1
         assert scores[at] == scores.max()
-        assert found[4] == format_number(float(scores.max()))
-        assert (found[1] == "agrees most") == (scores.max() >= 0)
+        assert found[1] == format_number(float(scores.max()))
         assert said.bold == [said.words[said.step.rows[0]], said.words[at]]
-        alike = re.search(r"and (\d+) others? alike", found[3])
-        assert int(alike[1] if alike else 0) == Near(scores, less=1)
-    elif "alike" in told:
+        more = re.search(r"and (\d+) others?", found[3])
+        assert int(more[1] if more else 0) == Near(scores, less=1)
+    elif " scores are " in told:
         assert Near(scores) == len(scores)
     else:
         assert len(scores) == 1 or not np.isfinite(scores).all()
@@ -265,7 +264,7 @@ def assert_dot(said: Said, told: str) -> None:
 
 def assert_scale(said: Said, told: str) -> None:
     before, after = said.rows("scores")[0], said.rows()[0]
-    found = re.search(r"(?:goes from (\S+) to|stays) (\S+)\.$", told)
+    found = re.search(r"(?:changes from (\S+) to|stays) (\S+)\.$", told)
     assert bool(found) == bool(np.isfinite(after).all())
     if found:
         assert found[2] == format_number(float(after.max()))
@@ -274,13 +273,13 @@ def assert_scale(said: Said, told: str) -> None:
 
 def assert_masked(said: Said, told: str) -> None:
     may, count = int(said.allowed().sum()), said.allowed().size
-    counted = re.search(r"may read (\d+) of (\d+) keys: the other(?: (\d+))? ", told)
+    counted = re.search(r"may attend to (\d+) of (\d+) keys: the other(?: (\d+))? ", told)
     if counted:
         assert (int(counted[1]), int(counted[2])) == (may, count)
         assert int(counted[3] or 1) == count - may
     else:
-        assert ("may read nothing" in told) == (may == 0)
-        assert bool(re.search(r"may read (all|both|the only)", told)) == (may == count)
+        assert ("may not attend to any key" in told) == (may == 0)
+        assert bool(re.search(r"may attend to (all|both|the only)", told)) == (may == count)
     sums = re.search(r"sums to (\S+)\.$", told)
     if sums:
         assert sums[1] == trimmed(float(said.rows()[0].sum()))
@@ -290,7 +289,7 @@ def assert_shared_out(said: Said, told: str) -> None:
     weights = said.rows()[0]
     keys = said.bold[1:]
     if not np.isfinite(weights).all():
-        assert re.search(r"@[^@]* has no weights: its row cannot be worked out\.$", told)
+        assert re.search(r"@[^@]* has no weights: its row cannot be computed\.$", told)
         return
     if "run from" in told:
         assert weights.min() < 0 or weights.max() > 1
@@ -298,10 +297,10 @@ def assert_shared_out(said: Said, told: str) -> None:
             f"from {format_number(weights.min())} to {format_number(weights.max())}."
         )
         return
-    if " 0" in told[-3:] or "nothing" in told:
+    if " 0" in told[-3:] or "cannot be normalized" in told:
         assert not weights.any()
         return
-    if "alike" in told:
+    if "each of" in told:
         assert Near(weights) == np.count_nonzero(weights)
         return
     assert keys[0] == said.words[int(weights.argmax())]
@@ -317,28 +316,29 @@ def assert_shared_out(said: Said, told: str) -> None:
 def assert_average(said: Said, told: str) -> None:
     keys = np.flatnonzero(said.allowed()[0])
     if len(keys) == 0:
-        assert "may read nothing" in told
+        assert "may not attend to any key" in told
     elif len(keys) == 1:
         assert said.bold[1] == said.words[int(keys[0])]
     else:
-        assert f"{len(keys)} keys" in told or (len(keys) == 2 and "both keys" in told)
-        assert f"{format_share(1 / len(keys))} from each." in told
+        counts = f"{len(keys)} of ", f" {len(keys)} keys", "both keys" if len(keys) == 2 else "none"
+        assert any(count in told for count in counts)
+        assert f"with weight {format_share(1 / len(keys))}." in told
 
 
 def assert_dropped(said: Said, told: str) -> None:
     weights, dropped = said.rows("weights")[0], said.rows()[0]
     there = int((weights != 0).sum())
     lost = there - int((dropped != 0).sum())
-    found = re.search(r"dropout (takes|keeps) (?:(\d+) of the )?(?:all )?(\d+|the only|both)", told)
+    found = re.search(r"dropout (drops|keeps) (?:(\d+) of the )?(?:all )?(\d+|the only|both)", told)
     if not there:
-        assert "no weights that dropout could take" in told
+        assert "no nonzero weights to drop" in told
         return
     assert found
     assert {"the only": "1", "both": "2"}.get(found[3], found[3]) == str(there)
     if found[2]:
         assert int(found[2]) == lost
     else:
-        assert (found[1] == "takes") == (lost == there)
+        assert (found[1] == "drops") == (lost == there)
         assert (found[1] == "keeps") == (lost == 0)
     sums = re.search(r"sums to (\S+)\.$", told)
     if sums:
@@ -349,15 +349,15 @@ def assert_mixed(said: Said, told: str) -> None:
     weights = said.rows(said.run.trace.stage("context").reads[0])[0]
     keys = np.flatnonzero(weights)
     if not np.isfinite(weights).all() or not np.isfinite(said.rows()).all():
-        assert "cannot be worked out" in told
+        assert "cannot be computed" in told
         return
     if not len(keys):
-        assert "reads nothing" in told
+        assert "attends to no key" in told
         return
     assert told.endswith(f": {vector(said.rows()[0])}.")
-    if " each, into" in told:
+    if " each) into" in told:
         assert np.ptp(weights[keys]) <= 1e-6 * np.abs(weights).max()
-        assert f"mixes the values of {len(keys)} keys, " in told
+        assert f"mixes the values of {len(keys)} keys (" in told
         assert said.bold == said.words[said.step.rows[0] : said.step.rows[0] + 1]
         return
     order = sorted(keys, key=lambda at: -abs(weights[at]))[:2]
@@ -377,7 +377,7 @@ def test_equal_weights_are_counted_without_what_is_masked() -> None:
     run = a_run("a a a a")
     told = [Said(run, 0, row(run, "weights", at), 0).whole for at in (1, 2, 3)]
     for share, count, said in zip((50, 33, 25), (2, 3, 4), told, strict=True):
-        assert f"{share} % goes to each of {count} keys alike" in said
+        assert f"each of {count} keys receives {share} %" in said
 
 
 TRUE_ROWS = {
@@ -455,12 +455,12 @@ def test_what_is_said_of_a_stage_is_true(case: Case) -> None:
             there = np.count_nonzero(said.rows("weights"))
             assert int(taken[2]) == there
             assert int(taken[1]) == there - np.count_nonzero(numbers)
-        if read_most := re.search(r"read (?:most|alike), ([^,;]*?)(?: each)?\.$", told):
+        if read_most := re.search(r"(?:most attention|same weight), ([^,;]*?)(?: each)?\.$", told):
             means = said.unpadded.mean(axis=0, dtype=np.float64)
             assert read_most[1] == format_share(float(means.max()))
             most = [said.words[int(means.argmax())]]
             assert said.bold == most or (not said.bold and Near(means) == len(means))
-        if sums := re.search(r"row sums now lie between (\S+) and (\S+)\.$", told):
+        if sums := re.search(r"row sums are now between (\S+) and (\S+)\.$", told):
             assert sums[1] == trimmed(float(numbers.sum(axis=1).min()))
             assert sums[2] == trimmed(float(numbers.sum(axis=1).max()))
         if nothing := re.search(r"but (\d+) rows? ha", told):
@@ -480,9 +480,9 @@ def assert_largest_is_where(said: Said, told: str, times: Near) -> None:
         assert int(there[1]) == times
     elif said.operation is Operation.DOT_PRODUCT:
         assert said.bold == [said.words[row_], said.words[column]]
-        assert f"of {said.rows().size} scores the largest" in told
+        assert f"the largest of {said.rows().size} scores" in told
     elif said.operation is Operation.POSITION_VECTORS:
-        assert told.endswith(f"place {row_ + 1}.")
+        assert told.endswith(f"position {row_ + 1}.")
     else:
         assert said.bold == [said.words[row_]]
         assert said.rows().shape[1] == 1 or f"in column {column + 1} of @" in told
@@ -506,15 +506,15 @@ STAGES_OF_THE_BOOK = {
     "the largest, −0.4744, is that of one.",
     "values": "In head 1, each input vector times column 1 of W_value gives a value of 1 number; "
     "the largest, −0.3809, is that of with.",
-    "scores": "In head 1, each query meets each key in a dot product; "
-    "of 36 scores the largest, 0.3079, is where Your meets journey.",
+    "scores": "In head 1, each query is multiplied by each key; "
+    "the largest of 36 scores, 0.3079, is that of Your and journey.",
     "scaled": "In head 1, dividing by √1 = 1 changes no score; the largest stays 0.3079.",
-    "masked": "In head 1, no token may read what comes after it: 15 of 36 scores become −∞.",
-    "weights": "In head 1, softmax turns each row of scores into shares that add up to 1; "
-    "on average Your is read most, 40 %.",
+    "masked": "In head 1, no token may attend to later tokens: 15 of 36 scores become −∞.",
+    "weights": "In head 1, softmax turns each row of scores into weights that sum to 1; "
+    "on average, Your receives the most attention, 40 %.",
     "context": "In head 1, each token’s weights mix the values into its context vector; "
     "the largest number, −0.4519, is that of Your.",
-    "concat": "The context vectors from both heads are set side by side, 2 numbers a token; "
+    "concat": "The context vectors from both heads are concatenated, 2 numbers per token; "
     "the largest number, 0.2216, is in column 2 of Your.",
     "output": "The output projection mixes the 2 numbers of each token into its output; "
     "the largest number, 0.4858, is in column 2 of Your.",
@@ -527,16 +527,16 @@ ROWS_OF_THE_BOOK = {
     "[−0.87].",
     "values": "In head 1, the input vector of journey times column 1 of W_value gives its "
     "value: [−0.71].",
-    "scores": "In head 1, the query of journey (query 2) meets all 6 keys: it agrees most with "
-    "journey (key 2), 0.2631.",
+    "scores": "In head 1, the query of journey (query 2) is multiplied by all 6 keys: the "
+    "largest score, 0.2631, is for journey (key 2).",
     "scaled": "In head 1, dividing by √1 = 1 changes nothing: the largest score of journey "
     "stays 0.2631.",
-    "masked": "In head 1, journey may read 2 of 6 keys: the other 4 scores become −∞.",
-    "weights": "In head 1, softmax turns the scores of journey into shares that add up to 1: "
+    "masked": "In head 1, journey may attend to 2 of 6 keys: the other 4 scores become −∞.",
+    "weights": "In head 1, softmax turns the scores of journey into weights that sum to 1: "
     "most, 52 %, goes to journey.",
-    "context": "In head 1, journey mixes values, 52 % of journey and 48 % of Your, into its "
+    "context": "In head 1, journey mixes values, 52 % of journey and 48 % of Your into its "
     "context vector: [−0.59].",
-    "concat": "The context vectors of journey from both heads are set side by side: [−0.59, 0.01].",
+    "concat": "The context vectors of journey from both heads are concatenated: [−0.59, 0.01].",
     "output": "The output projection mixes the 2 numbers of journey into its output: [0.29, 0.39].",
 }
 
@@ -550,9 +550,11 @@ def test_the_sentences_of_the_book() -> None:
 def test_a_cell_is_told_as_in_its_pane_and_with_its_head() -> None:
     run = a_run(d_out=4)
     assert step_caption(run, (), cell("weights", 1, 0), 1) == (
-        "In head 2, <b>journey</b> (query 2) reads 50 % from <b>Your</b> (key 1)."
+        "In head 2, <b>journey</b> (query 2) attends to <b>Your</b> (key 1) with weight 50 %."
     )
-    assert told(run, cell("scores", 1, 0), 9).startswith("In head 2, the query of journey")
+    assert told(run, cell("scores", 1, 0), 9).startswith(
+        "In head 2, the dot product of the query of journey"
+    )
     assert told(run, cell("context", 1, 0), 1).startswith("Column 1 of the context vector")
 
 
@@ -608,16 +610,15 @@ def test_odd_cases_are_told_as_in_the_golden_file(line: str) -> None:
 def test_padding_is_said_to_be_padding() -> None:
     run = a_run("a b c", "d", mask=Mask.NONE)
     masked = whole(run, "masked")
-    assert told(run, masked) == "In head 1, this text has no padding: all 9 scores stay."
-    assert told(run, masked, text=1) == (
-        "In head 1, padding may not be read: 6 of 9 scores become −∞."
-    )
+    assert told(run, masked) == "In head 1, this text has no padding: all 9 scores are unchanged."
+    assert told(run, masked, text=1) == ("In head 1, padding is masked: 6 of 9 scores become −∞.")
     assert told(run, row(run, "masked", 0), text=1) == (
-        "In head 1, d may read 1 of 3 keys: the other 2 are padding, and their scores become −∞."
+        "In head 1, d may attend to 1 of 3 keys: "
+        "the other 2 are padding, and their scores become −∞."
     )
     causal = a_run("a b c", "d")
     assert told(causal, whole(causal, "masked"), text=1) == (
-        "In head 1, no token may read what comes after it, and none may read padding: "
+        "In head 1, no token may attend to later tokens, and padding is masked: "
         "6 of 9 scores become −∞."
     )
 
@@ -625,15 +626,17 @@ def test_padding_is_said_to_be_padding() -> None:
 def test_rows_of_padding_are_not_in_the_average() -> None:
     run = a_run("a b c d", "e f", normalisation=Normalisation.UNIFORM)
     assert told(run, whole(run, "weights"), text=1) == (
-        "In head 1, each of 2 tokens reads equal parts of the keys it may read; "
-        "on average e is read most, 75 %."
+        "In head 1, each of 2 tokens attends equally to its allowed keys; "
+        "on average, e receives the most attention, 75 %."
     )
 
 
 def test_words_that_look_like_tags_are_words() -> None:
     run = a_run("< b > & c", heads=1)
     assert "value of <b>&lt;</b>" in step_caption(run, (), row(run, "context", 0), 0)
-    assert "of <b>&amp;</b> (query 4) meets" in step_caption(run, (), row(run, "scores", 3), 0)
+    assert "of <b>&amp;</b> (query 4) is multiplied by" in step_caption(
+        run, (), row(run, "scores", 3), 0
+    )
 
 
 @pytest.mark.parametrize(

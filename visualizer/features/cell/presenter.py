@@ -27,8 +27,7 @@ from visualizer.explanations.cell_terms import (
     Group,
     largest_first,
 )
-from visualizer.explanations.explain import explain
-from visualizer.explanations.operation_registry import TEXTS
+from visualizer.explanations.explain import EXPLAINERS, explain
 from visualizer.explanations.step_values_and_wording import LargestValue, bracketed
 from visualizer.heatmap.panel_cell_lookup import panel_of
 from visualizer.language.tokenizers import visible
@@ -192,7 +191,7 @@ def head_cell_panel(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPane
     explanation = explain(run.trace, cell.stage, (*resolved.leading, *cell.place))
     facts = CellFacts(run, resolved.leading, cell, explanation)
     order, rest = _choose_terms(explanation)
-    text = TEXTS[explanation.stage.operation]
+    text = EXPLAINERS[explanation.stage.operation]
     is_read = explanation.stage.operation is Operation.CAPTURED  # read from a file, not computed
     return CellPanel(
         heading=_cell_heading(facts),

@@ -21,7 +21,7 @@ from visualizer.attention.spec import Mask, Normalisation, Scale
 from visualizer.attention.stages import Operation, outside_one_call, stages
 from visualizer.explanations.code_expression_context import ExpressionContext
 from visualizer.explanations.dialect_identifiers import VOCABULARIES
-from visualizer.explanations.operation_registry import TEXTS
+from visualizer.explanations.explain import EXPLAINERS
 from visualizer.session.view import CodeDialect
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ def _code_lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ..
     for stage in rows:
         context, name = ExpressionContext(spec, stage, words), words.names[stage.name]
         if stage.name not in together:
-            made.append(CodeLine((stage.name,), f"{name} = {TEXTS[stage.operation].code(context)}"))
+            made.append(
+                CodeLine((stage.name,), f"{name} = {EXPLAINERS[stage.operation].code(context)}")
+            )
         elif stage.name == together[-1]:
             made.append(CodeLine(together, f"{name} = {_fused_call(context)}"))
     if dialect is CodeDialect.SDPA:

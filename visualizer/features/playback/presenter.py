@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.explanations.step_equation import Equation, equation
+from visualizer.explanations.explain import Equation, equation
 from visualizer.explanations.user_prediction_instruction_and_verdict import instruction
 from visualizer.features.playback.step_captions import step_caption
 from visualizer.session.screen import PanelId

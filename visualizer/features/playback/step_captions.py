@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.explanations.cell_facts import CellFacts
-from visualizer.explanations.explain import explain
-from visualizer.explanations.operation_registry import TEXTS
+from visualizer.explanations.explain import EXPLAINERS, explain
 from visualizer.explanations.step_values_and_wording import EMPTY, StepValues
 from visualizer.session.cell_address import Cell
 
@@ -29,7 +28,7 @@ def step_caption(run: Run, leading: LeadingIndex, step: Step, head: int) -> str:
         The head to describe if the stage has heads.
     """
     block = StepValues(run, leading, step, min(head, run.trace.spec.heads - 1))
-    texts = TEXTS[block.stage.operation]
+    texts = EXPLAINERS[block.stage.operation]
     if len(step.rows) > 1 and run.trace.holding(step.stage).is_blockwise:
         return block.sentence(f"{block.stage.says}, in all {len(step.rows):,} rows")
     if len(step.rows) > 1:
@@ -44,7 +43,7 @@ def _describe_cell(block: StepValues) -> str:
     cell = Cell(block.stage.name, (*head, block.at, block.step.columns[0]))
     explanation = explain(block.run.trace, cell.stage, (*block.leading, *cell.place))
     facts = CellFacts(block.run, block.leading, cell, explanation)
-    sentence = TEXTS[block.stage.operation].cell_sentence(facts)
+    sentence = EXPLAINERS[block.stage.operation].cell_sentence(facts)
     sentence = sentence.replace("<b></b>", f"<b>{EMPTY}</b>")
     if not facts.in_head or facts.in_head in sentence:
         return sentence

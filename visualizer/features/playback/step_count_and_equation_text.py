@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from visualizer.explanations.step_equation import Equation
+    from visualizer.explanations.explain import Equation
     from visualizer.features.playback.presenter import PlaybackBarState
     from visualizer.widgets.theme import Theme
 

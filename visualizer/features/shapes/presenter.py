@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.attention.spec import Dtype
-from visualizer.explanations.operation_registry import TEXTS
+from visualizer.explanations.explain import EXPLAINERS
 from visualizer.features.shapes.head_split import head_split_of
 from visualizer.number_format import format_count, format_size
 from visualizer.session.screen import PanelId
@@ -141,7 +141,7 @@ def _row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
     sizes = trace.shape(stage.name)[-len(stage.dims) :]
     named = zip(stage.dims, sizes, strict=True)
     dims = (*_leading(trace), *(Dim(_NAMES.get(name, name), size) for name, size in named))
-    text = TEXTS[stage.operation]
+    text = EXPLAINERS[stage.operation]
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     return ShapeRow(
         stage.name,

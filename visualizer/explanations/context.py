@@ -1,0 +1,137 @@
+"""Context vectors: weighted sums of the values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.model_layer_steps import LateSink
+from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import sum_over_keys
+from visualizer.explanations.cell_terms import TermList, sum_of
+from visualizer.explanations.explainer import Explainer
+from visualizer.explanations.operation_sentence_parts import (
+    KINDS,
+    column_of,
+    largest_number,
+    mixed_by,
+    part_of,
+)
+from visualizer.explanations.shape_equations import each_head, matrix_product
+from visualizer.explanations.step_values_and_wording import vector
+from visualizer.number_format import format_number, format_share
+
+if TYPE_CHECKING:
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
+    from visualizer.explanations.cell_equation_writer import EquationTerm, EquationTermWriter
+    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.code_expression_context import ExpressionContext
+    from visualizer.explanations.step_values_and_wording import StepValues
+
+
+class WeightedSumExplainer(Explainer):
+    """Context vectors: each query's weighted sum of the values."""
+
+    operation = Operation.WEIGHTED_SUM
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        head, query, column = explained.place
+        weights, values = explained.stage.reads
+        factors = (
+            explained.factor(weights, head, query, None),
+            explained.factor(values, head, None, column),
+        )
+        return sum_of(factors)
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        vector = (
+            f"Column {facts.column} of the context vector of {facts.token('query')}{facts.in_head}"
+        )
+        adds = f"is the sum of column {facts.column} of the values, each times its weight"
+        return f"{vector} {adds}: {format_number(facts.value)}."
+
+    def row_sentence(self, block: StepValues) -> str:
+        weights = block.row(block.reads)
+        mixed = block.row()
+        keys = np.flatnonzero(weights)
+        before = block.before_of(block.reads)
+        vector_of = f"the context vector of {block.query}"
+        if not (np.isfinite(weights).all() and np.isfinite(mixed).all()):
+            return f"{vector_of} cannot be computed: not every number is finite"
+        if len(keys) == 0:
+            return f"{block.query} attends to no key: its context vector is all 0"
+        if len(keys) == 1:
+            part = part_of(weights, float(weights[keys[0]]))
+            value = f"the value of {block.key(int(keys[0]))}"
+            return f"{before}{vector_of} is {part} {value}: {vector(mixed)}"
+        parts = mixed_by(block, weights, keys)
+        return f"{before}{block.query} mixes {parts} into its context vector: {vector(mixed)}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        made = "each token’s weights mix the values into its context vector"
+        return f"{made}; {largest_number(block)}"
+
+    def formula(self, facts: CellFacts) -> str:
+        return "Σ weight × value"
+
+    def equation(self, line: EquationTermWriter) -> EquationTerm:
+        return sum_over_keys(line)
+
+    def code(self, context: ExpressionContext) -> str:
+        return f"{context.read[0]} @ {context.read[1]}"
+
+    def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+        return (matrix_product(tokens, tokens, spec.d_head) + each_head(spec),)
+
+    def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
+        return tokens * tokens * spec.width
+
+
+class LateSinkExplainer(Explainer):
+    """Context vectors scaled by the share of a head's sink: a softmax with a sink in two steps.
+
+    Source: Xiao et al. 2023, "Efficient Streaming Language Models with Attention Sinks".
+    """
+
+    operation = Operation.LATE_SINK
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        head, token, column = explained.place
+        own = explained.factor(explained.stage.reads[0], head, token, column)
+        kept = explained.weight(
+            explained.stage.step_as(LateSink).kept, explained.layer, head, token
+        )
+        return sum_of((own, kept))
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        head, token, _ = facts.cell.place
+        name = facts.explanation.stage.step_as(LateSink).kept
+        kept = format_share(float(facts.run.trace.read(name, (facts.layer, head, token))))
+        made = (
+            f"is that of the context vector times {kept}, the share that the sink leaves of the row"
+        )
+        return f"{column_of(facts)} {made}: {format_number(facts.value)}."
+
+    def row_sentence(self, block: StepValues) -> str:
+        name = block.stage.step_as(LateSink).kept
+        kept = block.run.trace.read(name, (block.layer, block.head, block.at))
+        made = f"the sink leaves {format_share(float(kept))} of the {KINDS[block.reads]}"
+        return f"{made} of {block.query}: {vector(block.row())}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        made = (
+            f"each {KINDS[block.reads]} is multiplied by the share that the sink leaves of its row"
+        )
+        return f"{made}; {largest_number(block)}"
+
+    def formula(self, facts: CellFacts) -> str:
+        return "number × share that the sink leaves"
+
+
+EXPLAINERS: tuple[Explainer, ...] = (
+    WeightedSumExplainer(),
+    LateSinkExplainer(),
+)

@@ -1,0 +1,240 @@
+"""Input vectors, positions, and numbers read from a file or a model."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.spec import Position
+from visualizer.attention.stages import Operation
+from visualizer.attention.token_and_position_vectors import sinusoids
+from visualizer.explanations.cell_equation_writer import (
+    EquationPart,
+    EquationTerm,
+    copied_equation,
+)
+from visualizer.explanations.cell_terms import TermList, constant, sum_of
+from visualizer.explanations.explainer import Explainer
+from visualizer.explanations.operation_sentence_parts import KINDS, UNFINISHED, largest_number
+from visualizer.explanations.shape_equations import ShapeParameter, sizes
+from visualizer.explanations.shared_sentences import vector_column
+from visualizer.explanations.step_values_and_wording import LargestValue, vector
+from visualizer.number_format import format_count, format_number, format_share
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
+    from visualizer.explanations.cell_equation_writer import EquationTermWriter
+    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.code_expression_context import ExpressionContext
+    from visualizer.explanations.step_values_and_wording import StepValues
+
+
+class InputVectorsExplainer(Explainer):
+    """Input vectors: one given vector per token."""
+
+    operation = Operation.INPUT_VECTORS
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        return sum_of((explained.factor(explained.stage.name, *explained.place),))
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        return vector_column(facts, "vector")
+
+    def row_sentence(self, block: StepValues) -> str:
+        size = format_count(block.spec.d_in, "number")
+        name = ", its embedding" if block.stage.name == "embedding" else ""
+        return f"{block.query} becomes a vector of {size}{name}: {vector(block.row())}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        size = format_count(block.spec.d_in, "number")
+        name = ", its embedding" if block.stage.name == "embedding" else ""
+        each = f"each of {block.tokens:,} tokens becomes a vector of {size}{name}"
+        return f"{each}; {largest_number(block)}"
+
+    def formula(self, facts: CellFacts) -> str:
+        return "given"
+
+    def equation(self, line: EquationTermWriter) -> EquationTerm:
+        return copied_equation(line, "given")
+
+    def code(self, context: ExpressionContext) -> str:
+        return "inputs"
+
+
+class PositionVectorsExplainer(Explainer):
+    """Position vectors: looked up if they are learned, otherwise sines and cosines."""
+
+    operation = Operation.POSITION_VECTORS
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        place, column = explained.place
+        if explained.spec.position is Position.LEARNED:
+            return sum_of((explained.weight("position.weight", place, column),))
+        value = sinusoids(place + 1, explained.spec.d_in)[place, column]
+        exponent = f"{column - column % 2}/{explained.spec.d_in}"
+        function = "cos" if column % 2 else "sin"
+        return sum_of((constant(float(value), f"{function}({place} / 10000^({exponent})) = {{}}"),))
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        return vector_column(facts, "position")
+
+    def row_sentence(self, block: StepValues) -> str:
+        place = f"position {block.at + 1} ({block.word(block.at)})"
+        return f"{place} has the position vector {vector(block.row())}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        size = format_count(block.spec.d_in, "number")
+        made = (
+            "learned"
+            if block.spec.position is Position.LEARNED
+            else "computed from sines and cosines"
+        )
+        each = f"each of {block.tokens:,} positions has a vector of {size}, {made}"
+        return f"{each}; {largest_number(block, 'the largest', is_of_places=True)}"
+
+    def formula(self, facts: CellFacts) -> str:
+        return "looked up"
+
+    def equation(self, line: EquationTermWriter) -> EquationTerm:
+        factors, _ = line.factors[0]
+        form = factors[0].form
+        if form != "{}":  # sine or cosine, computed from the position
+            return EquationTerm([EquationPart(form.removesuffix(" = {}"))])
+        return copied_equation(line, "looked up")
+
+    def code(self, context: ExpressionContext) -> str:
+        embedding = context.words.names["embedding"]
+        if context.spec.position is Position.LEARNED:
+            return f"position_table.expand_as({embedding})"
+        return f"sinusoids(*{embedding}.shape[-2:]).expand_as({embedding})"
+
+    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
+        if spec.position is Position.LEARNED:
+            return ShapeParameter(stage.name, (tokens, spec.d_in))
+        return None
+
+
+class AddPositionExplainer(Explainer):
+    """Addition of token and position embeddings."""
+
+    operation = Operation.ADD_POSITION
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        return sum_of(
+            *((explained.factor(name, *explained.place),) for name in explained.stage.reads)
+        )
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        column = f"Column {facts.column} of the input of {facts.token('token')}"
+        return f"{column} is its embedding plus its position: {format_number(facts.value)}."
+
+    def row_sentence(self, block: StepValues) -> str:
+        embedding = f"the embedding of {block.word(block.at)}"
+        position = f"the vector of position {block.at + 1}"
+        return f"{embedding} plus {position} gives its input: {vector(block.row())}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        return f"embedding and position are added elementwise; {largest_number(block)}"
+
+    def formula(self, facts: CellFacts) -> str:
+        return "embedding + position"
+
+    def code(self, context: ExpressionContext) -> str:
+        return " + ".join(context.read)
+
+    def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+        one = sizes(tokens, spec.d_in)
+        return (f"{one} + {one} = {one}",)
+
+
+def _origin(run: Run, read: str, source: str = "a file") -> str:
+    """Describe the origin of the numbers.
+
+    Parameters
+    ----------
+    read : str
+        The verb for the numbers that were read: "was" or "were".
+    """
+    if run.reading:
+        return f"{read} computed by the model"
+    return f"{read} read from {source}"
+
+
+def _numbered(facts: CellFacts, dim: str) -> str:
+    """Return the number of a position whose token is unknown; otherwise an empty string."""
+    at = facts.place[dim]
+    return f"<b>{dim} {at + 1}</b>" if facts.word(at, dim) == str(at + 1) else ""
+
+
+class CapturedExplainer(Explainer):
+    """Weights, scores or vectors read from a file or a model instead of being computed."""
+
+    operation = Operation.CAPTURED
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        return sum_of((explained.factor(explained.stage.name, *explained.place),))
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        stage = facts.explanation.stage
+        origin = _origin(facts.run, "was", escape(facts.run.source))
+        if stage.dims[-1] != "key":
+            whose = f"{KINDS[stage.name]} of {facts.token(stage.dims[-2])}{facts.in_head}"
+            return f"Column {facts.column} of the {whose} {origin}: {format_number(facts.value)}."
+        kind = stage.noun
+        source = f" This {kind} {origin}."
+        query, key = (_numbered(facts, dim) or facts.token(dim) for dim in ("query", "key"))
+        pair = f"{query} and {key}"
+        if np.isnan(facts.value):
+            return f"There is no number for {pair}.{source}"
+        if stage.is_weights and 0 <= facts.value <= 1:
+            query = query.replace("<b>query", "<b>Query", 1) if _numbered(facts, "query") else query
+            return f"{query} attends to {key} with weight {format_share(facts.value)}.{source}"
+        return f"The {kind} of {pair} is {format_number(facts.value)}.{source}"
+
+    def row_sentence(self, block: StepValues) -> str:
+        if block.stage.dims[-1] != "key":
+            read = f"the {KINDS[block.stage.name]} of {block.query} {_origin(block.run, 'was')}"
+            return f"{read}: {vector(block.row())}"
+        name, kind = block.stage.nouns, block.stage.noun
+        read = f"the {name} of {block.query} {_origin(block.run, 'were')}"
+        top = LargestValue.of(block.row())
+        if top is None:
+            return f"{read}; not every number is finite"
+        if top.is_shared:
+            return f"{read}; the largest, {format_number(top.value)}, appears {top.times:,} times"
+        largest = f"the largest {kind}, {format_number(top.value)}"
+        return f"{read}; {largest}, is that of {block.key(top.at)}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        if block.stage.dims[-1] != "key":
+            read = f"each token’s {KINDS[block.stage.name]} {_origin(block.run, 'was')}"
+            return f"{read}; {largest_number(block)}"
+        name, kind = block.stage.nouns, block.stage.noun
+        read = f"all {name} {_origin(block.run, 'were')}"
+        top = LargestValue.of(block.matrix())
+        if top is None:
+            return f"{read}; {UNFINISHED}"
+        largest = f"the largest {kind}, {format_number(top.value)}"
+        if top.is_shared:
+            return f"{read}; {largest}, appears {top.times:,} times"
+        query, key = divmod(top.at, block.matrix().shape[1])
+        return f"{read}; {largest}, is that of {block.named(query, 'query')} and {block.key(key)}"
+
+    def formula(self, facts: CellFacts) -> str:
+        return f"read from the {'model' if facts.run.reading else 'file'}"
+
+    def equation(self, line: EquationTermWriter) -> EquationTerm:
+        return copied_equation(line, "unchanged")
+
+
+EXPLAINERS: tuple[Explainer, ...] = (
+    InputVectorsExplainer(),
+    PositionVectorsExplainer(),
+    AddPositionExplainer(),
+    CapturedExplainer(),
+)

@@ -1,0 +1,396 @@
+"""The layer around attention: residual stream, norms, feed-forward layer and experts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from visualizer.attention.activation_functions import ACTIVATIONS
+from visualizer.attention.model_layer_steps import (
+    EmbeddedTokens,
+    ExpertMixture,
+    HiddenActivation,
+    NormLayer,
+    ResidualStream,
+    ScaledVector,
+)
+from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import (
+    EquationTerm,
+    EquationTermWriter,
+    copied_equation,
+    sum_equation,
+)
+from visualizer.explanations.cell_terms import Factor, TermList, constant, sum_of
+from visualizer.explanations.explainer import Explainer
+from visualizer.explanations.operation_sentence_parts import (
+    KINDS,
+    column_of,
+    largest_number,
+    listed,
+)
+from visualizer.explanations.shape_equations import ShapeParameter
+from visualizer.explanations.step_values_and_wording import trimmed, vector
+from visualizer.number_format import format_number
+
+if TYPE_CHECKING:
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
+    from visualizer.attention.trace import Trace
+    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.code_expression_context import ExpressionContext
+    from visualizer.explanations.step_values_and_wording import StepValues
+
+
+def _embedded_tokens(stage: Stage, layer: int) -> EmbeddedTokens | None:
+    """Return the input of the first layer, if this is the first layer and the input is known."""
+    return stage.step_as(ResidualStream).embedded if layer == 0 else None
+
+
+def _describe_source(stage: Stage, layer: int) -> str:
+    """Describe the source of the stream."""
+    if stage.step_as(ResidualStream).before[layer] is not None:
+        return "the output of the previous layer"
+    known = _embedded_tokens(stage, layer)
+    if known is None:
+        return "read from the model; its origin is unknown"
+    names = [path.rpartition(".")[2] for path, _ in known.tables]
+    rows = "the token’s row" if len(names) == 1 else "the token’s rows"
+    times = "" if known.factor == 1 else f", times {trimmed(known.factor)}"
+    norm = f", normalized ({known.norm.name})" if known.norm else ""
+    return f"{rows} of {' and '.join(names)}{times}{norm}"
+
+
+class ResidualStreamExplainer(Explainer):
+    """Residual stream entering a layer: the output of the previous layer, or the embedding."""
+
+    operation = Operation.RESIDUAL_STREAM
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        token, column = explained.place
+        before = explained.stage.step_as(ResidualStream).before[explained.layer]
+        if before is not None:
+            return sum_of((explained.factor_of_layer(before, "result", token, column),))
+        known = _embedded_tokens(explained.stage, explained.layer)
+        if known is None:
+            return sum_of((explained.factor(explained.stage.name, token, column),))
+        more = () if known.factor == 1 else (constant(known.factor, trimmed(known.factor)),)
+        rows = [(f"{path}.weight", numbers[token]) for path, numbers in known.tables]
+        parts: tuple[tuple[Factor, ...], ...] = tuple(
+            (explained.weight(name, row, column), *more) for name, row in rows
+        )
+        if known.norm is None:
+            return sum_of(*parts)
+        whole = np.sum([explained.weight(name, row, None).read for name, row in rows], axis=0)
+        return normed_terms(explained, known.norm, parts, whole * known.factor, column)
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        source = _describe_source(facts.explanation.stage, facts.layer)
+        return f"{column_of(facts)} is {format_number(facts.value)}: {source}."
+
+    def row_sentence(self, block: StepValues) -> str:
+        source = _describe_source(block.stage, block.layer)
+        return f"the residual stream of {block.query} is {vector(block.row())}: {source}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        source = _describe_source(block.stage, block.layer)
+        return f"the residual stream enters the layer, {source}; {largest_number(block)}"
+
+    def formula(self, facts: CellFacts) -> str:
+        stage = facts.explanation.stage
+        if stage.step_as(ResidualStream).before[facts.layer] is not None:
+            return "output of the previous layer"
+        known = _embedded_tokens(stage, facts.layer)
+        if known is None:
+            return "read from the model"
+        times = "" if known.factor == 1 else f" × {trimmed(known.factor)}"
+        return f"{known.norm.name} of embedding{times}" if known.norm else f"embedding{times}"
+
+    def equation(self, line: EquationTermWriter) -> EquationTerm:
+        if len(line.factors) > 1 or len(line.factors[0][0]) > 1:
+            return sum_equation(line)
+        name = line.factors[0][0][0].name
+        hows = {"result": "from the previous layer", "residual": "read from the model"}
+        return copied_equation(line, hows.get(name, "the token’s row of the embedding"))
+
+
+def _addend_names(stage: Stage) -> str:
+    return listed([f"the {KINDS[name]}" for name in stage.reads])
+
+
+class ResidualAdditionExplainer(Explainer):
+    """Addition of the output of a part of a layer to the residual stream."""
+
+    operation = Operation.RESIDUAL_ADDITION
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        return sum_of(
+            *((explained.factor(name, *explained.place),) for name in explained.stage.reads)
+        )
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        made = " plus ".join(f"that of the {KINDS[name]}" for name in facts.explanation.stage.reads)
+        return f"{column_of(facts)} is {made}: {format_number(facts.value)}."
+
+    def row_sentence(self, block: StepValues) -> str:
+        if len(block.stage.reads) == 1:
+            taken = f"{_addend_names(block.stage)} of {block.query} is unchanged"
+            return f"{taken}: {vector(block.row())}"
+        made = f"for {block.query}, {_addend_names(block.stage)} add up to"
+        return f"{made} the {KINDS[block.stage.name]}: {vector(block.row())}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        if len(block.stage.reads) == 1:
+            return f"{_addend_names(block.stage)} is unchanged; {largest_number(block)}"
+        return f"{_addend_names(block.stage)} are added elementwise; {largest_number(block)}"
+
+    def formula(self, facts: CellFacts) -> str:
+        return " + ".join(KINDS[name] for name in facts.explanation.stage.reads)
+
+    def code(self, context: ExpressionContext) -> str:
+        return " + ".join(context.read)
+
+
+def _divided(stage: Stage) -> str:
+    """Return the formula of the normalization, without the gain of each column."""
+    by = "its standard deviation" if stage.step_as(NormLayer).is_centred else "its root mean square"
+    less = " minus its mean," if stage.step_as(NormLayer).is_centred else ""
+    return f"{less} divided by {by}"
+
+
+def _then(stage: Stage) -> str:
+    step = stage.step_as(NormLayer)
+    weight = " times 1 plus the column’s weight" if step.adds_one else " times the column’s weight"
+    parts = [weight] if step.has_gain else []
+    parts += [" plus its bias"] if step.has_bias else []
+    return ",".join(("", *parts)) if parts else ""
+
+
+def normed_terms(
+    explained: ExplainedCell,
+    step: NormLayer,
+    parts: tuple[tuple[Factor, ...], ...],
+    whole: np.ndarray,
+    column: int,
+) -> TermList:
+    """Return the terms of a number of a normalized vector.
+
+    Parameters
+    ----------
+    parts : tuple of tuple of Factor
+        The products whose sum is the number before normalization.
+    whole : ndarray
+        The vector before normalization, float64.
+    column : int
+        Column of the number in the vector.
+    """
+    moved = whole - whole.mean() if step.is_centred else whole
+    size = float(np.sqrt(np.square(moved).mean() + step.epsilon))
+    share = Factor("", (), np.array([size]), np.array([1 / size]), "1/{}")
+    module = step.modules[explained.layer if len(step.modules) > 1 else 0]
+    if step.is_centred:
+        parts = (*parts, (constant(-float(whole.mean()), "{}"),))
+    gain = (explained.weight(f"{module}.weight", column),) if step.has_gain else ()
+    groups = [(*part, share, *gain) for part in parts]
+    if step.adds_one:  # the gain is 1 plus the parameter
+        groups += [(*part, share) for part in parts]
+    if step.has_bias:
+        groups.append((explained.weight(f"{module}.bias", column),))
+    return sum_of(*groups)
+
+
+class NormLayerExplainer(Explainer):
+    """Layer-normalized vectors: RMS norm and layer norm.
+
+    Sources: Ba et al. 2016, "Layer Normalization"; Zhang and Sennrich 2019, "Root Mean Square Layer
+    Normalization".
+    """
+
+    operation = Operation.NORM_LAYER
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        step, (*head, token, column) = explained.stage.step_as(NormLayer), explained.place
+        read = explained.stage.reads[0]
+        own = explained.factor(read, *head, token, column)
+        if not step.is_over_heads:
+            whole = explained.factor(read, *head, token, None).read
+            return normed_terms(explained, step, ((own,),), whole, column)
+        firsts = [step.heads.index(shared) for shared in dict.fromkeys(step.heads)]
+        vectors = [explained.factor(read, first, token, None).read for first in firsts]
+        within = step.heads[head[0]] * len(vectors[0]) + column
+        return normed_terms(explained, step, ((own,),), np.concatenate(vectors), within)
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        stage = facts.explanation.stage
+        made = f"is that of the {KINDS[stage.reads[0]]}{_divided(stage)}{_then(stage)}"
+        return f"{column_of(facts)} {made}: {format_number(facts.value)}."
+
+    def row_sentence(self, block: StepValues) -> str:
+        made = (
+            f"the {KINDS[block.reads]} of {block.query}{_divided(block.stage)}{_then(block.stage)}"
+        )
+        return f"{made} is {vector(block.row())}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        made = f"each {KINDS[block.reads]} is normalized"
+        return f"{made} ({block.stage.step_as(NormLayer).name}); {largest_number(block)}"
+
+    def formula(self, facts: CellFacts) -> str:
+        step = facts.explanation.stage.step_as(NormLayer)
+        first = "(number − mean) ÷ deviation" if step.is_centred else "number ÷ root mean square"
+        weight = " × (1 + weight)" if step.adds_one else " × weight"
+        return first + weight * step.has_gain + " + bias" * step.has_bias
+
+    def code(self, context: ExpressionContext) -> str:
+        return f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})"
+
+    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
+        """Return the weights of a norm of a module's block; None for a norm of a model."""
+        return ShapeParameter(stage.parameters[0], (spec.d_in,)) if stage.parameters else None
+
+
+def _write_activation(stage: Stage) -> str:
+    first, *others = (KINDS[name] for name in stage.reads)
+    times = f" times the {others[0]}" if others else ""
+    return f"{stage.step_as(HiddenActivation).function} of the {first}{times}"
+
+
+class HiddenActivationExplainer(Explainer):
+    """Hidden activations of a feed-forward layer, multiplied by a second value if gated."""
+
+    operation = Operation.HIDDEN_ACTIVATION
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        name = explained.stage.step_as(HiddenActivation).function
+        first, *others = (
+            explained.factor(read, *explained.place) for read in explained.stage.reads
+        )
+        used = np.array([ACTIVATIONS[name](float(first.read[0]))])
+        return sum_of((replace(first, used=used, form=f"{name}({{}})"), *others))
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        made = _write_activation(facts.explanation.stage)
+        return f"{column_of(facts)} is {made}: {format_number(facts.value)}."
+
+    def row_sentence(self, block: StepValues) -> str:
+        return f"for {block.query}, {_write_activation(block.stage)} gives {vector(block.row())}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        return f"each number is {_write_activation(block.stage)}; {largest_number(block)}"
+
+    def formula(self, facts: CellFacts) -> str:
+        stage = facts.explanation.stage
+        first, *others = (KINDS[name] for name in stage.reads)
+        return " × ".join([f"{stage.step_as(HiddenActivation).function}({first})", *others])
+
+    def code(self, context: ExpressionContext) -> str:
+        return f"F.{context.spec.activation}({context.read[0]})"
+
+
+def _experts(trace: Trace, stage: Stage, layer: int, token: int) -> str:
+    """Return the experts of a token, numbered from 1, with their router weights."""
+    module = stage.step_as(ExpertMixture).modules[layer]
+    numbers, weights = (
+        trace.read(f"{module}.{name}", (token,)).tolist() for name in ("numbers", "router_weights")
+    )
+    named = [
+        f"expert {number + 1} times {format_number(weight)}"
+        for number, weight in zip(numbers, weights, strict=True)
+    ]
+    if stage.step_as(ExpertMixture).has_shared:
+        named.append("the shared expert")
+    return listed(named)
+
+
+class ExpertMixtureExplainer(Explainer):
+    """Outputs of the experts chosen by the router for a token, times the router weights.
+
+    Source: Shazeer et al. 2017, "Outrageously Large Neural Networks: The Sparsely-Gated
+    Mixture-of-Experts Layer"; Dai et al. 2024, "DeepSeekMoE" (experts that all tokens share).
+    """
+
+    operation = Operation.EXPERT_MIXTURE
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        step, (token, column) = explained.stage.step_as(ExpertMixture), explained.place
+        module = step.modules[explained.layer]
+        routed = (
+            explained.weight(f"{module}.router_weights", token, None),
+            explained.weight(f"{module}.results", token, None, column),
+        )
+        if not step.has_shared:
+            return sum_of(routed)
+        return sum_of(routed, (explained.weight(f"{module}.shared", token, column),))
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        experts = _experts(
+            facts.run.trace, facts.explanation.stage, facts.layer, facts.cell.place[-2]
+        )
+        return f"{column_of(facts)} is that of {experts}: {format_number(facts.value)}."
+
+    def row_sentence(self, block: StepValues) -> str:
+        experts = _experts(block.run.trace, block.stage, block.layer, block.at)
+        read = f"the {KINDS[block.reads]} of {block.query} is processed by {experts}"
+        return f"{read}; the sum is {vector(block.row())}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        made = f"each {KINDS[block.reads]} is processed by the experts that the router selects"
+        return (
+            f"{made}; their outputs, times the router weights, are added; {largest_number(block)}"
+        )
+
+    def formula(self, facts: CellFacts) -> str:
+        shared = " + shared output" * facts.explanation.stage.step_as(ExpertMixture).has_shared
+        return f"Σ router weight × expert output{shared}"
+
+
+def _times(stage: Stage) -> str:
+    step = stage.step_as(ScaledVector)
+    return f"its column’s {step.name}" if step.is_by_column else trimmed(step.factor)
+
+
+class ScaleVectorExplainer(Explainer):
+    """A vector times one factor per column, or a single factor, before the residual addition.
+
+    Source: Touvron et al. 2021, "Going deeper with Image Transformers" (LayerScale).
+    """
+
+    operation = Operation.SCALE_VECTOR
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        step, (token, column) = explained.stage.step_as(ScaledVector), explained.place
+        own = explained.factor(explained.stage.reads[0], token, column)
+        if not step.is_by_column:
+            return sum_of((own, constant(step.factor, trimmed(step.factor))))
+        return sum_of((own, explained.weight(step.modules[explained.layer], column)))
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        stage = facts.explanation.stage
+        made = f"is that of the {KINDS[stage.reads[0]]} times {_times(stage)}"
+        return f"{column_of(facts)} {made}: {format_number(facts.value)}."
+
+    def row_sentence(self, block: StepValues) -> str:
+        made = (
+            f"each number of the {KINDS[block.reads]} of {block.query} times {_times(block.stage)}"
+        )
+        return f"{made} gives {vector(block.row())}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        made = f"each number of the {KINDS[block.reads]} is multiplied by {_times(block.stage)}"
+        return f"{made}; {largest_number(block)}"
+
+    def formula(self, facts: CellFacts) -> str:
+        return "number × factor"
+
+
+EXPLAINERS: tuple[Explainer, ...] = (
+    ResidualStreamExplainer(),
+    ResidualAdditionExplainer(),
+    NormLayerExplainer(),
+    HiddenActivationExplainer(),
+    ExpertMixtureExplainer(),
+    ScaleVectorExplainer(),
+)

@@ -1,1 +1,0 @@
-"""Texts, formulas and code of each operation, one module per operation."""

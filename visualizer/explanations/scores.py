@@ -1,0 +1,287 @@
+"""Attention scores: dot products, their scale, bias and cap, and the mask before the softmax."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from visualizer.attention.model_layer_steps import ScoreCap
+from visualizer.attention.spec import Mask, Scale
+from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import allowed_or_replaced
+from visualizer.explanations.cell_terms import Factor, TermList, choice_of, constant, sum_of
+from visualizer.explanations.explainer import Explainer
+from visualizer.explanations.operation_sentence_parts import (
+    UNFINISHED,
+    changed,
+    divided_by,
+    forbidden_cells,
+    may_read,
+)
+from visualizer.explanations.shape_equations import each_head, matrix_product
+from visualizer.explanations.step_values_and_wording import LargestValue, all_of, others, trimmed
+from visualizer.number_format import format_number
+
+if TYPE_CHECKING:
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
+    from visualizer.explanations.cell_equation_writer import EquationTerm, EquationTermWriter
+    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.code_expression_context import ExpressionContext
+    from visualizer.explanations.step_values_and_wording import StepValues
+
+
+class DotProductExplainer(Explainer):
+    """Attention scores: the dot product of each query with each key."""
+
+    operation = Operation.DOT_PRODUCT
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        head, query, key = explained.place
+        queries, keys = explained.stage.reads
+        return sum_of(
+            (explained.factor(queries, head, query, None), explained.factor(keys, head, key, None))
+        )
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        score = format_number(facts.value)
+        pair = f"the query of {facts.token('query')} and the key of {facts.token('key')}"
+        return f"The dot product of {pair} is {score}."
+
+    def row_sentence(self, block: StepValues) -> str:
+        scores = block.row()
+        count, top = len(scores), LargestValue.of(scores)
+        query = f"the query of {block.word(block.at)} (query {block.run.number(block.at, 'query')})"
+        if count == 1:
+            own = ", its own" if block.run.has_same_keys else ""
+            score = format_number(scores[0])
+            return f"{query} is multiplied by the only key{own}: the score is {score}"
+        meets = f"{query} is multiplied by {all_of(count, 'key')}"
+        if top is None:
+            return f"{meets}, but not every score is a finite number"
+        if top.is_everywhere:
+            return f"{meets}: {all_of(count, 'score')} are {format_number(top.value)}"
+        key = f"{block.word(top.at, 'key')} (key {top.at + 1})"
+        alike = f" and {others(top.times - 1)}" if top.is_shared else ""
+        score = format_number(top.value)
+        return f"{meets}: the largest score, {score}, is for {key}{alike}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        top = LargestValue.of(block.matrix())
+        meet = "each query is multiplied by each key"
+        if top is None:
+            return f"{meet}; not every score is finite"
+        score = format_number(top.value)
+        if top.is_everywhere:
+            return f"{meet}; all {top.count:,} scores are {score}"
+        largest = f"{meet}; the largest of {top.count:,} scores, {score},"
+        if top.is_shared:
+            return f"{largest} appears {top.times:,} times"
+        query, key = divmod(top.at, block.matrix().shape[1])
+        return f"{largest} is that of {block.named(query, 'query')} and {block.key(key)}"
+
+    def formula(self, facts: CellFacts) -> str:
+        return "Σ query × key"
+
+    def code(self, context: ExpressionContext) -> str:
+        return f"{context.read[0]} @ {context.read[1]}.transpose(-2, -1)"
+
+    def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+        return (matrix_product(tokens, spec.d_head, tokens) + each_head(spec),)
+
+    def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
+        return tokens * tokens * spec.width
+
+
+class ScaleScoresExplainer(Explainer):
+    """Scores divided by a constant."""
+
+    operation = Operation.SCALE_SCORES
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        divisor = explained.spec.divisor
+        inverse = np.array([1 / divisor])
+        constant = Factor("", (), np.array([divisor]), inverse, "1/{}")
+        return sum_of((explained.factor(explained.stage.reads[0], *explained.place), constant))
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        divisor = trimmed(facts.run.trace.spec.divisor)
+        pair = f"{facts.token('query')} and {facts.token('key')}"
+        score = format_number(float(facts.explanation.groups[0].factors[0].read[0]))
+        return (
+            f"The score of {pair}, {score}, divided by {divisor} is {format_number(facts.value)}."
+        )
+
+    def row_sentence(self, block: StepValues) -> str:
+        scores, scaled = block.row(block.reads), block.row()
+        one = len(scores) == 1
+        divided = f"the score{' of' if one else 's of'} {block.query}"
+        divided += f" {'is' if one else 'are'} divided by {divided_by(block)}"
+        top = LargestValue.of(scaled)
+        if top is None:
+            return f"{divided}, but not every result is a finite number"
+        if block.spec.divisor == 1:
+            score = f"the {'' if one else 'largest '}score of {block.query}"
+            divided, which = f"dividing by {divided_by(block)} changes nothing", score
+        else:
+            which = "it" if one else "the largest"
+        return f"{divided}: {which} {changed(scores[top.at], top.value)}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        divided = f"every score is divided by {divided_by(block)}"
+        top = LargestValue.of(block.matrix())
+        if top is None:
+            return f"{divided}; {UNFINISHED}"
+        score = float(block.matrix(block.reads).flat[top.at])
+        if block.spec.divisor == 1:
+            divided = f"dividing by {divided_by(block)} changes no score"
+        return f"{divided}; the largest {changed(score, top.value)}"
+
+    def formula(self, facts: CellFacts) -> str:
+        spec = facts.run.trace.spec
+        if spec.scale is Scale.NONE:
+            return f"score ÷ {trimmed(spec.divisor) if facts.run.source else 'temperature'}"
+        return "score ÷ √d" if spec.temperature == 1 else "score ÷ (√d × temperature)"
+
+    def code(self, context: ExpressionContext) -> str:
+        return f"{context.read[0]} / {context.divisor}"
+
+
+class CapScoresExplainer(Explainer):
+    """Soft-capped scores: limit·tanh(score/limit), as in Gemma 2.
+
+    Source: Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size".
+    """
+
+    operation = Operation.CAP_SCORES
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        limit = explained.stage.step_as(ScoreCap).limit
+        score = explained.factor(explained.stage.reads[0], *explained.place)
+        bent = replace(
+            score, used=np.tanh(score.read / limit), form=f"tanh({{}} ÷ {trimmed(limit)})"
+        )
+        return sum_of((bent, constant(limit, trimmed(limit))))
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        before = format_number(float(facts.explanation.groups[0].factors[0].read[0]))
+        limit = trimmed(facts.explanation.stage.step_as(ScoreCap).limit)
+        pair = f"{facts.token('query')} and {facts.token('key')}"
+        within = f"capped at ±{limit}, is {format_number(facts.value)}"
+        return f"The score of {pair}, {before}, {within}."
+
+    def row_sentence(self, block: StepValues) -> str:
+        before, capped = block.row(block.reads), block.row()
+        top = LargestValue.of(capped)
+        one = len(capped) == 1
+        kept = f"the score{' of' if one else 's of'} {block.query} {'is' if one else 'are'} capped"
+        kept += f" at ±{trimmed(block.stage.step_as(ScoreCap).limit)}"
+        if top is None:
+            return f"{kept}, but not every result is a finite number"
+        return f"{kept}: {'it' if one else 'the largest'} {changed(before[top.at], top.value)}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        kept = f"every score is capped at ±{trimmed(block.stage.step_as(ScoreCap).limit)}"
+        top = LargestValue.of(block.matrix())
+        if top is None:
+            return f"{kept}; {UNFINISHED}"
+        before = float(block.matrix(block.reads).flat[top.at])
+        return f"{kept}; the largest {changed(before, top.value)}"
+
+    def formula(self, facts: CellFacts) -> str:
+        limit = trimmed(facts.explanation.stage.step_as(ScoreCap).limit)
+        return f"tanh(score ÷ {limit}) × {limit}"
+
+
+class AddScoreBiasExplainer(Explainer):
+    """Score bias added by a model, such as the relative position bias of T5.
+
+    Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning", section 2.1.
+    """
+
+    operation = Operation.ADD_SCORE_BIAS
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        return sum_of(
+            *((explained.factor(name, *explained.place),) for name in explained.stage.reads)
+        )
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        score, bias = (
+            format_number(float(group.factors[0].read[0])) for group in facts.explanation.groups
+        )
+        pair, total = f"{facts.token('query')} and {facts.token('key')}", format_number(facts.value)
+        return f"The score of {pair}, {score}, and its bias, {bias}, add up to {total}."
+
+    def row_sentence(self, block: StepValues) -> str:
+        before, biased = block.row(block.reads), block.row()
+        top = LargestValue.of(biased)
+        one = len(biased) == 1
+        added = "its bias is" if one else "biases are"
+        added += f" added to the score{' of' if one else 's of'} {block.query}"
+        if top is None:
+            return f"{added}, but not every result is a finite number"
+        return f"{added}: {'it' if one else 'the largest'} {changed(before[top.at], top.value)}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        added = "a bias is added to every score"
+        top = LargestValue.of(block.matrix())
+        if top is None:
+            return f"{added}; {UNFINISHED}"
+        before = float(block.matrix(block.reads).flat[top.at])
+        return f"{added}; the largest {changed(before, top.value)}"
+
+    def formula(self, facts: CellFacts) -> str:
+        return "score + bias"
+
+
+class MaskBeforeSoftmaxExplainer(Explainer):
+    """The mask before the softmax: forbidden scores become −∞."""
+
+    operation = Operation.MASK_BEFORE_SOFTMAX
+
+    def terms(self, explained: ExplainedCell) -> TermList:
+        return choice_of(explained, -np.inf, "−∞")
+
+    def cell_sentence(self, facts: CellFacts) -> str:
+        if facts.is_forbidden:
+            pair = f"{facts.token('query')} may not attend to {facts.token('key')}"
+            return f"{pair}: its score becomes −∞, so its weight will be 0."
+        return f"{facts.token('query')} may attend to {facts.token('key')}: the score is unchanged."
+
+    def row_sentence(self, block: StepValues) -> str:
+        may, rest = may_read(block)
+        is_one = not rest.endswith("s")
+        if not rest:
+            is_single = len(block.allowed_row()) == 1
+            return f"{may}: {'its score' if is_single else 'every score'} is unchanged"
+        becomes = "becomes −∞" if is_one else "become −∞"
+        if block.masking.mask is Mask.NONE and rest.startswith("the other"):
+            is_padding = "is padding, and its score" if is_one else "are padding, and their scores"
+            rest = rest.replace(" {}s", "").replace(" {}", "")
+            return f"{may}: {rest} {is_padding} {becomes}"
+        return f"{may}: {rest.format('score')} {becomes}"
+
+    def stage_sentence(self, block: StepValues) -> str:
+        return forbidden_cells(block, "score", "becomes −∞", "become −∞")
+
+    def formula(self, facts: CellFacts) -> str:
+        return "the score where allowed, else −∞"
+
+    def equation(self, line: EquationTermWriter) -> EquationTerm:
+        return allowed_or_replaced(line)
+
+    def code(self, context: ExpressionContext) -> str:
+        return f"{context.read[0]}.masked_fill({context.forbidden()}, {context.words.infinity})"
+
+
+EXPLAINERS: tuple[Explainer, ...] = (
+    DotProductExplainer(),
+    ScaleScoresExplainer(),
+    CapScoresExplainer(),
+    AddScoreBiasExplainer(),
+    MaskBeforeSoftmaxExplainer(),
+)
