@@ -88,7 +88,7 @@ def test_right_and_wrong_are_said_kindly() -> None:
         "Not quite: in the row of <b>journey</b>, the largest is <b>journey</b> (key 2), "
         "0.5224; you marked <b>Your</b> (key 1), 0.4776.",
         "No cell was marked. Compare the cells of a row and mark the largest one.",
-        "Yes: in both rows the largest is where you marked it.",
+        "Yes: you marked the largest cell in both rows.",
         "1 of 2 rows are correct; rings show the largest cells.",
     ]
 
