@@ -253,7 +253,7 @@ def test_a_model_on_a_server_reads_a_text(
     connect(hand, server, "a token of someone else")
     dialog = connection(hand).dialog
     assert dialog is not None
-    assert "token is another one" in dialog.problem.text()
+    assert "token is incorrect" in dialog.problem.text()
     write(dialog.token, TOKEN)
     QTest.mouseClick(dialog.keep, Qt.MouseButton.LeftButton, pos=QPoint(8, 8))
     press_connect(dialog)

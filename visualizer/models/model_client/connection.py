@@ -56,7 +56,7 @@ GIVEN_UP = (
 DAMAGED = "The model's server at {address} sent something else than an answer: {why}."
 
 
-class _LostError(Exception):
+class _ConnectionLostError(Exception):
     """A connection cannot be made, or was lost."""
 
 
@@ -70,7 +70,7 @@ class _Channel:
     def __init__(self, host: str, port: int, token: str) -> None:
         self._http = HTTPConnection(host, port, timeout=CONNECT_S)
         try:
-            status, greeting = self._exchange("GET", "/", b"", {})
+            status, greeting = self._send_and_receive("GET", "/", b"", {})
             facts = json.loads(greeting)
             nonce = facts["nonce"] if status == 200 and facts["program"] == PROGRAM else None
         except (ValueError, LookupError, TypeError):
@@ -83,12 +83,12 @@ class _Channel:
             self._http.sock.settimeout(ANSWER_S)
 
     def ask(self, path: str, body: bytes) -> tuple[int, bytes]:
-        return self._exchange("POST", path, body, {HEADER: self._signer.header(path, body)})
+        return self._send_and_receive("POST", path, body, {HEADER: self._signer.header(path, body)})
 
     def close(self) -> None:
         self._http.close()
 
-    def _exchange(
+    def _send_and_receive(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> tuple[int, bytes]:
         try:
@@ -100,7 +100,7 @@ class _Channel:
                 is_packed = answer.getheader("content-encoding") == DEFLATE
         except (OSError, HTTPException, ValueError) as error:
             self.close()
-            raise _LostError(_failure_reason(error)) from error
+            raise _ConnectionLostError(_failure_reason(error)) from error
         try:
             return answer.status, inflated(content) if is_packed else content
         except BodyError:
@@ -217,7 +217,7 @@ class ModelConnection:
                     partial(self._send_request, path, body), may_be_left=True
                 )
                 return self._parse_response(status, content)
-            except _LostError as lost:
+            except _ConnectionLostError as lost:
                 if not self._was_reached or time.monotonic() > end:
                     message = LOST if self._was_reached else UNREACHED
                     sentence = message.format(address=self.address, why=lost)
@@ -286,7 +286,7 @@ class ModelConnection:
     def _send_request(self, path: str, body: bytes) -> tuple[int, bytes]:
         line = self._idle_channel()
         # The server may have closed it; a new connection reports the error.
-        with suppress(_LostError):
+        with suppress(_ConnectionLostError):
             return self._send_over(line, path, body)
         return self._send_over(_Channel(self.host, self.port, self._token), path, body)
 

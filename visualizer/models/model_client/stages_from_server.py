@@ -86,7 +86,7 @@ class StageFromServer(CachedTensor):
             return super().read(index)
         if not all(0 <= at < size for at, size in zip(place, self._shape, strict=False)):
             raise IndexError(index)
-        return readable(_checked_tensor(self._matrix(place), self._shape[count:])[index[count:]])
+        return readable(_checked_tensor(self._fetch_matrix(place), self._shape[count:])[index[count:]])
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
         """Read the largest finite absolute value of each row, without other places."""
@@ -94,11 +94,11 @@ class StageFromServer(CachedTensor):
             return super().row_ends()
         return CachedTensor(torch.tensor(self.read(index))).row_ends()
 
-    def _matrix(self, place: Place) -> np.ndarray | None:
-        arrays = self._fetched.get((self._stages_together, place), partial(self._request, place))
+    def _fetch_matrix(self, place: Place) -> np.ndarray | None:
+        arrays = self._fetched.get((self._stages_together, place), partial(self._request_values, place))
         return arrays.get(self._name)
 
-    def _request(self, place: Place) -> dict[str, np.ndarray]:
+    def _request_values(self, place: Place) -> dict[str, np.ndarray]:
         return self._ask("stage", {"stages": [*self._stages_together], "place": [*place]})
 
     is_held = False
@@ -151,7 +151,7 @@ class AttentionFromServer(StageFromServer):
             for head, one in enumerate(_checked_tensor(first, sizes[1:]).numpy()):
                 fetched.keep((self._stages_together, (0, head)), {name: one})
         for head, answer in enumerate(heads):
-            ask_for_it = partial(self._request, (0, head))
+            ask_for_it = partial(self._request_values, (0, head))
             ahead = partial(_prefetched_or_fetch, answer, name, ask_for_it)
             fetched.fetch_ahead((self._stages_together, (0, head)), ahead)
         self._known_limits = limits
@@ -176,18 +176,18 @@ class AttentionFromServer(StageFromServer):
         for at in range(count):
             for one in range(at, min(at + AT_ONCE, count)):
                 self._fetched.fetch_ahead(
-                    (self._stages_together, (one,)), partial(self._request, (one,))
+                    (self._stages_together, (one,)), partial(self._request_values, (one,))
                 )
-            part = self._fetched.get((self._stages_together, (at,)), partial(self._request, (at,)))
+            part = self._fetched.get((self._stages_together, (at,)), partial(self._request_values, (at,)))
             parts.append(_checked_tensor(part.get(self._name), self._shape[1:]).numpy())
         return {self._name: np.stack(parts)}
 
-    def _matrix(self, place: Place) -> np.ndarray | None:
+    def _fetch_matrix(self, place: Place) -> np.ndarray | None:
         *layer, _ = place
         for head in range(self._shape[-3]):
             one = (*layer, head)
-            self._fetched.fetch_ahead((self._stages_together, one), partial(self._request, one))
-        return super()._matrix(place)
+            self._fetched.fetch_ahead((self._stages_together, one), partial(self._request_values, one))
+        return super()._fetch_matrix(place)
 
 
 class WeightsFromServer(Mapping[str, "Tensor"]):
@@ -299,7 +299,7 @@ class BlocksFromServer(BlockSource):
         what = (tuple(first.rows.tolist()), 0, first.sizes[1], first.blocks[1])
         for head, answer in enumerate(answers):
             place = (0, head)[1 - len(self._matrices.leading) :]
-            ahead = partial(_prefetched_or_fetch, answer, "high", partial(self._fetch, place, what))
+            ahead = partial(_prefetched_or_fetch, answer, "high", partial(self._fetch_block, place, what))
             self._fetched.fetch_ahead(self._cache_key(place, what), ahead)
 
     @property
@@ -310,31 +310,31 @@ class BlocksFromServer(BlockSource):
         return self._local.readable(place, rows, columns) if self._local else columns
 
     def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
-        values = self._request(place, rows, columns.start, columns.stop, 0).get("cells")
+        values = self._request_values(place, rows, columns.start, columns.stop, 0).get("cells")
         return _checked_tensor(values, (len(rows), columns.stop - columns.start))
 
     def column_ends(self, place: Place, rows: Tensor, columns: range, block: int) -> Ends:
-        arrays = self._request(place, rows, columns.start, columns.stop, block)
+        arrays = self._request_values(place, rows, columns.start, columns.stop, block)
         sizes = (len(rows), math.ceil(len(columns) / block))
         high = _checked_tensor(arrays.get("high"), sizes)
         return high, _checked_tensor(arrays["low"], sizes) if "low" in arrays else None
 
-    def _request(
+    def _request_values(
         self, place: Place, rows: Tensor, start: int, stop: int, block: int
     ) -> dict[str, np.ndarray]:
         what = (tuple(rows.tolist()), start, stop, block)
         if not block and len(rows) > FETCHED_ROWS:  # a tile, which is cached as a tile
-            return self._fetch(place, what)
+            return self._fetch_block(place, what)
         if block:
-            self._ask_ahead(place, what, 4 * len(rows) * math.ceil((stop - start) / block))
+            self._prefetch_next_heads(place, what, 4 * len(rows) * math.ceil((stop - start) / block))
         return {
-            **self._fetched.get(self._cache_key(place, what), partial(self._fetch, place, what))
+            **self._fetched.get(self._cache_key(place, what), partial(self._fetch_block, place, what))
         }
 
     def _cache_key(self, place: Place, what: _BlockRequest) -> tuple[object, ...]:
         return (self._row.name, tuple(place), *what)
 
-    def _fetch(self, place: Place, what: _BlockRequest) -> dict[str, np.ndarray]:
+    def _fetch_block(self, place: Place, what: _BlockRequest) -> dict[str, np.ndarray]:
         rows, start, stop, block = what
         return self._ask(
             "blocks",
@@ -342,7 +342,7 @@ class BlocksFromServer(BlockSource):
              "columns": [start, stop], "block": block},
         )  # fmt: skip
 
-    def _ask_ahead(self, place: Place, what: _BlockRequest, size: int) -> None:
+    def _prefetch_next_heads(self, place: Place, what: _BlockRequest, size: int) -> None:
         """Prefetch the same block of the next heads if heads are requested in order."""
         layers, heads = (*self._matrices.leading, 1)[0], self._matrices.spec.heads
         *layer, head = place
@@ -352,7 +352,7 @@ class BlocksFromServer(BlockSource):
         end = layers * heads if size <= SMALL else at - head + heads
         for after in range(at + 1, min(at + 1 + AT_ONCE, end)) if is_in_turn else ():
             then = divmod(after, heads)[1 - len(layer) :]
-            self._fetched.fetch_ahead(self._cache_key(then, what), partial(self._fetch, then, what))
+            self._fetched.fetch_ahead(self._cache_key(then, what), partial(self._fetch_block, then, what))
 
 
 def _prefetched_or_fetch(answer: Future[Answer], name: str, ask: Callable[[], Fetched]) -> Fetched:

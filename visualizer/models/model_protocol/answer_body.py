@@ -54,7 +54,7 @@ def read_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         if not 2 <= length <= min(MAX_HEADER_BYTES, len(body) - 8):
             raise BodyError("its header has another length")
         header = json.loads(body[8 : 8 + length])
-        values = json.loads(_unpacked(header["__metadata__"][VALUES]))
+        values = json.loads(_decode_values(header["__metadata__"][VALUES]))
         arrays = load(body)
     except (
         ValueError, LookupError, TypeError, RecursionError, SafetensorError, zlib.error
@@ -65,11 +65,11 @@ def read_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return values, arrays
 
 
-def _unpacked(text: str) -> bytes:
-    return _inflated(base64.b64decode(text, validate=True), MAX_HEADER_BYTES)
+def _decode_values(text: str) -> bytes:
+    return _decompress(base64.b64decode(text, validate=True), MAX_HEADER_BYTES)
 
 
-def _inflated(packed: bytes, most: int) -> bytes:
+def _decompress(packed: bytes, most: int) -> bytes:
     """Return what was compressed, if it is not longer than it may be."""
     unpacking = zlib.decompressobj()
     found = unpacking.decompress(packed, most)
@@ -95,6 +95,6 @@ def inflated(body: bytes) -> bytes:
         When it is anything else, or longer than what that takes.
     """
     try:
-        return _inflated(body, MAX_COMPRESSED_BYTES)
+        return _decompress(body, MAX_COMPRESSED_BYTES)
     except zlib.error as error:
         raise BodyError(str(error)) from error

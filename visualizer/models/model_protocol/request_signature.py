@@ -14,7 +14,7 @@ from hashlib import sha256
 
 HEADER = "x-attention-signature"
 """``count:digest:signature``, the digest being that of the body."""
-_HEADER = re.compile(r"([0-9]{1,15}):([0-9a-f]{64}):([0-9a-f]{64})")
+_HEADER_PATTERN = re.compile(r"([0-9]{1,15}):([0-9a-f]{64}):([0-9a-f]{64})")
 TOKEN_BYTES = 24
 
 
@@ -38,7 +38,7 @@ class RequestSigner:
         """Return the value of the header for the next request."""
         self._count += 1
         digest = sha256(body).hexdigest()
-        signature = _signature(self._token, self._nonce, self._count, path, digest)
+        signature = _compute_signature(self._token, self._nonce, self._count, path, digest)
         return f"{self._count}:{digest}:{signature}"
 
 
@@ -51,17 +51,17 @@ class RequestGuard:
 
     def digest_of(self, header: str, path: str) -> str | None:
         """Return the digest that the body of a request must have; None of one that is refused."""
-        found = _HEADER.fullmatch(header)
+        found = _HEADER_PATTERN.fullmatch(header)
         if found is None:
             return None
         count, digest, signature = int(found[1]), found[2], found[3]
-        wanted = _signature(self._token, self.nonce, count, path, digest)
+        wanted = _compute_signature(self._token, self.nonce, count, path, digest)
         if not hmac.compare_digest(wanted, signature) or count <= self._count:
             return None
         self._count = count
         return digest
 
 
-def _signature(token: str, nonce: str, count: int, path: str, digest: str) -> str:
+def _compute_signature(token: str, nonce: str, count: int, path: str, digest: str) -> str:
     signed = "\n".join((nonce, str(count), path, digest)).encode()
     return hmac.new(token.encode(), signed, sha256).hexdigest()

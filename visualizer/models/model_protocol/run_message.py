@@ -221,7 +221,7 @@ def whole_run_message(run: Run) -> tuple[RunOnWire, dict[str, np.ndarray]]:
         arrays["changes"] = reading.changes
     weights = small_weights(run)
     rows = tuple(StageOnWire.of(row, weights) for row in trace.stages)
-    return _on_wire(run, _without_numbers(header), rows, reading), arrays
+    return _build_run_message(run, _without_numbers(header), rows, reading), arrays
 
 
 def small_weights(run: Run) -> tuple[str, ...]:
@@ -259,10 +259,10 @@ def long_run_message(
         layer_masks=() if is_one else found,
     )
     header = replace(header, layers=len(layers), heads=heads, vectors=vectors)
-    return _on_wire(run, header, (), replace(reading, layers=layers))
+    return _build_run_message(run, header, (), replace(reading, layers=layers))
 
 
-def _on_wire(
+def _build_run_message(
     run: Run, captured: CapturedAttention, rows: tuple[StageOnWire, ...], reading: ModelReading
 ) -> RunOnWire:
     return RunOnWire(
@@ -297,7 +297,7 @@ def whole_run(
         Of ``server``, when the attention is of other sizes.
     """
     header, rows = sent.captured, tuple(row.row for row in sent.stages)
-    attention = next(name for name in ("weights", rows[-1].name) if name in {*_names(rows)})
+    attention = next(name for name in ("weights", rows[-1].name) if name in {*_stage_names(rows)})
 
     def captured(found: np.ndarray) -> CapturedAttention:
         sizes = (header.layers, header.heads, header.queries, header.keys)
@@ -305,7 +305,7 @@ def whole_run(
             header.name, found.reshape(sizes), header.query_tokens, header.key_tokens
         )
 
-    held = {name: held_elsewhere(name) for name in _names(rows) if name != attention}
+    held = {name: held_elsewhere(name) for name in _stage_names(rows) if name != attention}
     given, fetch = None, None
     if ATTENTION in arrays:
         sizes = (header.layers, header.heads, header.queries, header.keys)
@@ -321,7 +321,7 @@ def whole_run(
             except (InputError, NumbersOnTheirWayError):  # it is read again by who opens that
                 return None
 
-    held = {name: held[name] for name in _names(rows)}
+    held = {name: held[name] for name in _stage_names(rows)}
     vectors = header.vectors
     trace = Trace(
         header.spec, rows, {}, held, frozenset(held), ("layer",)[: header.layers - 1], weights,
@@ -333,7 +333,7 @@ def whole_run(
     return Run((sent.tokens,), trace, sent.device, sent.notices, shown, sent.key_tokens, reading)
 
 
-def _names(rows: Sequence[Stage]) -> tuple[str, ...]:
+def _stage_names(rows: Sequence[Stage]) -> tuple[str, ...]:
     return tuple(row.name for row in rows)
 
 

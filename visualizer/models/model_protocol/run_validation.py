@@ -69,19 +69,19 @@ def check_run(values: RunValues) -> None:
     InputError
         Of ``server``, naming the first thing that cannot be.
     """
-    for holds, what in _claims(values):
+    for holds, what in _run_claims(values):
         if not holds:
             raise unreadable(f"it has {what} that cannot be")
 
 
-def _claims(values: RunValues) -> Iterator[Claim]:
+def _run_claims(values: RunValues) -> Iterator[Claim]:
     sent = values.run
     header = sent.captured
     yield from claims_of_header(header)
     yield not any(header.held()), "numbers of attention"
     yield len(sent.tokens) == header.queries, "a number of tokens"
     yield len(sent.key_tokens) == header.keys, "a number of tokens that are read"
-    yield from _reading(header, sent.reading)
+    yield from _reading_claims(header, sent.reading)
     low, high = values.limits
     yield -float("inf") < low <= high < float("inf"), "limits"
     if values.owners is not None:
@@ -95,14 +95,14 @@ def _claims(values: RunValues) -> Iterator[Claim]:
     for row in sent.stages:
         yield _has_size(header, row, values.shapes[row.name]), f"a size of {row.name}"
         yield len(row.by_layer) in (0, header.layers), f"a number of rows of {row.name}"
-        yield from _row(values, row, range(0 if row.by_layer else header.layers))
+        yield from _stage_claims(values, row, range(0 if row.by_layer else header.layers))
         for layer, own in enumerate(row.by_layer):
             is_alike = (own.name, own.dims, own.by_layer) == (row.name, row.dims, ())
             yield is_alike, f"a row of {row.name}"
-            yield from _row(values, own, range(layer, layer + 1))
+            yield from _stage_claims(values, own, range(layer, layer + 1))
 
 
-def _reading(header: CapturedAttention, reading: ReadingOnWire) -> Iterator[Claim]:
+def _reading_claims(header: CapturedAttention, reading: ReadingOnWire) -> Iterator[Claim]:
     layers = reading.layers
     yield len(layers) == header.layers, "a number of layers"
     are_layers = all(0 <= layer < MAX_LAYERS for layer in layers)
@@ -130,7 +130,7 @@ def _has_size(header: CapturedAttention, row: StageOnWire, sizes: Sizes) -> bool
     )
 
 
-def _row(values: RunValues, row: StageOnWire, layers: range) -> Iterator[Claim]:
+def _stage_claims(values: RunValues, row: StageOnWire, layers: range) -> Iterator[Claim]:
     """Claim that what makes a stage in some layers, and what it reads there, is fitting."""
     earlier = ORDER[: ORDER.index(row.name)]
     are_there = all(name in values.shapes and name in earlier for name in row.reads)
