@@ -236,7 +236,7 @@ def test_a_request_that_is_too_large_is_not_sent() -> None:
     with scripted((GREETING, 999), (FACTS, 999), (FACTS, 999)) as server:
         made = ModelConnection("127.0.0.1", server.server_port, "a")
         assert made.ask("/model", {})[0] == {"name": "tiny"}
-        with pytest.raises(InputError, match=r"has 9\.0 MiB, and at most 8\.0 MiB") as refused:
+        with pytest.raises(InputError, match=r"9\.0 MiB; the limit is 8\.0 MiB") as refused:
             made.ask("/read", {"text": "x" * (9 * 2**20)})
         assert refused.value.field == "text"
         assert made.ask("/model", {})[0] == {"name": "tiny"}, "the connection is as it was"
