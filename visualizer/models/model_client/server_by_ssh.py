@@ -53,7 +53,7 @@ INVALID_COMMAND = (
     "Enter an SSH command, such as: ssh user@machine attention-visualizer serve FOLDER"
 )
 EXITED = "SSH exited before the model was served: {why}"
-NO_OUTPUT = "it printed no output."
+NO_OUTPUT = "it printed nothing."
 PORT_ERROR = "No port is available on this computer."
 TIMED_OUT = "The model was not served within 10 minutes."
 

@@ -68,10 +68,10 @@ def read_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _decode_values(text: str) -> bytes:
-    return _decompress(base64.b64decode(text, validate=True), MAX_HEADER_BYTES)
+    return _decompress_bytes(base64.b64decode(text, validate=True), MAX_HEADER_BYTES)
 
 
-def _decompress(packed: bytes, max_bytes: int) -> bytes:
+def _decompress_bytes(packed: bytes, max_bytes: int) -> bytes:
     """Decompress data, unless it is longer than the limit."""
     decompressor = zlib.decompressobj()
     data = decompressor.decompress(packed, max_bytes)
@@ -97,6 +97,6 @@ def inflated(body: bytes) -> bytes:
         If the data is anything else, or longer than `deflated` accepts.
     """
     try:
-        return _decompress(body, MAX_COMPRESSED_BYTES)
+        return _decompress_bytes(body, MAX_COMPRESSED_BYTES)
     except zlib.error as error:
         raise BodyError(str(error)) from error
