@@ -117,7 +117,7 @@ def present_bars(
     logits: np.ndarray,
     vocabulary: Sequence[str],
     sampling: Sampling,
-    most: int = MAX_TOKENS,
+    max_bars: int = MAX_TOKENS,
 ) -> NextTokensPanel:
     """Return the next-token bars of a text.
 
@@ -129,7 +129,7 @@ def present_bars(
         [token, vocabulary]; only those of the last token are used.
     vocabulary : sequence of str
         All tokens.
-    most : int
+    max_bars : int
         Maximum number of tokens with a bar of their own.
     """
     if not len(logits):
@@ -138,7 +138,7 @@ def present_bars(
         return NextTokensPanel(legend=DIVERGED_ERROR, sampling=sampling, vocabulary=len(vocabulary))
     expected = probabilities(logits[-1])
     chosen = probabilities(logits[-1], sampling.temperature, sampling.top_k, sampling.top_p)
-    bars = _build_bars(expected, chosen, vocabulary, most)
+    bars = _build_bars(expected, chosen, vocabulary, max_bars)
     largest = max(max(bar.expected, bar.chosen) for bar in bars)
     end = next((end for end in ENDS if end >= largest), 1.0)
     legend = (
@@ -151,11 +151,11 @@ def present_bars(
 
 
 def _build_bars(
-    expected: np.ndarray, chosen: np.ndarray, vocabulary: Sequence[str], most: int
+    expected: np.ndarray, chosen: np.ndarray, vocabulary: Sequence[str], max_bars: int
 ) -> tuple[NextTokenBar, ...]:
     """Build a bar for each of the most likely tokens, and one for the remaining ones."""
     order = np.argsort(-expected, kind="stable")
-    own = order if len(order) <= most + 1 else order[:most]
+    own = order if len(order) <= max_bars + 1 else order[:max_bars]
     bars = [
         NextTokenBar(
             token, _format_token(vocabulary[token]), float(expected[token]), float(chosen[token])

@@ -133,17 +133,17 @@ class FetchedNumbers:
         if is_awaited:
             numbers_arrived()
 
-    def keep(self, key: Hashable, found: Fetched) -> None:
+    def keep(self, key: Hashable, arrays: Fetched) -> None:
         """Cache arrays that have arrived."""
         with self._lock:
             if key not in self._cached:
-                self._cached[key] = found
-                self._cached_bytes += _cached_bytes(found)
+                self._cached[key] = arrays
+                self._cached_bytes += _total_bytes(arrays)
             self._failed.pop(key, None)
             while self._cached_bytes > MAX_CACHED_BYTES and len(self._cached) > 1:
                 _, gone = self._cached.popitem(last=False)
-                self._cached_bytes -= _cached_bytes(gone)
+                self._cached_bytes -= _total_bytes(gone)
 
 
-def _cached_bytes(found: Fetched) -> int:
-    return sum(array.nbytes for array in found.values())
+def _total_bytes(arrays: Fetched) -> int:
+    return sum(array.nbytes for array in arrays.values())

@@ -176,14 +176,14 @@ class RemoteModel:
             # Stages by head are read together for one cell; the others, one at a time.
             of_heads = tuple(row.name for row in sent.stages if row.dims[0] == "head")
 
-            def elsewhere(name: str, *, is_attention: bool = False) -> StageFromServer:
+            def fetch_stage(name: str, *, is_attention: bool = False) -> StageFromServer:
                 if is_attention:
                     first = arrays.get(FIRST_LAYER)
                     return AttentionFromServer(
                         name, values.shapes[name], dtype, values.limits, first, heads, fetched, ask
                     )
-                alike = of_heads if name in of_heads else (name,)
-                return StageFromServer(name, values.shapes[name], dtype, alike, fetched, ask)
+                together = of_heads if name in of_heads else (name,)
+                return StageFromServer(name, values.shapes[name], dtype, together, fetched, ask)
 
             known = {
                 name.removeprefix(MEASURES): array
@@ -192,7 +192,7 @@ class RemoteModel:
             }
             weights = WeightsFromServer(values.weights, fetched, ask)
             measure = partial(measured, known)
-            run = whole_run(sent, arrays, made_of, self, elsewhere, measure, weights)
+            run = whole_run(sent, arrays, made_of, self, fetch_stage, measure, weights)
             assert run.reading is not None
             reading = replace(run.reading, number=number, refusal=fetched.refusal)
             return replace(run, reading=reading)
@@ -320,8 +320,8 @@ class RemoteTokenReader:
         wanted = list(numbers)
         if self._last and self._last[0] == wanted:
             return self._last[1]
-        found, arrays = self._connection.job("/next_token", {**self._asked, "numbers": wanted})
-        values = values_as(TextRead, found)
+        fields, arrays = self._connection.job("/next_token", {**self._asked, "numbers": wanted})
+        values = values_as(TextRead, fields)
         if values.tokens != len(values.words) + len(wanted):
             raise unreadable("it read a different number of tokens")
         queries = 1 if wanted else len(values.words)
@@ -413,7 +413,7 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
     return model.read(source, text, made_of)
 
 
-def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], found: Answer) -> ModelAnswer:
+def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Answer) -> ModelAnswer:
     """Parse an answer about a text with this number of heads and tokens.
 
     Raises
@@ -421,8 +421,8 @@ def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], found: Answer) -> 
     InputError
         With field ``server`` if it is not an answer to this kind of question.
     """
-    values: QuestionValues = values_as(QuestionValues, found[0])  # type: ignore[arg-type]
-    arrays = found[1]
+    values: QuestionValues = values_as(QuestionValues, answer[0])  # type: ignore[arg-type]
+    arrays = answer[1]
     if isinstance(values, CostlyValues):
         return CostlyAnswer(values.sentence)
     if values.__struct_config__.tag != kind.value:

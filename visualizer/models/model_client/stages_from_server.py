@@ -385,7 +385,7 @@ def _prefetched_or_fetch(answer: Future[Answer], name: str, ask: Callable[[], Fe
     return arrays if name in arrays else ask()
 
 
-def _checked_tensor(found: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:
+def _checked_tensor(array: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:
     """Return an array as a tensor, after checking its shape.
 
     Raises
@@ -393,4 +393,4 @@ def _checked_tensor(found: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:
     InputError
         With field ``server`` if the shape differs from the requested one.
     """
-    return torch.from_numpy(checked_numbers(found, sizes).copy())
+    return torch.from_numpy(checked_numbers(array, sizes).copy())

@@ -157,7 +157,7 @@ def numbers_of(
 
 
 def checked_numbers(
-    found: np.ndarray | None, sizes: tuple[int | None, ...], kinds: str = "f"
+    array: np.ndarray | None, sizes: tuple[int | None, ...], kinds: str = "f"
 ) -> np.ndarray:
     """Return an array after checking its shape and its NumPy dtype kind.
 
@@ -166,10 +166,10 @@ def checked_numbers(
     InputError
         As `numbers_of`.
     """
-    if found is not None and found.dtype.kind in kinds and len(found.shape) == len(sizes):
-        pairs = zip(found.shape, sizes, strict=True)
+    if array is not None and array.dtype.kind in kinds and len(array.shape) == len(sizes):
+        pairs = zip(array.shape, sizes, strict=True)
         if all(actual == size or (size is None and actual > 0) for actual, size in pairs):
-            return found
+            return array
     raise InputError("server", SIZE_MISMATCH)
 
 

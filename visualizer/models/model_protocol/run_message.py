@@ -138,7 +138,7 @@ class ReadingOnWire(Struct, frozen=True):
         return ModelReading(made_of=made_of, captured=captured, model=model, changes=changes, **own)
 
 
-class StagesElsewhere(Protocol):
+class StageFetcher(Protocol):
     """Callable that returns a stage whose values are on the server."""
 
     def __call__(self, name: str, *, is_attention: bool = False) -> CachedTensor:
@@ -229,8 +229,8 @@ def whole_run_message(run: Run) -> tuple[RunOnWire, dict[str, np.ndarray]]:
 
 def small_weights(run: Run) -> tuple[str, ...]:
     """Return the names of the model weights that are sent when the client reads them."""
-    found = run.trace.model_weights.items()
-    return tuple(name for name, tensor in found if tensor.nbytes <= MAX_PARAMETER_BYTES)
+    tensors = run.trace.model_weights.items()
+    return tuple(name for name, tensor in tensors if tensor.nbytes <= MAX_PARAMETER_BYTES)
 
 
 def long_run_message(
@@ -251,15 +251,15 @@ def long_run_message(
     assert reading is not None
     vectors = header.vectors
     assert vectors is not None
-    found = tuple(msgspec.convert(mask, LayerMask) for mask in masks)
-    is_shared = all(mask == found[0] for mask in found)
-    mask = found[0] if is_shared else LayerMask()
+    layer_masks = tuple(msgspec.convert(mask, LayerMask) for mask in masks)
+    is_shared = all(mask == layer_masks[0] for mask in layer_masks)
+    mask = layer_masks[0] if is_shared else LayerMask()
     vectors = replace(
         vectors,
         mask=mask.mask,
         own_mask=mask.own_mask,
         window=mask.window,
-        layer_masks=() if is_shared else found,
+        layer_masks=() if is_shared else layer_masks,
     )
     header = replace(header, layers=len(layers), heads=heads, vectors=vectors)
     return _build_run_message(run, header, (), replace(reading, layers=layers))
@@ -279,18 +279,18 @@ def whole_run(
     arrays: Mapping[str, np.ndarray],
     made_of: Hashable,
     model: object,
-    held_elsewhere: StagesElsewhere,
-    measure_elsewhere: Callable[[str, Progress], HeadMeasures],
+    fetch_stage: StageFetcher,
+    measure_remotely: Callable[[str, Progress], HeadMeasures],
     weights: Mapping[str, Tensor],
 ) -> Run:
     """Build the run from the message that `whole_run_message` returned.
 
     Parameters
     ----------
-    held_elsewhere : callable
+    fetch_stage : callable
         Returns any other stage by its name, and the attention if it is not in the arrays.
-    measure_elsewhere : callable
-        As in `Trace`.
+    measure_remotely : callable
+        As `measure_elsewhere` of `Trace`.
     weights : mapping
         Model weights that the server sends.
 
@@ -302,25 +302,25 @@ def whole_run(
     header, rows = sent.captured, tuple(row.row for row in sent.stages)
     attention = next(name for name in ("weights", rows[-1].name) if name in {*_stage_names(rows)})
 
-    def captured(found: np.ndarray) -> CapturedAttention:
+    def captured(values: np.ndarray) -> CapturedAttention:
         sizes = (header.layers, header.heads, header.queries, header.keys)
         return CapturedAttention.of(
-            header.name, found.reshape(sizes), header.query_tokens, header.key_tokens
+            header.name, values.reshape(sizes), header.query_tokens, header.key_tokens
         )
 
-    held = {name: held_elsewhere(name) for name in _stage_names(rows) if name != attention}
+    held = {name: fetch_stage(name) for name in _stage_names(rows) if name != attention}
     given, fetch = None, None
     if ATTENTION in arrays:
         sizes = (header.layers, header.heads, header.queries, header.keys)
-        found = numbers_of(arrays, ATTENTION, sizes[header.layers == 1 :])
-        held[attention] = CachedTensor(torch.tensor(found))
-        given = captured(found)
+        values = numbers_of(arrays, ATTENTION, sizes[header.layers == 1 :])
+        held[attention] = CachedTensor(torch.tensor(values))
+        given = captured(values)
     else:
-        held[attention] = elsewhere = held_elsewhere(attention, is_attention=True)
+        held[attention] = remote = fetch_stage(attention, is_attention=True)
 
         def fetch() -> CapturedAttention | None:
             try:
-                return captured(elsewhere.read())
+                return captured(remote.read())
             except (InputError, NumbersOnTheirWayError):  # the caller that shows it reads it again
                 return None
 
@@ -328,7 +328,7 @@ def whole_run(
     vectors = header.vectors
     trace = Trace(
         header.spec, rows, {}, held, frozenset(held), ("layer",)[: header.layers - 1], weights,
-        vectors.layer_masks if vectors else (), vectors.cut if vectors else (), measure_elsewhere,
+        vectors.layer_masks if vectors else (), vectors.cut if vectors else (), measure_remotely,
     )  # fmt: skip
     reading = sent.reading.reading(made_of, given, model, arrays.get("changes"))
     reading = replace(reading, fetch_captured=fetch)

@@ -185,9 +185,9 @@ class ServedModel:
                 run.trace.holding(run.trace.attention).limits(),
             )
             if "weights" in run.trace:  # the window shows these measures of all heads at once
-                found = run.trace.measured("weights", run.compared_texts)
-                names = type(found).__struct_fields__
-                arrays |= {f"{MEASURES}{name}": getattr(found, name) for name in names}
+                measures = run.trace.measured("weights", run.compared_texts)
+                names = type(measures).__struct_fields__
+                arrays |= {f"{MEASURES}{name}": getattr(measures, name) for name in names}
             return msgspec.to_builtins(values), arrays
         return self._gather_long_text(number, run)
 
@@ -303,10 +303,11 @@ class ServedModel:
         rows = {row.name: row for row in run.trace.stages}
         if request.stage not in rows or rows[request.stage].dims[-1] != "key":
             raise InputError("stage", UNKNOWN_STAGE)
-        found = run.trace.measured(request.stage, run.compared_texts, progress)
+        measures = run.trace.measured(request.stage, run.compared_texts, progress)
         own = self._owned.get(request.run, _OwnPart([*range(run.trace.count("layer"))], 0))
         arrays = {
-            name: np.atleast_2d(getattr(found, name)) for name in type(found).__struct_fields__
+            name: np.atleast_2d(getattr(measures, name))
+            for name in type(measures).__struct_fields__
         }
         parts = ranks.gathered(Message("measures", {"at": own.layers, "first": own.first}, arrays))
         layers = 1 + max(at for one in parts for at in one.values["at"])
@@ -329,15 +330,15 @@ class ServedModel:
 
     def stage(self, request: StageRequest) -> Answer:
         """Return whole stages of a short text, or one matrix of each."""
-        trace, found = self._find_run(request.run).trace, {}
+        trace, arrays = self._find_run(request.run).trace, {}
         for name in request.stages:
             if name not in trace or trace.is_blockwise:
                 raise InputError("stage", UNKNOWN_STAGE)
             sizes, place = trace.shape(name), request.place
             if len(place) >= len(sizes) or any(map(ge, place, sizes)):
                 raise InputError("place", UNKNOWN_PLACE)
-            found[name] = trace.read(name, request.place)
-        return {}, found
+            arrays[name] = trace.read(name, request.place)
+        return {}, arrays
 
     def weights(self, request: WeightsRequest) -> Answer:
         """Return the small model weights that are needed to explain the stages of a run."""
