@@ -27,7 +27,7 @@ def test_a_process_that_cannot_be_started_is_no_port_that_cannot_be_used(
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(folder / "none"))
     assert main(["serve", str(folder), "--port", "0"]) == 1
-    assert "No process can be started for the model: No such file" in capsys.readouterr().err
+    assert "Cannot start a model process: No such file" in capsys.readouterr().err
 
 
 @pytest.mark.slow

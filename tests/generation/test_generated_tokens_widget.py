@@ -144,4 +144,4 @@ def test_what_is_far_down_is_scrolled_to(told: Told) -> None:
     told.click_chip(203)
     assert len(told.tree.path) == 200
     said = told.pane.strip.property("value told")
-    assert said.endswith("drawn at 12 %")
+    assert said.endswith("sampled, probability 12 %")

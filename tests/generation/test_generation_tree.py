@@ -131,10 +131,14 @@ def test_a_token_in_words() -> None:
     tree = tree.drawn(np.array([0, 1.0, 0, 0]), LETTERS, EVEN)
     words = [chip.words for chip in present_generation(tree).chips]
     assert words == [
-        "“x”, of the text that is continued",
-        "“b”, drawn at 25 %, branch 2 of 2 tried here",
+        "“x”, prompt",
+        "“b”, sampled, probability 25 %, branch 2 of 2",
     ]
-    assert present_generation(tree.stepped_back()).chips[-1].words.endswith(", ahead")
+    assert (
+        present_generation(tree.stepped_back())
+        .chips[-1]
+        .words.endswith(", after the current token")
+    )
 
 
 @pytest.mark.parametrize("length", [32, 33, 780])

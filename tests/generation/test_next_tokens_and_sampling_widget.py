@@ -74,7 +74,7 @@ def test_what_is_typed_is_drawn_from(chosen: Chosen) -> None:
     assert chosen.sampling == Sampling(0.5, 2)
     chosen.type_into("top_p", "0.25")
     assert chosen.sampling == Sampling(0.5, 2, 0.25)
-    assert "Left out: 4 tokens" in chosen.pane.legend.text()
+    assert "Excluded: 4 tokens" in chosen.pane.legend.text()
 
 
 def test_top_k_of_all_tokens_leaves_none_out(chosen: Chosen) -> None:
@@ -99,7 +99,7 @@ def test_what_is_filled_is_what_is_drawn_from(chosen: Chosen, theme: Theme) -> N
     chosen.keep(Sampling(top_k=2), theme)
     bars = chosen.pane.bars
     image = bars.grab().toImage()
-    left, right, _ = bars._columns()
+    left, right, _ = bars._column_edges()
     for row, share in enumerate((0.4 / 0.65, 0.25 / 0.65, 0, 0, 0)):
         middle = round(bars.row(row).center().y())
         colours = [image.pixelColor(x, middle) for x in range(round(left) + 1, round(right) - 1)]

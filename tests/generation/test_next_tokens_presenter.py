@@ -45,16 +45,16 @@ def test_what_is_left_out_is_said() -> None:
     logits = np.log(np.array([[0.6, 0.3, 0.1]]))
     panel = present_bars("a", logits, ("x", " ", "\n"), Sampling(top_k=2))
     assert [bar.words for bar in panel.bars] == [
-        "“x”: 60 %, chosen with 67 %",
-        "“␣”: 30 %, chosen with 33 %",
-        "“⏎”: 10 %, left out",
+        "“x”: 60 %, sampled with 67 %",
+        "“␣”: 30 %, sampled with 33 %",
+        "“⏎”: 10 %, excluded",
     ]
     assert [bar.shares for bar in panel.bars] == [
         "67 % (model 60 %)",
         "33 % (model 30 %)",
         "0 % (model 10 %)",
     ]
-    assert panel.legend.endswith("Left out: 1 token with 10 % of the probability.")
+    assert panel.legend.endswith("Excluded: 1 token with 10 % of the probability.")
     assert panel.heading == "After “a”"
 
 
@@ -64,10 +64,10 @@ def test_what_is_left_out_is_counted_after_the_temperature() -> None:
     panel = present_bars("a", logits, LETTERS[:3], Sampling(2, top_k=2))
     lost = 0.2 / (0.8 + 0.32**0.5 + 0.2)
     assert panel.legend.endswith(
-        f"Left out: 1 token with {100 * lost:.0f} % of the probability at temperature 2."
+        f"Excluded: 1 token with {100 * lost:.0f} % of the probability at temperature 2."
     )
     always = present_bars("a", logits, LETTERS[:3], Sampling(0))
-    assert always.legend.endswith("At temperature 0, the likeliest is always drawn.")
+    assert always.legend.endswith("At temperature 0, the most likely token is always selected.")
     assert [bar.shares for bar in always.bars][:2] == ["100 % (model 64 %)", "0 % (model 32 %)"]
 
 

@@ -59,5 +59,5 @@ def test_what_draws_itself_says_what_it_shows(show: Show) -> None:
         ),
         scrub.track: (Role.Slider, "Step 10 of 100: training loss 2.000"),
         bars: (Role.List, "After “a”; “x”: 50 %; “y”: 50 %"),
-        tree.strip: (Role.List, "ab. “b”, picked at 25 %"),
+        tree.strip: (Role.List, "ab. “b”, picked, probability 25 %"),
     }  # fmt: skip

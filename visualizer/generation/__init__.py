@@ -1,1 +1,1 @@
-"""Generated text, its branches and the next-token probabilities: of the lab and of real models."""
+"""Text generation for the lab and for opened models: tokens, branches, next-token probabilities."""

@@ -1,4 +1,4 @@
-"""The generation pane as a value: the tree's current text as chips."""
+"""Presenter of the generation pane: the current text of the tree as chips."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from visualizer.generation.generation_tree import GenerationTree
 
 
-LOADING = "The model is being loaded again; then it writes on."
+LOADING = "Reloading the model. Generation continues when it is ready."
 MAX_LATER_TOKENS = 400
-"""The most tokens that are shown after the current node."""
+"""Maximum number of tokens shown after the current node."""
 
 
 class GeneratedToken(Struct, frozen=True):
@@ -27,15 +27,15 @@ class GeneratedToken(Struct, frozen=True):
     Parameters
     ----------
     node : int
-        Its node in the tree; `ROOT` for a token of the prompt.
+        Index of its node in the tree; `ROOT` for a token of the prompt.
     probability : float or None
         The model's probability; None for a token of the prompt.
     branch : tuple of (int, int) or None
-        Its number and the count of its siblings, where there are several.
+        Number of this branch, from 1, and number of branches; None if there is only one.
     is_here : bool
-        Whether it is the current node.
+        Whether this is the current node.
     is_ahead : bool
-        Whether it comes after the current node.
+        Whether the token comes after the current node.
     """
 
     label: str
@@ -48,23 +48,22 @@ class GeneratedToken(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """A description of the token."""
-        said = [f"“{self.label}”"]
+        """Description for tooltips and screen readers."""
+        parts = [f"“{self.label}”"]
         if self.probability is None:
-            said.append("of the text that is continued")
+            parts.append("prompt")
         else:
-            said.append(
-                f"{'drawn' if self.is_drawn else 'picked'} at {format_share(self.probability)}"
-            )
+            origin = "sampled" if self.is_drawn else "picked"
+            parts.append(f"{origin}, probability {format_share(self.probability)}")
         if self.branch:
-            said.append(f"branch {self.branch[0]} of {self.branch[1]} tried here")
+            parts.append(f"branch {self.branch[0]} of {self.branch[1]}")
         if self.is_ahead:
-            said.append("ahead")
-        return ", ".join(said)
+            parts.append("after the current token")
+        return ", ".join(parts)
 
 
 class GenerationPanel(Struct, frozen=True):
-    """The generation pane: chips and what can be done.
+    """Contents of the generation pane: chips, status and available actions.
 
     Parameters
     ----------
@@ -73,7 +72,7 @@ class GenerationPanel(Struct, frozen=True):
     can_run : bool
         Whether continuous sampling can be started or stopped.
     can_draw : bool
-        Whether a token can be sampled: once the reading is there.
+        Whether a token can be sampled.
     """
 
     chips: tuple[GeneratedToken, ...] = ()
@@ -94,27 +93,28 @@ def present_generation(
     block: int | None = None,
     is_model_loaded: bool = True,
 ) -> GenerationPanel:
-    """Present a generation tree.
+    """Return the contents of the generation pane.
 
     Parameters
     ----------
     is_running : bool
         Whether tokens are sampled continuously.
     is_readable : bool
-        Whether the model gives next tokens, now or soon.
+        Whether next-token probabilities are available, now or soon.
     block : int, optional
-        The model's context length; earlier tokens are not shown.
+        The model's context length; tokens before it are not shown.
     is_model_loaded : bool
-        Whether there is a process that holds the model.
+        Whether a process has the model in memory.
     """
-    places, path, ahead = _branches(tree), tree.path, tree.ahead
+    places, path, ahead = _number_branches(tree), tree.path, tree.ahead
     nodes = (*path, *ahead)
     words = join_split_characters((*tree.prompt, *(tree.nodes[node].text for node in nodes)))
     labels = all_visible(words)
     given = len(tree.prompt)
     before = [GeneratedToken(label, ROOT) for label in labels[:given]]
     chips = [
-        _chip(tree, node, label, places) for node, label in zip(nodes, labels[given:], strict=True)
+        _build_chip(tree, node, label, places)
+        for node, label in zip(nodes, labels[given:], strict=True)
     ]
     before += chips[: len(path)]
     if before:
@@ -136,15 +136,15 @@ def present_generation(
     )
 
 
-def _chip(
+def _build_chip(
     tree: GenerationTree, node: int, label: str, places: dict[int, tuple[int, int]]
 ) -> GeneratedToken:
     one = tree.nodes[node]
     return GeneratedToken(label, node, one.probability, places.get(node), is_drawn=one.is_drawn)
 
 
-def _branches(tree: GenerationTree) -> dict[int, tuple[int, int]]:
-    """Number the nodes that have siblings."""
+def _number_branches(tree: GenerationTree) -> dict[int, tuple[int, int]]:
+    """Return the branch number and the number of branches of each node with siblings."""
     children: dict[int, list[int]] = {}
     for at, node in enumerate(tree.nodes):
         children.setdefault(node.parent, []).append(at)

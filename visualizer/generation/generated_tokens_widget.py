@@ -1,4 +1,4 @@
-"""The generation pane: its controls, and the tokens as chips coloured by their probability."""
+"""The generation pane: controls, and tokens as chips coloured by probability."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 MAX_SEED, NARROW_SEED = 2**31 - 1, 56
-RUN, STOP = "Write on", "Stop"
+RUN, STOP = "Generate", "Stop"
 
 
 class GenerationPane(QWidget):
     """The generated text and its controls.
 
-    `nodeChosen` carries a node of the tree (`ROOT` for the prompt), `turned` by how many siblings,
-    `runWanted` whether to sample continuously.
+    `nodeChosen` carries a node of the tree (`ROOT` for the prompt), `turned` the number of siblings
+    to move by, and `runWanted` whether to sample continuously.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -63,39 +63,39 @@ class GenerationPane(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName("Continue the text")
+        self.setAccessibleName("Generate text")
         self._is_running = False
         self.strip, self.said, self.seed = GeneratedTokenStrip(), PlainLabel(), QSpinBox()
         self.said.setProperty("role", "quiet")
         self.said.setWordWrap(True)
-        self.sample, self.run = QPushButton("Draw a token"), FixedWidthButton(RUN, STOP)
-        self.run.setToolTip("Draw token after token; pressed again, it stops")
+        self.sample, self.run = QPushButton("Sample a token"), FixedWidthButton(RUN, STOP)
+        self.run.setToolTip("Sample one token after another until you press Stop")
         self.back, self.on = QToolButton(), QToolButton()
-        self.turn = QPushButton("Other branch")
-        self.turn.setToolTip("Go to another token that was tried in this place")
+        self.turn = QPushButton("Next branch")
+        self.turn.setToolTip("Switch to another token that was generated at this position")
         self.seed.setRange(0, MAX_SEED)
-        self.seed.setAccessibleName("Seed of what is drawn")
+        self.seed.setAccessibleName("Sampling seed")
         install_input_filters(self.seed)
         column = column_layout(self, (12, 4, 12, 8), spacing=6)
-        column.addLayout(self._drawing())
+        column.addLayout(self._build_sampling_row())
         column.addWidget(self.strip, 1)
         column.addWidget(self.said)
-        column.addLayout(self._moving())
-        self._connect()
+        column.addLayout(self._build_navigation_row())
+        self._connect_signals()
         self.setFocusProxy(self.strip)
 
-    def _drawing(self) -> QHBoxLayout:
-        """Make the row of sampling controls."""
+    def _build_sampling_row(self) -> QHBoxLayout:
+        """Build the row of sampling controls."""
         row = row_layout(spacing=4)
         for widget in (self.sample, self.run):
             row.addWidget(widget)
         row.addStretch(1)
         return row
 
-    def _moving(self) -> QHBoxLayout:
-        """Make the row of controls that navigate the tree."""
+    def _build_navigation_row(self) -> QHBoxLayout:
+        """Build the row of controls that navigate the tree."""
         row = row_layout(spacing=4)
-        for button, words in ((self.back, "Step back"), (self.on, "Step on")):
+        for button, words in ((self.back, "Step back"), (self.on, "Step forward")):
             button.setToolTip(plain_tooltip(words))
             button.setAccessibleName(words)
             button.setAutoRaise(True)
@@ -110,12 +110,12 @@ class GenerationPane(QWidget):
         row.addWidget(self.seed)
         return row
 
-    def _connect(self) -> None:
+    def _connect_signals(self) -> None:
         self.sample.clicked.connect(self.sampleWanted)
-        self.run.clicked.connect(self._run)
+        self.run.clicked.connect(self._toggle_generation)
         self.back.clicked.connect(self.steppedBack)
         self.on.clicked.connect(self.steppedOn)
-        self.turn.clicked.connect(self._turn)
+        self.turn.clicked.connect(self._go_to_next_branch)
         self.seed.valueChanged.connect(self.seedChosen)
         for name in ("sampleWanted", "steppedBack", "steppedOn", "turned", "nodeChosen"):
             getattr(self.strip, name).connect(getattr(self, name))
@@ -135,28 +135,28 @@ class GenerationPane(QWidget):
         ):
             button.setEnabled(can)
         show_number(self.seed, panel.seed)
-        self.back.setIcon(_icon("step-back", theme))
-        self.on.setIcon(_icon("step-on", theme))
+        self.back.setIcon(_themed_icon("step-back", theme))
+        self.on.setIcon(_themed_icon("step-on", theme))
 
-    def _run(self) -> None:
+    def _toggle_generation(self) -> None:
         self.runWanted.emit(not self._is_running)
 
-    def _turn(self) -> None:
+    def _go_to_next_branch(self) -> None:
         self.turned.emit(1)
 
 
-def _icon(name: str, theme: Theme) -> QIcon:
+def _themed_icon(name: str, theme: Theme) -> QIcon:
     return icon(name, theme.ink)
 
 
-SAID = 100
-"""How many of the last tokens screen readers are given."""
+MAX_SPOKEN_TOKENS = 100
+"""Number of final tokens that screen readers announce."""
 
 
 class GeneratedTokenStrip(ChipScrollArea):
-    """Chips that wrap over lines; the current node's is framed.
+    """Chips that wrap over lines, with a frame around the current one.
 
-    `nodeChosen` carries the node of a chip, `turned` by how many siblings to move.
+    `nodeChosen` carries the node of a chip, `turned` the number of siblings to move by.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.List
@@ -168,17 +168,18 @@ class GeneratedTokenStrip(ChipScrollArea):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName("The text")
+        self.setAccessibleName("Generated text")
         self.setAccessibleDescription(
-            "Left steps back, right steps on, up and down go to another branch; Enter draws one."
+            "Press Left and Right to step back and forward, Up and Down to switch branches, "
+            "and Enter to sample a token."
         )
         self._panel = GenerationPanel()
 
     def sizeHint(self) -> QSize:
-        return QSize(300, round(3 * self._pitch))
+        return QSize(300, round(3 * self._row_height))
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(120, round(2 * self._pitch))
+        return QSize(120, round(2 * self._row_height))
 
     # ------------------------------------------------------------------ content
 
@@ -188,9 +189,9 @@ class GeneratedTokenStrip(ChipScrollArea):
             return
         self._panel, self._theme = panel, theme
         if is_other:
-            self._arrange()
-            self._see()
-        text = "".join(chip.label for chip in panel.chips[-SAID:] if not chip.is_ahead)
+            self._arrange_chips()
+            self._scroll_to_current()
+        text = "".join(chip.label for chip in panel.chips[-MAX_SPOKEN_TOKENS:] if not chip.is_ahead)
         here = next((chip.words for chip in panel.chips if chip.is_here), "")
         set_accessible_value(self, ". ".join(filter(None, (text, here))))
         self.viewport().update()
@@ -199,19 +200,19 @@ class GeneratedTokenStrip(ChipScrollArea):
         return self._panel.chips[chip].words
 
     @property
-    def _pitch(self) -> float:
+    def _row_height(self) -> float:
         return chip_height(True) + GAP * text_scale()
 
-    def _arrange(self) -> None:
+    def _arrange_chips(self) -> None:
         room = self.maximumViewportSize().width() - self.verticalScrollBar().sizeHint().width()
-        self._flow(map(_width, self._panel.chips), chip_height(True), room)
+        self._flow(map(_chip_width, self._panel.chips), chip_height(True), room)
         bottom = self._chips[-1].bottom() if self._chips else 0.0
         bar, view = self.verticalScrollBar(), self.viewport().height()
         bar.setRange(0, max(0, round(bottom + GAP * text_scale()) - view))
-        bar.setSingleStep(round(self._pitch))
+        bar.setSingleStep(round(self._row_height))
         bar.setPageStep(view)
 
-    def _see(self) -> None:
+    def _scroll_to_current(self) -> None:
         """Scroll to the current token."""
         here = next((at for at, chip in enumerate(self._panel.chips) if chip.is_here), None)
         if here is not None:
@@ -220,8 +221,8 @@ class GeneratedTokenStrip(ChipScrollArea):
             bar.setValue(round(min(max(bar.value(), low), box.top())))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        self._arrange()
-        self._see()
+        self._arrange_chips()
+        self._scroll_to_current()
 
     # ------------------------------------------------------------------ drawing
 
@@ -240,7 +241,7 @@ class GeneratedTokenStrip(ChipScrollArea):
 
     def _paint_chip(self, painter: QPainter, box: QRectF, chip: GeneratedToken) -> None:
         theme = self._theme
-        fill, ink = _colours(chip, theme)
+        fill, ink = _chip_colours(chip, theme)
         inner = box.adjusted(0.75, 0.75, -0.75, -0.75)
         painter.setPen(QPen(QColor(theme.hairline), 1))
         painter.setBrush(QColor(fill))
@@ -258,9 +259,9 @@ class GeneratedTokenStrip(ChipScrollArea):
         painter.drawText(QRectF(box.left(), top, box.width(), line), CENTRE, words)
         painter.setFont(font(NUMBER_SIZE))
         below = QRectF(box.left(), top + line - 2, box.width(), metrics(NUMBER_SIZE).height())
-        painter.drawText(below, CENTRE, _under(chip))
+        painter.drawText(below, CENTRE, _chip_caption(chip))
 
-    # ------------------------------------------------------------------ mouse and keys
+    # ------------------------------------------------------------------ mouse and keyboard
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         chip = self._chip_at(event.position())
@@ -283,21 +284,23 @@ class GeneratedTokenStrip(ChipScrollArea):
             super().keyPressEvent(event)
 
 
-def _under(chip: GeneratedToken) -> str:
-    """Format a token's probability and its number among its siblings."""
-    said = [] if chip.probability is None else [format_share(chip.probability)]
+def _chip_caption(chip: GeneratedToken) -> str:
+    """Format a token's probability and branch number."""
+    parts = [] if chip.probability is None else [format_share(chip.probability)]
     if chip.branch:
-        said.append(f"{chip.branch[0]}/{chip.branch[1]}")
-    return " · ".join(said)
+        parts.append(f"{chip.branch[0]}/{chip.branch[1]}")
+    return " · ".join(parts)
 
 
-def _width(chip: GeneratedToken) -> float:
+def _chip_width(chip: GeneratedToken) -> float:
     label = metrics(12).horizontalAdvance(chip.label)
-    return max(label, metrics(NUMBER_SIZE).horizontalAdvance(_under(chip))) + 10 * text_scale()
+    return (
+        max(label, metrics(NUMBER_SIZE).horizontalAdvance(_chip_caption(chip))) + 10 * text_scale()
+    )
 
 
-def _colours(chip: GeneratedToken, theme: Theme) -> tuple[str, str]:
-    """Return the colour of a probability from 0 to 1, and a readable text colour."""
+def _chip_colours(chip: GeneratedToken, theme: Theme) -> tuple[str, str]:
+    """Return the fill colour of a token's probability, and a legible text colour."""
     if chip.is_ahead:
         return theme.paper, theme.quiet
     if chip.probability is None:

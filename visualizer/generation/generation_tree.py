@@ -1,4 +1,4 @@
-"""The tree of generated tokens: branches, steps back and on, draws."""
+"""The tree of generated tokens: branches, navigation and sampling."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class GenerationNode(Struct, frozen=True):
     Parameters
     ----------
     token : int
-        Its number in the vocabulary.
+        Its id in the vocabulary.
     text : str
         The token itself.
     parent : int
-        The node that it follows; `ROOT` for the prompt.
+        Index of the preceding node; `ROOT` for the prompt.
     probability : float
-        The model's probability for it.
+        The model's probability of the token.
     is_drawn : bool
-        Whether it was sampled, not picked by hand.
+        Whether the token was sampled rather than picked by hand.
     """
 
     token: int
@@ -43,20 +43,20 @@ class GenerationNode(Struct, frozen=True):
 
 
 class GenerationTree(Struct, frozen=True):
-    """All branches that were generated, and the current node.
+    """All generated branches, and the current node.
 
     Parameters
     ----------
     prompt : tuple of str
-        The tokens of the given text.
+        The tokens of the prompt.
     nodes : tuple of GenerationNode
-        In the order in which they were added: a parent comes before its children.
+        In the order in which they were added: a parent precedes its children.
     at : int
-        The current node; `ROOT` at the end of the prompt.
+        Index of the current node; `ROOT` at the end of the prompt.
     seed : int
-        The seed of sampling: the same steps with the same seed give the same text.
+        Sampling seed: the same steps with the same seed produce the same text.
     draws : int
-        How many tokens were sampled.
+        Number of tokens sampled so far.
     """
 
     prompt: tuple[str, ...] = ()
@@ -65,14 +65,14 @@ class GenerationTree(Struct, frozen=True):
     seed: int = 0
     draws: int = 0
 
-    # ------------------------------------------------------------------ reading
+    # ------------------------------------------------------------------ queries
 
     @property
     def path(self) -> tuple[int, ...]:
         """The nodes from the prompt to the current node."""
-        return tuple(reversed([*self._up(self.at)]))
+        return tuple(reversed([*self._walk_up(self.at)]))
 
-    def _up(self, node: int) -> Iterator[int]:
+    def _walk_up(self, node: int) -> Iterator[int]:
         while node != ROOT:
             yield node
             node = self.nodes[node].parent
@@ -83,12 +83,12 @@ class GenerationTree(Struct, frozen=True):
 
     @property
     def siblings(self) -> tuple[int, ...]:
-        """The current node among all children of its parent."""
+        """All children of the current node's parent, including the current node."""
         return () if self.at == ROOT else self.children(self.nodes[self.at].parent)
 
     @property
     def ahead(self) -> tuple[int, ...]:
-        """The nodes after the current one: at each branch, the child added last."""
+        """The nodes after the current one, following the newest child at each branch."""
         newest = {node.parent: at for at, node in enumerate(self.nodes)}
         found, node = [], self.at
         while node in newest:
@@ -104,8 +104,8 @@ class GenerationTree(Struct, frozen=True):
     # ------------------------------------------------------------------ steps
 
     def picked(self, token: int, text: str, probability: float) -> GenerationTree:
-        """Append a token picked by hand, or go to the child that already has it."""
-        return self._gone_on(GenerationNode(token, text, self.at, probability))
+        """Append a token picked by hand, or move to the existing child with this token."""
+        return self._append_node(GenerationNode(token, text, self.at, probability))
 
     def drawn(self, probabilities: np.ndarray, vocabulary: Sequence[str],
               expected: np.ndarray) -> GenerationTree:  # fmt: skip
@@ -114,7 +114,7 @@ class GenerationTree(Struct, frozen=True):
         Parameters
         ----------
         probabilities : numpy.ndarray
-            [vocabulary]: the distribution that is sampled.
+            [vocabulary]: the distribution to sample from.
         expected : numpy.ndarray
             [vocabulary]: the model's probabilities.
         """
@@ -122,38 +122,40 @@ class GenerationTree(Struct, frozen=True):
         node = GenerationNode(
             token, vocabulary[token], self.at, float(expected[token]), is_drawn=True
         )
-        return replace(self._gone_on(node), draws=self.draws + 1)
+        return replace(self._append_node(node), draws=self.draws + 1)
 
-    def _gone_on(self, node: GenerationNode) -> GenerationTree:
-        tried = (at for at in self.children(self.at) if self.nodes[at].token == node.token)
-        known = next(tried, None)
-        if known is not None:
-            return replace(self, at=known)
+    def _append_node(self, node: GenerationNode) -> GenerationTree:
+        matches = (at for at in self.children(self.at) if self.nodes[at].token == node.token)
+        existing = next(matches, None)
+        if existing is not None:
+            return replace(self, at=existing)
         return replace(self, nodes=(*self.nodes, node), at=len(self.nodes))
 
     def stepped_back(self) -> GenerationTree:
-        """Go to the parent node; the token stays in the tree."""
+        """Move to the parent node; the token stays in the tree."""
         return self if self.at == ROOT else replace(self, at=self.nodes[self.at].parent)
 
     def stepped_on(self) -> GenerationTree:
-        """Go to the child that was added last."""
+        """Move to the newest child."""
         return replace(self, at=self.ahead[0]) if self.ahead else self
 
     def gone_to(self, node: int) -> GenerationTree:
-        """Go to any node, or to the prompt."""
+        """Move to a node, or to the end of the prompt."""
         return replace(self, at=node) if ROOT <= node < len(self.nodes) else self
 
     def turned(self, by: int = 1) -> GenerationTree:
-        """Go to the next sibling, from the last to the first."""
-        tried = self.siblings
-        return replace(self, at=tried[(tried.index(self.at) + by) % len(tried)]) if tried else self
+        """Move to the next sibling, wrapping around after the last."""
+        siblings = self.siblings
+        if not siblings:
+            return self
+        return replace(self, at=siblings[(siblings.index(self.at) + by) % len(siblings)])
 
     def begun(self, prompt: tuple[str, ...]) -> GenerationTree:
-        """Begin with other tokens, and no branches."""
+        """Start over with another prompt and the same seed."""
         return GenerationTree(prompt, seed=self.seed)
 
     def reseeded(self, seed: int) -> GenerationTree:
-        """Change the seed of the following samples."""
+        """Set the seed for subsequent sampling."""
         return replace(self, seed=seed, draws=0)
 
 

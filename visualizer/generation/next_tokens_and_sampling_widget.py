@@ -1,4 +1,4 @@
-"""The next-token pane: sampling controls, and bars that are picked from by mouse and keys."""
+"""The next-token pane: sampling controls, and bars for picking a token by mouse or keyboard."""
 
 from __future__ import annotations
 
@@ -31,22 +31,25 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent
 
 NOTE_LINES = 4
-"""Lines reserved for the legend or a problem."""
-HOT = 2.0
-"""The temperature slider's maximum; larger values can be typed."""
+"""Number of lines reserved for the legend or an error message."""
+MAX_SLIDER_TEMPERATURE = 2.0
+"""Maximum of the temperature slider; larger values can be typed."""
 SETTINGS = (
     Setting("temperature", "Temperature", SettingKind.RATE, True,
-            "Below 1 the likeliest tokens become likelier; at 0 only the largest is left", top=HOT),
-    Setting("top_k", "Top-k", SettingKind.COUNT, True, "How many tokens may be chosen", top=1),
+            "Values below 1 favour likely tokens; 0 always selects the most likely one",
+            top=MAX_SLIDER_TEMPERATURE),
+    Setting("top_k", "Top-k", SettingKind.COUNT, True,
+            "Sample only from this number of the most likely tokens", top=1),
     Setting("top_p", "Top-p", SettingKind.RATE, True,
-            "Only as many tokens as reach this share of the probability", top=1.0),
+            "Sample only from the most likely tokens that together reach this probability",
+            top=1.0),
 )  # fmt: skip
 
 
 class NextTokensPane(QWidget):
-    """The sampling controls over the next-token bars.
+    """The next-token bars, with the sampling controls below them.
 
-    `tokenPicked` carries a token's number, `samplingChosen` a `Sampling`.
+    `tokenPicked` carries a token id, `samplingChosen` a `Sampling`.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -67,22 +70,22 @@ class NextTokensPane(QWidget):
         column = column_layout(self, (0, 0, 0, 8), spacing=6)
         column.addWidget(self.heading)
         column.addWidget(self.bars)
-        column.addLayout(self._form())
-        column.addWidget(self._notes())
+        column.addLayout(self._build_form())
+        column.addWidget(self._build_notes())
         column.addStretch(1)
 
-    def _notes(self) -> QWidget:
-        """Make the place of legend and problems, of fixed height so that nothing moves."""
-        place = QWidget()
-        column = column_layout(place, (12, 0, 12, 0))
+    def _build_notes(self) -> QWidget:
+        """Build the area for the legend and error messages; its fixed height keeps the layout."""
+        area = QWidget()
+        column = column_layout(area, (12, 0, 12, 0))
         for label in (self.problem, self.legend):
             label.setWordWrap(True)
             column.addWidget(label)
         column.addStretch(1)
-        place.setMinimumHeight(round(NOTE_LINES * metrics(12).lineSpacing()))
-        return place
+        area.setMinimumHeight(round(NOTE_LINES * metrics(12).lineSpacing()))
+        return area
 
-    def _form(self) -> QFormLayout:
+    def _build_form(self) -> QFormLayout:
         form = QFormLayout()
         form.setContentsMargins(12, 0, 12, 0)
         for control in self.controls.values():
@@ -101,15 +104,15 @@ class NextTokensPane(QWidget):
         top_k = self.controls["top_k"]
         if isinstance(top_k, CountControl):
             top_k.slider.setRange(1, max(1, bars.vocabulary))
-        if self.problem.isHidden():  # a rejected input stays
+        if self.problem.isHidden():  # an invalid value stays for correction
             self._show_values()
 
     def forget(self) -> None:
-        """Discard a rejected input."""
+        """Discard an invalid value and its error message."""
         self._show_problem("")
 
     def _show_problem(self, sentence: str) -> None:
-        """Show a problem in place of the legend."""
+        """Show an error message in place of the legend."""
         self.problem.setText(sentence)
         self.problem.setVisible(bool(sentence))
         self.legend.setVisible(not sentence)
@@ -125,7 +128,7 @@ class NextTokensPane(QWidget):
             self.controls[name].show_value(value)
 
     def take(self, name: str, value: float, _: bool = False) -> None:
-        """Apply an input; show why it is rejected if no token can be sampled with it."""
+        """Apply a sampling setting; show an error message if it is invalid."""
         is_all = name == "top_k" and value >= self._vocabulary > 0
         changed: dict[str, Any] = {name: None if is_all else value}
         wanted = replace(self._sampling, **changed)
@@ -145,15 +148,15 @@ MAX_NAME_PX = 96
 MARGIN = 12
 SPACE = 8
 NARROW = 320
-"""The least width that shows two shares beside a bar, in pixels at the usual text size."""
+"""Minimum width for showing two shares next to a bar, in pixels at the default text size."""
 TAKEN = 4
-"""The width of the mark at the token that was taken."""
+"""Width of the mark at the next token of the current branch."""
 WIDEST, ALONE = "< 0.1 % (model < 0.1 %)", "less than 0.1 %"
-"""The longest labels beside a bar, with two shares and with one."""
+"""Longest labels next to a bar: with two shares and with one."""
 
 
 class NextTokenBarView(QWidget):
-    """A row a token: name, bar and share. `tokenPicked` carries the token's number."""
+    """One row per token: name, bar and share. `tokenPicked` carries the token id."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.List
     tokenPicked = Signal(int)
@@ -163,21 +166,23 @@ class NextTokenBarView(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("What may come next")
-        self.setAccessibleDescription("Up and down walk; Enter picks a token.")
+        self.setAccessibleName("Next-token probabilities")
+        self.setAccessibleDescription(
+            "Press Up and Down to move between tokens, and Enter to pick one."
+        )
         self._bars, self._theme = NextTokensPanel(), LIGHT
         self._at: int | None = None
         self._pointed: int | None = None
 
     def sizeHint(self) -> QSize:
         rows = min(self._bars.vocabulary or MAX_TOKENS + 1, MAX_TOKENS + 1)
-        return QSize(280, round((rows + 1) * self._pitch))
+        return QSize(280, round((rows + 1) * self._row_height))
 
     def minimumSizeHint(self) -> QSize:
         return QSize(180, self.sizeHint().height())
 
     @property
-    def _pitch(self) -> float:
+    def _row_height(self) -> float:
         return metrics(12).height() + 6 * text_scale()
 
     def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
@@ -191,23 +196,23 @@ class NextTokenBarView(QWidget):
         set_accessible_value(self, bars.words)
         self.update()
 
-    # ------------------------------------------------------------------ places
+    # ------------------------------------------------------------------ geometry
 
     def row(self, at: int) -> QRectF:
-        return QRectF(0, at * self._pitch, self.width(), self._pitch)
+        return QRectF(0, at * self._row_height, self.width(), self._row_height)
 
     @property
     def _is_narrow(self) -> bool:
-        """Whether two shares would leave no room for the bars: the tip has both."""
+        """Whether only one share fits next to the bars; the tooltip shows both."""
         return self.width() < NARROW * text_scale()
 
-    def _shares(self, bar: NextTokenBar) -> str:
+    def _format_shares(self, bar: NextTokenBar) -> str:
         if not self._bars.legend:
             return format_share(bar.expected)
         return format_share(bar.chosen) if self._is_narrow else bar.shares
 
-    def _columns(self) -> tuple[float, float, float]:
-        """Return where bars begin and end, and where their shares begin."""
+    def _column_edges(self) -> tuple[float, float, float]:
+        """Return the x coordinates where the bars start and end, and where the shares start."""
         measures = metrics(12)
         names = (measures.horizontalAdvance(bar.label) for bar in self._bars.bars)
         name = min(max(names, default=0.0), MAX_NAME_PX * text_scale())
@@ -221,7 +226,7 @@ class NextTokenBarView(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
-        columns = self._columns()
+        columns = self._column_edges()
         for at, bar in enumerate(self._bars.bars):
             self._paint_row(painter, at, bar, columns)
         if self._bars.bars:
@@ -249,7 +254,7 @@ class NextTokenBarView(QWidget):
         self._paint_bar(painter, row, bar, left, right)
         painter.setFont(font(12))
         place = QRectF(shares, row.top(), self.width() - MARGIN - shares, row.height())
-        painter.drawText(place, LEFT, self._shares(bar))
+        painter.drawText(place, LEFT, self._format_shares(bar))
         if at == self._at and self.hasFocus():
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QPen(QColor(theme.accent), 1))
@@ -258,7 +263,7 @@ class NextTokenBarView(QWidget):
     def _paint_bar(
         self, painter: QPainter, row: QRectF, bar: NextTokenBar, left: float, right: float
     ) -> None:
-        """Fill the sampling probability, outline the model's; hatch an excluded token."""
+        """Fill to the sampling probability, outline the model's; hatch excluded tokens."""
         theme, width = self._theme, (right - left) / self._bars.end
         inner = row.adjusted(0, 3 * text_scale(), 0, -3 * text_scale())
         filled = QRectF(left, inner.top(), width * bar.chosen, inner.height())
@@ -280,23 +285,23 @@ class NextTokenBarView(QWidget):
         painter.drawLine(QPointF(left, top), QPointF(right, top))
         painter.setFont(font(12))
         painter.setPen(QColor(self._theme.quiet))
-        line = QRectF(left, top, right - left, self._pitch)
+        line = QRectF(left, top, right - left, self._row_height)
         painter.drawText(line, LEFT, "0")
         painter.drawText(line, RIGHT, format_share(self._bars.end))
 
-    # ------------------------------------------------------------------ mouse and keys
+    # ------------------------------------------------------------------ mouse and keyboard
 
     def _bar_at(self, point: QPointF) -> int | None:
-        at = int(point.y() / self._pitch)
+        at = int(point.y() / self._row_height)
         return at if point.y() >= 0 and at < len(self._bars.bars) else None
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._point(self._bar_at(event.position()))
+        self._highlight_bar(self._bar_at(event.position()))
 
     def leaveEvent(self, event: QEvent) -> None:
-        self._point(None)
+        self._highlight_bar(None)
 
-    def _point(self, at: int | None) -> None:
+    def _highlight_bar(self, at: int | None) -> None:
         if at != self._pointed:
             self._pointed = at
             self.update()
@@ -304,9 +309,9 @@ class NextTokenBarView(QWidget):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:
             self._at = self._bar_at(event.position())
-            self._pick()
+            self._pick_token()
 
-    def _pick(self) -> None:
+    def _pick_token(self) -> None:
         bar = None if self._at is None else self._bars.bars[self._at]
         if bar and bar.token is not None:
             self.tokenPicked.emit(bar.token)
@@ -323,7 +328,7 @@ class NextTokenBarView(QWidget):
             announce(self, words, Politeness.Assertive)
             self.update()
         elif key in PICKS:
-            self._pick()
+            self._pick_token()
         else:
             super().keyPressEvent(event)
 

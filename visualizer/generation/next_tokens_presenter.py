@@ -1,4 +1,4 @@
-"""The next-token probabilities as bars: the model's, and those that are drawn from."""
+"""The next-token probabilities as bars: the model's, and those used for sampling."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 12
 ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""The possible ends of the bars' axis."""
+"""Possible upper ends of the bars' axis."""
 
 
 class NextTokenBar(Struct, frozen=True):
-    """The bar of a token, or of all that have no bar of their own.
+    """The bar of one token, or of all remaining tokens together.
 
     Parameters
     ----------
     token : int or None
-        Its number in the vocabulary; None for all others.
+        Its id in the vocabulary; None for the remaining tokens.
     expected : float
         The model's probability.
     chosen : float
-        The probability after temperature, top-k and top-p; 0 where it is excluded.
+        The probability after temperature, top-k and top-p; 0 if the token is excluded.
     """
 
     token: int | None
@@ -39,47 +39,47 @@ class NextTokenBar(Struct, frozen=True):
 
     @property
     def is_left_out(self) -> bool:
-        """Whether sampling excludes it."""
+        """Whether sampling excludes the token."""
         return self.chosen == 0
 
     @property
     def words(self) -> str:
         name = self.label if self.token is None else f"“{self.label}”"
         if self.is_left_out:
-            return f"{name}: {format_share(self.expected)}, left out"
+            return f"{name}: {format_share(self.expected)}, excluded"
         if abs(self.chosen - self.expected) < SAME:
             return f"{name}: {format_share(self.expected)}"
-        return f"{name}: {format_share(self.expected)}, chosen with {format_share(self.chosen)}"
+        return f"{name}: {format_share(self.expected)}, sampled with {format_share(self.chosen)}"
 
     @property
     def shares(self) -> str:
-        """Its sampling probability and the model's, abbreviated."""
-        return f"{_short(self.chosen)} (model {_short(self.expected)})"
+        """The sampling probability and the model's, abbreviated."""
+        return f"{_format_short(self.chosen)} (model {_format_short(self.expected)})"
 
 
-def _short(value: float) -> str:
+def _format_short(value: float) -> str:
     return format_share(value).replace("less than ", "< ")
 
 
 SAME = 5e-4
-"""Probabilities that differ by less look the same when written."""
+"""Probabilities that differ by less look the same when formatted."""
 
 
 class NextTokensPanel(Struct, frozen=True):
-    """The most likely tokens in descending order, and the others together.
+    """The most likely tokens in descending order, and the remaining ones together.
 
     Parameters
     ----------
     end : float
-        The probability at the end of the axis, which begins at 0.
+        Probability at the end of the axis, which starts at 0.
     heading : str
-        Names the token that they follow.
+        Names the preceding token.
     legend : str
-        Explains outline and fill, where they differ.
+        Explains outline and fill; empty if they are the same.
     vocabulary : int
-        The size of the vocabulary.
+        Size of the vocabulary.
     taken : int or None
-        The token that follows on the branch that was taken, if one was.
+        The next token on the current branch, if there is one.
     """
 
     bars: tuple[NextTokenBar, ...] = ()
@@ -95,13 +95,16 @@ class NextTokensPanel(Struct, frozen=True):
         return "; ".join((self.heading, *map(self.words_of, self.bars))) if self.bars else ""
 
     def words_of(self, bar: NextTokenBar) -> str:
-        """Describe one of its bars."""
+        """Describe a bar, and whether it is the next token on the current branch."""
         if not self.is_taken(bar):
             return bar.words
-        return f"{bar.words}, {'one of them ' if bar.token is None else ''}taken"
+        next_token = (
+            "next on this branch" if bar.token is not None else "one is next on this branch"
+        )
+        return f"{bar.words}, {next_token}"
 
     def is_taken(self, bar: NextTokenBar) -> bool:
-        """Whether a bar is that of the token that was taken."""
+        """Whether a bar includes the next token on the current branch."""
         if self.taken is None:
             return False
         if bar.token is None:
@@ -114,20 +117,20 @@ def present_bars(
     logits: np.ndarray,
     vocabulary: Sequence[str],
     sampling: Sampling,
-    most: int = MAX_TOKENS,
+    max_bars: int = MAX_TOKENS,
 ) -> NextTokensPanel:
-    """Present the next tokens of a text.
+    """Return the next-token bars of a text.
 
     Parameters
     ----------
     tokens : sequence of str
         The tokens of the text.
     logits : numpy.ndarray
-        [token, vocabulary]; the last token's are used.
+        [token, vocabulary]; only those of the last token are used.
     vocabulary : sequence of str
         All tokens.
-    most : int
-        How many have a bar of their own.
+    max_bars : int
+        Maximum number of tokens with a bar of their own.
     """
     if not len(logits):
         return NextTokensPanel(sampling=sampling, vocabulary=len(vocabulary))
@@ -135,24 +138,28 @@ def present_bars(
         return NextTokensPanel(legend=DIVERGED_ERROR, sampling=sampling, vocabulary=len(vocabulary))
     expected = probabilities(logits[-1])
     chosen = probabilities(logits[-1], sampling.temperature, sampling.top_k, sampling.top_p)
-    bars = _bars(expected, chosen, vocabulary, most)
+    bars = _build_bars(expected, chosen, vocabulary, max_bars)
     largest = max(max(bar.expected, bar.chosen) for bar in bars)
     end = next((end for end in ENDS if end >= largest), 1.0)
     legend = (
-        "" if np.allclose(expected, chosen, atol=SAME) else _legend(logits[-1], chosen, sampling)
+        ""
+        if np.allclose(expected, chosen, atol=SAME)
+        else _build_legend(logits[-1], chosen, sampling)
     )
-    heading = f"After “{_named(tokens[-1])}”" if tokens else "Next"
+    heading = f"After “{_format_token(tokens[-1])}”" if tokens else "Next"
     return NextTokensPanel(bars, end, heading, legend, sampling, len(vocabulary))
 
 
-def _bars(
-    expected: np.ndarray, chosen: np.ndarray, vocabulary: Sequence[str], most: int
+def _build_bars(
+    expected: np.ndarray, chosen: np.ndarray, vocabulary: Sequence[str], max_bars: int
 ) -> tuple[NextTokenBar, ...]:
-    """Make a bar for each of the likeliest, and one for all others."""
+    """Build a bar for each of the most likely tokens, and one for the remaining ones."""
     order = np.argsort(-expected, kind="stable")
-    own = order if len(order) <= most + 1 else order[:most]
+    own = order if len(order) <= max_bars + 1 else order[:max_bars]
     bars = [
-        NextTokenBar(token, _named(vocabulary[token]), float(expected[token]), float(chosen[token]))
+        NextTokenBar(
+            token, _format_token(vocabulary[token]), float(expected[token]), float(chosen[token])
+        )
         for token in own.tolist()
     ]
     others = order[len(own) :]
@@ -162,19 +169,20 @@ def _bars(
     return tuple(bars)
 
 
-def _named(token: str) -> str:
+def _format_token(token: str) -> str:
     return shorten(visible(token))
 
 
-def _legend(logits: np.ndarray, chosen: np.ndarray, sampling: Sampling) -> str:
-    """Explain fill and outline, and what share top-k and top-p exclude."""
-    said = "Outlined is what the model expects, filled is what is drawn from."
+def _build_legend(logits: np.ndarray, chosen: np.ndarray, sampling: Sampling) -> str:
+    """Explain fill and outline, and the share that top-k and top-p exclude."""
+    text = "Outline: model probability. Fill: sampling probability."
     if sampling.temperature == 0:
-        return f"{said} At temperature 0, the likeliest is always drawn."
-    made = probabilities(logits, sampling.temperature)
-    left = chosen == 0
-    if not left.any():
-        return said
-    lost, tokens = format_share(float(made[left].sum())), format_count(int(left.sum()), "token")
+        return f"{text} At temperature 0, the most likely token is always selected."
+    unrestricted = probabilities(logits, sampling.temperature)
+    excluded = chosen == 0
+    if not excluded.any():
+        return text
+    share = format_share(float(unrestricted[excluded].sum()))
+    tokens = format_count(int(excluded.sum()), "token")
     after = "" if sampling.temperature == 1 else f" at temperature {sampling.temperature:g}"
-    return f"{said} Left out: {tokens} with {lost} of the probability{after}."
+    return f"{text} Excluded: {tokens} with {share} of the probability{after}."

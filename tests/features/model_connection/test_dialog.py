@@ -28,7 +28,7 @@ from visualizer.features.model_connection.presenter import HOST_REQUIRED, TOKEN_
 from visualizer.features.setup.widget import CapturedNotice
 from visualizer.models.model_client import connection as client_connection
 from visualizer.models.model_client import token_store
-from visualizer.models.model_client.fetched_numbers import FETCHING
+from visualizer.models.model_client.fetched_numbers import THREAD_NAME
 from visualizer.models.model_client.server_by_ssh import INVALID_COMMAND, LISTENER
 from visualizer.models.model_source import SERVER_SCHEME, ModelSource
 from visualizer.progress_callback import CancelledError, stopped_when
@@ -253,7 +253,7 @@ def test_a_model_on_a_server_reads_a_text(
     connect(hand, server, "a token of someone else")
     dialog = connection(hand).dialog
     assert dialog is not None
-    assert "token is another one" in dialog.problem.text()
+    assert "token is incorrect" in dialog.problem.text()
     write(dialog.token, TOKEN)
     QTest.mouseClick(dialog.keep, Qt.MouseButton.LeftButton, pos=QPoint(8, 8))
     press_connect(dialog)
@@ -532,7 +532,7 @@ def test_the_window_never_waits_for_numbers_on_their_way(hand: Hand, server: Ser
         hand.until(lambda: hand.window.workspace.screen.panel(CELL) is not None)
         hand.window.workspace.undo()
         hand.settle()
-        hand.until(lambda: all(each.name != FETCHING for each in threading.enumerate()))
+        hand.until(lambda: all(each.name != THREAD_NAME for each in threading.enumerate()))
 
 
 def is_here(run: Run, stage: str, place: tuple[int, ...]) -> bool:

@@ -83,7 +83,7 @@ def test_the_token_that_was_taken_is_marked() -> None:
     assert panel.bars.taken == 0  # the branch that was added last
     marked = [bar.token for bar in panel.bars.bars if panel.bars.is_taken(bar)]
     assert marked == [0]
-    assert "“the”: 50 %, taken" in panel.bars.words
+    assert "“the”: 50 %, next on this branch" in panel.bars.words
     assert (panel.step, panel.last_step) == (1, 2)
     assert panel.can_draw
 

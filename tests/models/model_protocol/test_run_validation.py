@@ -73,48 +73,48 @@ def no_axes(values: dict[str, Any]) -> None:
 
 
 LIES: tuple[tuple[str, Callable[[dict[str, Any]], object]], ...] = (
-    ("a number of tokens that cannot", lambda all_: all_["run"]["tokens"].pop()),
-    ("a set of stages", lambda all_: all_["run"]["stages"].clear()),
-    ("a set of stages", lambda all_: all_["run"]["stages"].reverse()),
-    ("a set of stages", lambda all_: row(all_, "normed").update(name="nothing")),
-    ("a set of sizes", lambda all_: all_["shapes"].clear()),
-    ("a set of sizes", lambda all_: all_["shapes"].update(nothing=[1])),
-    ("a size of normed", no_axes),
-    ("a size of values", lambda all_: all_["shapes"].update(values=[2, 4, 7, 10**9])),
-    ("a size of values", lambda all_: row(all_, "values").update(dims=["head", "a", "b"])),
+    ("number of query tokens", lambda all_: all_["run"]["tokens"].pop()),
+    ("set of stages", lambda all_: all_["run"]["stages"].clear()),
+    ("set of stages", lambda all_: all_["run"]["stages"].reverse()),
+    ("set of stages", lambda all_: row(all_, "normed").update(name="nothing")),
+    ("set of shapes", lambda all_: all_["shapes"].clear()),
+    ("set of shapes", lambda all_: all_["shapes"].update(nothing=[1])),
+    ("shape of normed", no_axes),
+    ("shape of values", lambda all_: all_["shapes"].update(values=[2, 4, 7, 10**9])),
+    ("shape of values", lambda all_: row(all_, "values").update(dims=["head", "a", "b"])),
     ("limits", lambda all_: all_.update(limits=[1.0, float("nan")])),
     ("captured attention of a size", lambda all_: all_["run"]["captured"].update(heads=10**9)),
-    ("a number of tokens that are read", lambda all_: all_["run"]["key_tokens"].pop()),
-    ("numbers of layers", lambda all_: all_["run"]["reading"].update(layers=[1, 1])),
-    ("numbers of layers", lambda all_: all_["run"]["reading"].update(layers=[0, 10**6])),
-    ("a special token", lambda all_: all_["run"]["reading"].update(special=[[7, "end"]])),
+    ("number of key tokens", lambda all_: all_["run"]["key_tokens"].pop()),
+    ("layer numbers", lambda all_: all_["run"]["reading"].update(layers=[1, 1])),
+    ("layer numbers", lambda all_: all_["run"]["reading"].update(layers=[0, 10**6])),
+    ("special token", lambda all_: all_["run"]["reading"].update(special=[[7, "end"]])),
     ("cut edges", lambda all_: all_["run"]["reading"].update(cuts=[[0, 0, [[0, 9]]]])),
-    ("what residual reads", lambda all_: row(all_, "residual").update(reads=["nothing"])),
-    ("what values reads", lambda all_: row(all_, "values").update(reads=["values"])),
-    ("what values reads", lambda all_: row(all_, "values").update(reads=["scores"])),
-    ("what attended reads", lambda all_: all_["shapes"].update(output=[2, 7, 1])),
-    ("what keys reads", lambda all_: all_["shapes"].update(keys=[2, 4, 7, 3])),
-    ("what concat reads", lambda all_: all_["shapes"].update(concat=[2, 7, 64])),
-    ("what context reads", lambda all_: row(all_, "context").update(reads=["values"])),
-    ("what makes normed", lambda all_: all_["weights"].clear()),
-    ("what makes normed", lambda all_: row(all_, "normed")["step"]["modules"].pop()),
-    ("what makes residual", no_result),
-    ("what makes residual", lambda all_: row(all_, "residual")["step"].update(before=[1, None])),
-    ("what makes hidden", lambda all_: row(all_, "hidden")["step"].update(function="none")),
+    ("inputs of residual", lambda all_: row(all_, "residual").update(reads=["nothing"])),
+    ("inputs of values", lambda all_: row(all_, "values").update(reads=["values"])),
+    ("inputs of values", lambda all_: row(all_, "values").update(reads=["scores"])),
+    ("inputs of attended", lambda all_: all_["shapes"].update(output=[2, 7, 1])),
+    ("inputs of keys", lambda all_: all_["shapes"].update(keys=[2, 4, 7, 3])),
+    ("inputs of concat", lambda all_: all_["shapes"].update(concat=[2, 7, 64])),
+    ("inputs of context", lambda all_: row(all_, "context").update(reads=["values"])),
+    ("operation of normed", lambda all_: all_["weights"].clear()),
+    ("operation of normed", lambda all_: row(all_, "normed")["step"]["modules"].pop()),
+    ("operation of residual", no_result),
+    ("operation of residual", lambda all_: row(all_, "residual")["step"].update(before=[1, None])),
+    ("operation of hidden", lambda all_: row(all_, "hidden")["step"].update(function="none")),
     (
-        "what makes residual",
+        "operation of residual",
         lambda all_: row(all_, "residual")["step"].update(
             embedded={"type": "EmbeddedTokens", "tables": [["nothing", [0] * 7]]}
         ),
     ),
     (
-        "what makes queries",
+        "operation of queries",
         lambda all_: all_["weights"].update(
             {name: [1, 1, 1] for name in all_["weights"] if name.endswith((".cos", ".sin"))}
         ),
     ),
     (
-        "a row of normed",
+        "row of normed",
         lambda all_: row(all_, "normed").update(by_layer=[row(all_, "values")] * 2),
     ),
 )
@@ -135,7 +135,7 @@ def test_what_could_not_be_drawn_or_explained_is_refused(
     values = json.loads(json.dumps(honest))
     check_run(values_as(RunValues, values))
     lie(values)
-    with pytest.raises(InputError, match=f"cannot be read: it has {what}") as refused:
+    with pytest.raises(InputError, match=rf"invalid run data \({what}") as refused:
         check_run(values_as(RunValues, values))
     assert refused.value.field == "server"
 
@@ -143,5 +143,5 @@ def test_what_could_not_be_drawn_or_explained_is_refused(
 def test_values_of_other_types_are_refused(honest: dict[str, Any]) -> None:
     for name in ("number", "run"):
         for wrong in (float("inf"), 2**70, None, "x"):
-            with pytest.raises(InputError, match="sent something that cannot be read"):
+            with pytest.raises(InputError, match="Invalid response"):
                 values_as(RunValues, {**honest, name: wrong})

@@ -71,7 +71,7 @@ class HeldProcesses(RankProcesses):
 class FailingJobs(ServedJobs):
     """Jobs that fail in a way that nobody has thought of."""
 
-    async def begun(self, says: str, asked: Any) -> bytes:
+    async def start(self, says: str, asked: Any) -> bytes:
         raise KeyError("/home/somebody/a secret")
 
 
@@ -251,7 +251,7 @@ def sent_ahead(held: HeldProcesses, port: int, peers: tuple[HostilePeer, Hostile
 def test_numbers_of_a_text_are_sent_as_soon_as_it_is_read(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_jobs, "SOON_S", LONG_S)
+    monkeypatch.setattr(served_jobs, "START_WAIT_S", LONG_S)
     with HostilePeer(port) as reads, HostilePeer(port) as asks:
         sent_ahead(held, port, (reads, asks))
         assert len(held.asked) == 1, "the numbers are not asked for before the text is read"
@@ -277,7 +277,7 @@ def test_numbers_that_wait_for_their_text_keep_nobody_out(
 def test_numbers_of_a_text_that_is_not_read_soon_are_refused(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_jobs, "HELD_S", SHORT_S)
+    monkeypatch.setattr(served_jobs, "READ_WAIT_S", SHORT_S)
     with HostilePeer(port) as reads, HostilePeer(port) as asks:
         sent_ahead(held, port, (reads, asks))
         found = asks.answer()
@@ -322,11 +322,11 @@ def test_numbers_that_are_read_at_once_are_so_many(held: HeldProcesses, port: in
 def test_jobs_that_nobody_asks_for_make_way(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_jobs, "SOON_S", SHORT_S / 10)
+    monkeypatch.setattr(served_jobs, "START_WAIT_S", SHORT_S / 10)
     with HostilePeer(port) as peer:
         begun = [peer.ask("/names", {"numbers": [1]}) for _ in range(MAX_JOBS + 1)]
         assert [each.status for each in begun] == [200] * MAX_JOBS + [422]
-        monkeypatch.setattr(served_jobs, "UNASKED_S", 0.0)
+        monkeypatch.setattr(served_jobs, "ABANDONED_S", 0.0)
         assert peer.ask("/names", {"numbers": [1]}).status == 200, "they are given up now"
         assert peer.ask("/result", {"job": begun[0].values["job"], "wait": 0}).status == 409
 
@@ -334,10 +334,10 @@ def test_jobs_that_nobody_asks_for_make_way(
 def test_a_job_that_nobody_asks_for_makes_way_for_one_that_waits(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_jobs, "SOON_S", SHORT_S / 10)
+    monkeypatch.setattr(served_jobs, "START_WAIT_S", SHORT_S / 10)
     with HostilePeer(port) as peer:
         left, waits = (peer.ask("/names", {"numbers": [1]}).values["job"] for _ in range(2))
-        monkeypatch.setattr(served_jobs, "UNASKED_S", 0.0)
+        monkeypatch.setattr(served_jobs, "ABANDONED_S", 0.0)
         assert peer.ask("/result", {"job": waits, "wait": 0}).values["working"]
         assert peer.ask("/result", {"job": left, "wait": 0}).status == 409
 

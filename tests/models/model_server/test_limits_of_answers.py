@@ -43,5 +43,5 @@ def test_a_text_is_continued_as_long_as_its_weights_fit_into_an_answer(
         served.next_token(NextTokenRequest(LONGER))
     tokens = len(values["words"]) + 1
     assert refused.value.field == "text"
-    assert refused.value.sentence.startswith(f"The weights of {tokens} tokens are more than ")
+    assert refused.value.sentence.startswith(f"The attention weights of {tokens} tokens exceed ")
     served.next_token(NextTokenRequest(LONGER, numbers=(values["names"][0][0],)))  # one row alone

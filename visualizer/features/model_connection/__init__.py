@@ -1,1 +1,1 @@
-"""The dialog that connects to a model on a server."""
+"""The dialog that connects to a model server."""

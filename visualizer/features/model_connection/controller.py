@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 LOOK_UP_MS = 300
-"""Delay after the last key press before the server's token is looked up. A locked credential store
-prompts the user at each lookup."""
+"""Delay after the last key press before the server's token is looked up. A locked keyring prompts
+the user at each lookup."""
 
 
 class _ConnectionResult(Struct, frozen=True):
@@ -47,7 +47,7 @@ class _ConnectionCancellation(Struct, frozen=True):
 
 
 class _StoredToken(Struct, frozen=True):
-    """Token that the system's credential store holds for a server; empty if none."""
+    """Token stored in the system keyring for a server; empty if none."""
 
     host: str
     port: int
@@ -68,7 +68,7 @@ class ModelConnectionController(QObject):
         self.dialog: ModelConnectionDialog | None = None
         self._state = ConnectionState()
         self._filled_in = ""
-        """Token filled in from the credential store; empty if the user typed it."""
+        """Token filled in from the keyring; empty if the user typed it."""
         self._cancel_event = threading.Event()
         self._lookup_timer = QTimer(self, singleShot=True, interval=LOOK_UP_MS)
         self._lookup_timer.timeout.connect(self._look_up)

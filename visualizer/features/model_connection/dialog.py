@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 WIDTH = 620
 MAX_HOST_LENGTH, MAX_TOKEN_LENGTH, MAX_COMMAND_LENGTH = 253, 500, 2000
-SAYS = (
-    "A model that this machine has no room for is served where it can run:\n"
+INSTRUCTIONS = (
+    "If a model is too large for this computer, run it on another one:\n"
     "attention-visualizer serve FOLDER"
 )
 TUNNEL = (
-    "The server listens on its own machine alone. SSH leads there:\n"
+    "By default, the server only accepts local connections. Open an SSH tunnel to reach it:\n"
     "ssh -L {port}:127.0.0.1:{port} user@machine"
 )
 EXAMPLE = "ssh user@machine attention-visualizer serve FOLDER"
 
 
 class ModelConnectionDialog(QDialog):
-    """Asks for a server and emits the user's input."""
+    """Dialog for entering a model server; emits the user's input."""
 
     changed = Signal(str, object)
     """The name of a field and its new value."""
@@ -53,12 +53,12 @@ class ModelConnectionDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._panel: ConnectionPanel | None = None
         self.host, self.token, self.ssh = QLineEdit(), QLineEdit(), QLineEdit()
-        self.port, self.keep = QSpinBox(), QCheckBox("&Keep the token on this computer")
+        self.port, self.keep = QSpinBox(), QCheckBox("Save the &token on this computer")
         self.tunnel, self.hint, self.problem, self.words = (PlainLabel() for _ in range(4))
         self._lines = {"host": self.host, "token": self.token, "ssh": self.ssh}
         self._set_up_fields()
         column = column_layout(self, (24, 16, 24, 16), spacing=8)
-        column.addWidget(self._enable_word_wrap(PlainLabel(SAYS)))
+        column.addWidget(self._enable_word_wrap(PlainLabel(INSTRUCTIONS)))
         column.addSpacing(4)
         column.addLayout(self._build_grid())
         column.addWidget(self.problem)
@@ -83,12 +83,12 @@ class ModelConnectionDialog(QDialog):
         self.port.setGroupSeparatorShown(False)
         self.port.setAccessibleName("Port")
         self.token.setEchoMode(QLineEdit.EchoMode.Password)
-        self.token.setPlaceholderText("as “attention-visualizer serve” has written it")
+        self.token.setPlaceholderText("printed by “attention-visualizer serve”")
         self.ssh.setPlaceholderText(EXAMPLE)
         for name, longest, spoken in (
             ("host", MAX_HOST_LENGTH, "Host"),
             ("token", MAX_TOKEN_LENGTH, "Token"),
-            ("ssh", MAX_COMMAND_LENGTH, "Line that starts the server through SSH"),
+            ("ssh", MAX_COMMAND_LENGTH, "SSH command that starts the server"),
         ):
             line = self._lines[name]
             line.setMaxLength(longest)
@@ -114,7 +114,7 @@ class ModelConnectionDialog(QDialog):
         grid.setVerticalSpacing(8)
         grid.setColumnStretch(1, 1)
         host, port, token, ssh = (
-            PlainLabel(words) for words in ("Host", "Port", "Token", "Or start it by SSH")
+            PlainLabel(words) for words in ("Host", "Port", "Token", "Or start it over SSH")
         )
         for label, part in (
             (host, self.host), (port, self.port), (token, self.token), (ssh, self.ssh),
@@ -147,7 +147,7 @@ class ModelConnectionDialog(QDialog):
             part.setEnabled(panel.has_server)
         self.port.setReadOnly(not panel.can_type)
         self.keep.setEnabled(panel.can_keep)
-        self.keep.setToolTip(plain_tooltip("In the system's own store of secrets"))
+        self.keep.setToolTip(plain_tooltip("Stores the token in the system keyring"))
         self.tunnel.setText(TUNNEL.format(port=panel.port))
         self.tunnel.setVisible(panel.has_server)
         for label, text in (

@@ -1,4 +1,4 @@
-"""Presenter of the connection dialog: entries, errors and progress."""
+"""Presenter of the connection dialog: fields, errors and progress."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from visualizer.session.model_opening import ServerChoice
 
 HOST, PORT = "127.0.0.1", 8763
 
-HOST_REQUIRED = (
-    "Name the machine: 127.0.0.1 where a tunnel of SSH leads to it, else its name or address."
-)
+HOST_REQUIRED = "Enter the host name or IP address of the server. For an SSH tunnel, use 127.0.0.1."
 TOKEN_REQUIRED = (
-    "Paste the token that “attention-visualizer serve” has written, of 16 characters or more."
+    "Enter the token that “attention-visualizer serve” printed. It has at least 16 characters."
 )
 CONNECTING, STARTING, CANCELLING = (
-    "Connecting…", "Starting the server through SSH…", "Cancelling…",
+    "Connecting…", "Starting the server over SSH…", "Cancelling…",
 )  # fmt: skip
-FROM_SSH = "The token is read from what the server writes."
-KEYRING_REQUIRED = missing_package_message("keyring", "Keeping the token")
+FROM_SSH = "The token is read from the output of the server."
+KEYRING_REQUIRED = missing_package_message("keyring", "Saving the token")
 _HOST = r"[A-Za-z0-9.-]{1,253}"
 
 
@@ -35,7 +33,7 @@ class ConnectionState(Struct, frozen=True):
     ssh : str
         Command that starts the server; empty if the server is already running.
     is_kept, has_store : bool
-        Whether to store the token, and whether a credential store is available.
+        Whether to save the token, and whether the system keyring is available.
     problem, problem_of : str
         Error message, and the name of the invalid field.
     """
@@ -66,7 +64,7 @@ class ConnectionPanel(Struct, frozen=True):
     Parameters
     ----------
     has_server : bool
-        Whether host, port and token are typed, rather than read through SSH.
+        Whether host, port and token can be entered; False if an SSH command is given.
     words : str
         The action in progress; empty if idle.
     """
@@ -88,7 +86,7 @@ class ConnectionPanel(Struct, frozen=True):
 
 
 def connection_problem(state: ConnectionState) -> Problem | None:
-    """Validate the entries before connecting; return None if they are valid."""
+    """Check the fields before connecting; return None if they are valid."""
     if state.ssh.strip():
         return None
     if re.fullmatch(_HOST, state.host.strip()) is None:

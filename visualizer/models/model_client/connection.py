@@ -35,28 +35,28 @@ if TYPE_CHECKING:
 CONNECT_S, ANSWER_S = 5.0, 30.0
 POLL_S = 0.5
 """Maximum time that one request waits for a result; jobs are cancelled between requests."""
-TRIED_S = 6.0
+RETRY_S = 6.0
 """Time for which a lost connection is retried."""
-PAUSES = 12
-"""Cancellation checks between two reconnects."""
+CHECKS_PER_RETRY = 12
+"""Number of cancellation checks between two attempts to reconnect."""
 MAX_RESPONSE_BYTES = 2**31
 """Maximum size of a response."""
 MAX_MESSAGE_LENGTH = 2_000
 PROGRAM = "attention-visualizer"
-UNREACHED = "The model's server at {address} cannot be reached: {why}."
+UNREACHED = "The model server at {address} cannot be reached: {why}."
 LOST = (
-    "The connection to the model's server at {address} was lost: {why}. It is tried again at the "
-    "next change."
+    "The connection to the model server at {address} was lost: {why}. The program reconnects at "
+    "the next change."
 )
-ANOTHER = "What answers at {address} is no server of this program."
-GIVEN_UP = (
-    "The model's server at {address} has given up what it was asked for, as nobody asked for the "
-    "result for a while."
+NOT_A_SERVER = "The program at {address} is not an Attention Visualizer model server."
+JOB_ABANDONED = (
+    "The model server at {address} cancelled the job because its result was not requested in time. "
+    "Try again."
 )
-DAMAGED = "The model's server at {address} sent something else than an answer: {why}."
+INVALID_RESPONSE = "Invalid response from the model server at {address}: {why}."
 
 
-class _LostError(Exception):
+class _ConnectionLostError(Exception):
     """A connection cannot be made, or was lost."""
 
 
@@ -70,25 +70,25 @@ class _Channel:
     def __init__(self, host: str, port: int, token: str) -> None:
         self._http = HTTPConnection(host, port, timeout=CONNECT_S)
         try:
-            status, greeting = self._exchange("GET", "/", b"", {})
-            facts = json.loads(greeting)
-            nonce = facts["nonce"] if status == 200 and facts["program"] == PROGRAM else None
+            status, greeting = self._send_and_receive("GET", "/", b"", {})
+            fields = json.loads(greeting)
+            nonce = fields["nonce"] if status == 200 and fields["program"] == PROGRAM else None
         except (ValueError, LookupError, TypeError):
             nonce = None
         if not isinstance(nonce, str):
             self.close()
-            raise InputError("server", ANOTHER.format(address=f"{host}:{port}"))
+            raise InputError("server", NOT_A_SERVER.format(address=f"{host}:{port}"))
         self._signer = RequestSigner(token, nonce)
         if self._http.sock:
             self._http.sock.settimeout(ANSWER_S)
 
     def ask(self, path: str, body: bytes) -> tuple[int, bytes]:
-        return self._exchange("POST", path, body, {HEADER: self._signer.header(path, body)})
+        return self._send_and_receive("POST", path, body, {HEADER: self._signer.header(path, body)})
 
     def close(self) -> None:
         self._http.close()
 
-    def _exchange(
+    def _send_and_receive(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> tuple[int, bytes]:
         try:
@@ -100,7 +100,7 @@ class _Channel:
                 is_packed = answer.getheader("content-encoding") == DEFLATE
         except (OSError, HTTPException, ValueError) as error:
             self.close()
-            raise _LostError(_failure_reason(error)) from error
+            raise _ConnectionLostError(_failure_reason(error)) from error
         try:
             return answer.status, inflated(content) if is_packed else content
         except BodyError:
@@ -109,16 +109,16 @@ class _Channel:
 
 
 def _failure_reason(error: Exception) -> str:
-    """Return why a request has no answer."""
+    """Return why a request failed, for use in a sentence."""
     if isinstance(error, IncompleteRead):
-        return "its answer ended early"
+        return "the response is incomplete"
     reason = reason_of(error) if isinstance(error, OSError) else ""
     return reason or type(error).__name__
 
 
-def _close_channels(lines: list[_Channel]) -> None:
-    while lines:
-        lines.pop().close()
+def _close_channels(channels: list[_Channel]) -> None:
+    while channels:
+        channels.pop().close()
 
 
 class ModelConnection:
@@ -174,7 +174,10 @@ class ModelConnection:
                 self._channels_changed.notify_all()
 
     def _idle_channel(self) -> _Channel:
-        """Return the first idle connection; one whose packets are lost takes seconds to open."""
+        """Return an idle connection, or the first that becomes idle.
+
+        Waiting for any of them helps because opening one can take seconds if packets are lost.
+        """
         with self._channels_changed:
             if self._idle:
                 return self._idle.pop()
@@ -188,7 +191,7 @@ class ModelConnection:
             # Another request took the opened one.
             return _Channel(self.host, self.port, self._token)
         finally:
-            del outcome  # with the error, whose traceback refers to this frame
+            del outcome  # it holds the error, and the traceback refers to this frame
 
     def _is_wait_over(self, outcome: Future[None]) -> bool:
         """Whether a connection is idle, or the requested one could not be opened."""
@@ -202,12 +205,11 @@ class ModelConnection:
         ------
         InputError
             With field ``text`` if the request is too large; with ``server`` if the server cannot
-            be
-            reached or rejects the request; otherwise as reported by the server.
+            be reached or rejects the request; otherwise as reported by the server.
         CancelledError
             If the work on this thread was cancelled, or its result is no longer needed.
         """
-        body, end = json.dumps(asked).encode(), time.monotonic() + TRIED_S
+        body, end = json.dumps(asked).encode(), time.monotonic() + RETRY_S
         # The server would close the connection before the body is sent.
         if len(body) > MAX_BODY_BYTES:
             raise InputError("text", too_large_message(len(body)))
@@ -217,14 +219,14 @@ class ModelConnection:
                     partial(self._send_request, path, body), may_be_left=True
                 )
                 return self._parse_response(status, content)
-            except _LostError as lost:
+            except _ConnectionLostError as lost:
                 if not self._was_reached or time.monotonic() > end:
                     message = LOST if self._was_reached else UNREACHED
                     sentence = message.format(address=self.address, why=lost)
                     raise InputError("server", sentence) from lost
             except BodyError as damaged:
                 raise self._invalid_response_error(damaged) from damaged
-            for _ in range(PAUSES):
+            for _ in range(CHECKS_PER_RETRY):
                 time.sleep(LOOK_S)
                 check_stopped()
 
@@ -272,8 +274,8 @@ class ModelConnection:
                 answer = self.ask("/result", {"job": number, "wait": POLL_S})
                 values = answer[0]
                 if values.get("working") is True:
-                    how_far = values_as(JobProgress, values)
-                    progress(how_far.done, how_far.of)
+                    state = values_as(JobProgress, values)
+                    progress(state.done, state.of)
                 elif values.get("is_part") is True:
                     report(answer)
                 else:
@@ -284,28 +286,28 @@ class ModelConnection:
             raise
 
     def _send_request(self, path: str, body: bytes) -> tuple[int, bytes]:
-        line = self._idle_channel()
+        channel = self._idle_channel()
         # The server may have closed it; a new connection reports the error.
-        with suppress(_LostError):
-            return self._send_over(line, path, body)
+        with suppress(_ConnectionLostError):
+            return self._send_over(channel, path, body)
         return self._send_over(_Channel(self.host, self.port, self._token), path, body)
 
-    def _send_over(self, line: _Channel, path: str, body: bytes) -> tuple[int, bytes]:
-        status, content = line.ask(path, body)
+    def _send_over(self, channel: _Channel, path: str, body: bytes) -> tuple[int, bytes]:
+        status, content = channel.ask(path, body)
         self._was_reached = self._was_reached or status == 200
         if status == 401:
-            line.close()
+            channel.close()
         else:
             with self._channels_changed:
-                self._idle.append(line)
+                self._idle.append(channel)
                 self._channels_changed.notify()
         return status, content
 
-    def _parse_response(self, status: int, found: bytes) -> Answer:
+    def _parse_response(self, status: int, content: bytes) -> Answer:
         try:
             if status == 200:
-                return read_body(found)
-            refusal = json.loads(found)
+                return read_body(content)
+            refusal = json.loads(content)
             field, sentence = (
                 str(refusal["field"])[:60],
                 str(refusal["sentence"])[:MAX_MESSAGE_LENGTH],
@@ -313,10 +315,10 @@ class ModelConnection:
         except (BodyError, ValueError, LookupError, TypeError) as error:
             raise self._invalid_response_error(error) from error
         if field == "cancelled":
-            raise _AbandonedJobError("server", GIVEN_UP.format(address=self.address))
+            raise _AbandonedJobError("server", JOB_ABANDONED.format(address=self.address))
         raise InputError(field, sentence)
 
     def _invalid_response_error(self, error: Exception) -> InputError:
-        """Return the error for a response that is not valid."""
-        sentence = DAMAGED.format(address=self.address, why=error)
+        """Return the error for an invalid response."""
+        sentence = INVALID_RESPONSE.format(address=self.address, why=error)
         return InputError("server", sentence[:MAX_MESSAGE_LENGTH])

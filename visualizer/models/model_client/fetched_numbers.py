@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_CACHED_BYTES = 2**28
 """Maximum size of the cache; the least recently used entries are dropped first."""
-AGAIN_S = 3.0
+RETRY_S = 3.0
 """Time before a failed request is retried automatically."""
 AT_ONCE = 12
 """Maximum number of concurrent prefetch requests: a slow connection that loses packets transfers
@@ -33,7 +33,7 @@ more over several connections than over one.
 """
 WAIT_S = 0.1
 """Time between two cancellation checks while waiting."""
-FETCHING = "numbers from a server"
+THREAD_NAME = "fetch from model server"
 """Name of the threads that fetch."""
 
 
@@ -45,7 +45,7 @@ class FetchedNumbers:
         self._cached_bytes = 0
         self._under_way: set[Hashable] = set()
         self._awaited: set[Hashable] = set()
-        """Keys whose arrival is announced."""
+        """Keys with an announcement when their arrays arrive."""
         self._failed: dict[Hashable, float] = {}
         self._refusal: InputError | None = None
         self._lock = threading.Lock()
@@ -60,8 +60,7 @@ class FetchedNumbers:
             As `fetch`, if the caller may wait.
         NumbersOnTheirWayError
             If the caller may not wait. The arrays are fetched in the background, and their arrival
-            is
-            announced.
+            is announced.
         """
         with self._lock:
             while True:
@@ -95,16 +94,18 @@ class FetchedNumbers:
         return key in self._cached
 
     def _start_fetch(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
-        is_late = monotonic() - self._failed.get(key, 0.0) < AGAIN_S and key in self._failed
-        if key not in self._under_way and not is_late:
+        has_failed_recently = (
+            monotonic() - self._failed.get(key, 0.0) < RETRY_S and key in self._failed
+        )
+        if key not in self._under_way and not has_failed_recently:
             self._under_way.add(key)
             thread = threading.Thread(
-                target=self._fetch_quietly, args=(key, fetch), name=FETCHING, daemon=True
+                target=self._fetch_quietly, args=(key, fetch), name=THREAD_NAME, daemon=True
             )
             thread.start()
 
     def _fetch_quietly(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
-        with suppress(InputError):  # the arrival reports it
+        with suppress(InputError):  # reported when the arrival is announced
             self._fetch_and_store(key, fetch)
 
     def _fetch_and_store(self, key: Hashable, fetch: Callable[[], Fetched]) -> Fetched:
@@ -132,17 +133,17 @@ class FetchedNumbers:
         if is_awaited:
             numbers_arrived()
 
-    def keep(self, key: Hashable, found: Fetched) -> None:
+    def keep(self, key: Hashable, arrays: Fetched) -> None:
         """Cache arrays that have arrived."""
         with self._lock:
             if key not in self._cached:
-                self._cached[key] = found
-                self._cached_bytes += _cached_bytes(found)
+                self._cached[key] = arrays
+                self._cached_bytes += _total_bytes(arrays)
             self._failed.pop(key, None)
             while self._cached_bytes > MAX_CACHED_BYTES and len(self._cached) > 1:
                 _, gone = self._cached.popitem(last=False)
-                self._cached_bytes -= _cached_bytes(gone)
+                self._cached_bytes -= _total_bytes(gone)
 
 
-def _cached_bytes(found: Fetched) -> int:
-    return sum(array.nbytes for array in found.values())
+def _total_bytes(arrays: Fetched) -> int:
+    return sum(array.nbytes for array in arrays.values())

@@ -1,4 +1,4 @@
-"""Starts to read a text on a server while the model's metadata is still being fetched. No torch.
+"""Reads the first text on a server while the model's metadata is still being fetched. No torch.
 
 On a slow connection each round trip takes time. The first text is therefore sent together with the
 first requests, and the heads that are shown first are requested before the text has been read.
@@ -46,10 +46,10 @@ class ReadingAhead:
         self.heads: tuple[Future[Answer], ...] = ()
         """Answers with the first heads of the first layer, if they were requested."""
         self._connection, self._run_id = connection, 1 + secrets.randbelow(MAX_RUN_ID)
-        self._reading_progress = course = _ReadingProgress()
-        finalize(self, course.is_given_up.set)
+        self._reading_progress = progress = _ReadingProgress()
+        finalize(self, progress.is_cancelled.set)
         called = {**asked, "called": self._run_id}
-        self._pending_answer = _request_in_thread(partial(_read_text, connection, called, course))
+        self._pending_answer = _request_in_thread(partial(_read_text, connection, called, progress))
 
     def ask_for_heads(self, count: int, *, is_long: bool) -> None:
         """Request the weights of the first heads of layer 0, before the text has been read.
@@ -62,7 +62,7 @@ class ReadingAhead:
         path, stage = PICTURE if is_long else MATRIX
         requests = [{"run": self._run_id, **stage, "place": [0, at]} for at in range(count)]
         self.heads = tuple(
-            _request_in_thread(partial(self._connection.ask, path, one)) for one in requests
+            _request_in_thread(partial(self._connection.ask, path, request)) for request in requests
         )
 
     def answer(self) -> Answer:
@@ -85,18 +85,18 @@ class _ReadingProgress:
     """Progress of the reading."""
 
     def __init__(self) -> None:
-        self.is_given_up = Event()
+        self.is_cancelled = Event()
         self.progress = (0, 0)
 
 
 def _read_text(
-    connection: ModelConnection, asked: Mapping[str, Any], course: _ReadingProgress
+    connection: ModelConnection, asked: Mapping[str, Any], progress: _ReadingProgress
 ) -> Answer:
-    def tell(done: int, of: int) -> None:
-        course.progress = (done, of)
+    def report(done: int, of: int) -> None:
+        progress.progress = (done, of)
 
-    with stopped_when(course.is_given_up.is_set):
-        return connection.job("/read", asked, tell)
+    with stopped_when(progress.is_cancelled.is_set):
+        return connection.job("/read", asked, report)
 
 
 def _request_in_thread(ask: Callable[[], Answer]) -> Future[Answer]:

@@ -73,14 +73,16 @@ if TYPE_CHECKING:
     from visualizer.models.model_source import LayerAndHead
     from visualizer.progress_callback import Progress
 
-CONNECTION_REQUIRED = "This model is served at {server}. Connect to it: File, Connect to a Model."
-FILES_CHANGED = "The files of {name} are others than when the document was saved."
-SERVED = "{device}, at {server}"
+CONNECTION_REQUIRED = (
+    "This model runs on the server {server}. To connect, choose File > Connect to a model…."
+)
+FILES_CHANGED = "The model files of {name} have changed since the document was saved."
+SERVED = "{device} on {server}"
 
 MAX_LAYER_DIGITS = 10
 """Maximum number of digits of a layer number."""
-LETTERS = 4
-"""Approximate number of letters per token."""
+CHARACTERS_PER_TOKEN = 4
+"""Approximate number of characters per token."""
 
 _connections_lock = Lock()
 _connected_models: WeakValueDictionary[tuple[str, int], RemoteModel] = WeakValueDictionary()
@@ -174,14 +176,14 @@ class RemoteModel:
             # Stages by head are read together for one cell; the others, one at a time.
             of_heads = tuple(row.name for row in sent.stages if row.dims[0] == "head")
 
-            def elsewhere(name: str, *, is_attention: bool = False) -> StageFromServer:
+            def fetch_stage(name: str, *, is_attention: bool = False) -> StageFromServer:
                 if is_attention:
                     first = arrays.get(FIRST_LAYER)
                     return AttentionFromServer(
                         name, values.shapes[name], dtype, values.limits, first, heads, fetched, ask
                     )
-                alike = of_heads if name in of_heads else (name,)
-                return StageFromServer(name, values.shapes[name], dtype, alike, fetched, ask)
+                together = of_heads if name in of_heads else (name,)
+                return StageFromServer(name, values.shapes[name], dtype, together, fetched, ask)
 
             known = {
                 name.removeprefix(MEASURES): array
@@ -190,7 +192,7 @@ class RemoteModel:
             }
             weights = WeightsFromServer(values.weights, fetched, ask)
             measure = partial(measured, known)
-            run = whole_run(sent, arrays, made_of, self, elsewhere, measure, weights)
+            run = whole_run(sent, arrays, made_of, self, fetch_stage, measure, weights)
             assert run.reading is not None
             reading = replace(run.reading, number=number, refusal=fetched.refusal)
             return replace(run, reading=reading)
@@ -209,8 +211,10 @@ class RemoteModel:
         reading = replace(reading, number=number, refusal=fetched.refusal)
         return replace(run, notices=sent.notices, reading=reading)
 
-    def _fetch_arrays(self, number: int, says: str, asked: dict[str, Any]) -> dict[str, np.ndarray]:
-        return self._connection.ask(f"/{says}", {"run": number, **asked})[1]
+    def _fetch_arrays(
+        self, number: int, kind: str, fields: dict[str, Any]
+    ) -> dict[str, np.ndarray]:
+        return self._connection.ask(f"/{kind}", {"run": number, **fields})[1]
 
     def _fetch_measures(
         self,
@@ -237,14 +241,18 @@ class RemoteModel:
     ) -> ModelAnswer:
         """Answer a question about a text that was read; like `answer_model_question`."""
         known = reading.answers.known.get(question)
-        begun = None
+        known_changes = None
         if isinstance(known, AblationAnswer):
             changes = [
                 [None if value != value else value for value in row]
                 for row in known.changes.tolist()
             ]
-            begun = {"layers": known.layers, "changes": changes}
-        sent = {"run": reading.number, "question": msgspec.to_builtins(question), "known": begun}
+            known_changes = {"layers": known.layers, "changes": changes}
+        sent = {
+            "run": reading.number,
+            "question": msgspec.to_builtins(question),
+            "known": known_changes,
+        }
         read = partial(_parse_answer, question.kind, self._run_sizes[reading.number])
         result = self._connection.job("/answer", sent, progress, lambda part: report(read(part)))
         return read(result)
@@ -288,7 +296,7 @@ class RemoteTokenReader:
         if unknown := [number for number in numbers if number not in self._names]:
             names = values_as(TokenNames, self._connection.job("/names", {"numbers": unknown})[0])
             if len(names.tokens) != len(unknown):
-                raise unreadable("it has names of other tokens")
+                raise unreadable("it names a different number of tokens")
             self._names |= zip(unknown, names.tokens, strict=True)
         return [self._names[number] for number in numbers]
 
@@ -312,10 +320,10 @@ class RemoteTokenReader:
         wanted = list(numbers)
         if self._last and self._last[0] == wanted:
             return self._last[1]
-        found, arrays = self._connection.job("/next_token", {**self._asked, "numbers": wanted})
-        values = values_as(TextRead, found)
+        fields, arrays = self._connection.job("/next_token", {**self._asked, "numbers": wanted})
+        values = values_as(TextRead, fields)
         if values.tokens != len(values.words) + len(wanted):
-            raise unreadable("it has read another number of tokens")
+            raise unreadable("it read a different number of tokens")
         queries = 1 if wanted else len(values.words)
         rows = {
             int(layer): numbers_of(arrays, name, (None, queries, None))
@@ -324,7 +332,7 @@ class RemoteTokenReader:
             if len(layer) < MAX_LAYER_DIGITS
         }
         if any(one.shape[-1] > values.tokens for one in rows.values()):
-            raise unreadable("it has weights of more tokens than it has read")
+            raise unreadable("it has attention weights for more tokens than it read")
         logits = numbers_of(arrays, "logits", (None,))
         self._names |= values.names
         read = ReadToken(rows, logits, values.tokens, values.cache_bytes)
@@ -343,7 +351,7 @@ def _ask_for_heads_shown_first(ahead: ReadingAhead, facts: ModelFacts, text: str
 
     The heads of a short text are part of the answer.
     """
-    size = 4 * facts.layers * facts.heads * (len(text) / LETTERS) ** 2
+    size = 4 * facts.layers * facts.heads * (len(text) / CHARACTERS_PER_TOKEN) ** 2
     if facts.layers > 1 and size > MAX_INLINE_BYTES:
         ahead.ask_for_heads(min(AT_ONCE, facts.heads), is_long=size > MAX_WHOLE_BYTES)
 
@@ -370,8 +378,7 @@ def connect_model(
     ------
     InputError
         With field ``server`` if it cannot be reached or is not a model server; with ``token`` if
-        the
-        token is wrong.
+        the token is wrong.
     """
     model = RemoteModel(ModelConnection(host, port, token), started, text)
     with _connections_lock:
@@ -388,7 +395,7 @@ def connected_model(source: ModelSource) -> RemoteModel | None:
 
 
 def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
-    """Read a text with the model of a source that is on a server.
+    """Read a text on the server of a source.
 
     Raises
     ------
@@ -398,7 +405,7 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
     server, model = server_of(source.folder), connected_model(source)
     if model is None:
         host, _, port = server.rpartition(":")
-        with left_when(is_to_stop):  # a locked store does not answer
+        with left_when(is_to_stop):  # a locked keyring blocks
             token = stored_token(server)
         if not token:
             raise InputError("model", CONNECTION_REQUIRED.format(server=server))
@@ -406,7 +413,7 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
     return model.read(source, text, made_of)
 
 
-def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], found: Answer) -> ModelAnswer:
+def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Answer) -> ModelAnswer:
     """Parse an answer about a text with this number of heads and tokens.
 
     Raises
@@ -414,19 +421,19 @@ def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], found: Answer) -> 
     InputError
         With field ``server`` if it is not an answer to this kind of question.
     """
-    values: QuestionValues = values_as(QuestionValues, found[0])  # type: ignore[arg-type]
-    arrays = found[1]
+    values: QuestionValues = values_as(QuestionValues, answer[0])  # type: ignore[arg-type]
+    arrays = answer[1]
     if isinstance(values, CostlyValues):
         return CostlyAnswer(values.sentence)
     if values.__struct_config__.tag != kind.value:
-        raise unreadable("it answers another question")
+        raise unreadable("it answers a different question")
     (heads, tokens), count = sizes, len(values.layers)
     if not count or len({*values.layers}) != count:
-        raise unreadable("it has other layers than a model")
+        raise unreadable("its layers are missing or repeated")
     if isinstance(values, LensValues):
         probabilities = numbers_of(arrays, "probabilities", (count, tokens, None))
         if not _are_words(values.words, probabilities.shape):
-            raise unreadable("it has other words than numbers")
+            raise unreadable("its tokens and probabilities differ in number")
         return LensAnswer(values.layers, values.words, probabilities)
     if isinstance(values, PartsValues):
         parts = LogitParts(

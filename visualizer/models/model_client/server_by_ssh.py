@@ -25,8 +25,8 @@ from visualizer.progress_callback import no_progress
 if TYPE_CHECKING:
     from visualizer.progress_callback import Progress
 
-LISTENER, ENDER = "what SSH writes", "the end of SSH"
-"""Names of the threads that read the output of SSH and wait for its end."""
+LISTENER, ENDER = "SSH output reader", "SSH exit watcher"
+"""Names of the threads that read the output of SSH and wait for it to exit."""
 OPTIONS = (
     *("-o", "BatchMode=yes"),
     *("-o", "ExitOnForwardFailure=yes"),
@@ -35,9 +35,9 @@ OPTIONS = (
     "-tt",  # with a terminal of its own, the remote process ends with the connection
 )
 """Options of SSH, in addition to those of the command line."""
-ENDED_S = 5.0
+EXIT_TIMEOUT_S = 5.0
 """Time that SSH has to exit before it is killed."""
-LOOKED_S = 0.1
+POLL_S = 0.1
 MAX_START_S = 600.0
 """Maximum time for the model to load."""
 MAX_LINES, MAX_LINE_LENGTH = 5, 300
@@ -46,15 +46,16 @@ _SERVED_PATTERN = re.compile(r"is served at \S+:(\d{1,5})$")
 _TOKEN_PATTERN = re.compile(r"Token: (\S.*)$")
 _PORT_PATTERN = re.compile(r"--port[ =](\d{1,5})\b")
 SSH_MISSING = (
-    "There is no program “ssh” on this machine. Install OpenSSH, or connect by host and port."
+    "The program “ssh” was not found on this computer. Install OpenSSH, or connect by host and "
+    "port."
 )
 INVALID_COMMAND = (
-    "Write a line that begins with ssh, such as: ssh user@machine attention-visualizer serve FOLDER"
+    "Enter an SSH command, such as: ssh user@machine attention-visualizer serve FOLDER"
 )
-ENDED = "SSH has ended before the model was served: {why}"
-NOTHING_SAID = "it said nothing."
-PORT_ERROR = "This machine has no free port."
-TOO_LONG = "The model was not served within ten minutes."
+EXITED = "SSH exited before the model was served: {why}"
+NO_OUTPUT = "it printed nothing."
+PORT_ERROR = "No port is available on this computer."
+TIMED_OUT = "The model was not served within 10 minutes."
 
 
 class ServerBySsh:
@@ -63,8 +64,8 @@ class ServerBySsh:
     Parameters
     ----------
     line : str
-        The command that starts it in a terminal: ``ssh user@machine attention-visualizer serve
-        FOLDER``.
+        The command that starts the server in a terminal:
+        ``ssh user@machine attention-visualizer serve FOLDER``.
 
     Raises
     ------
@@ -86,7 +87,7 @@ class ServerBySsh:
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             )  # fmt: skip
         except OSError as error:
-            sentence = f"SSH cannot be started: {reason_of(error)}."
+            sentence = f"Cannot start SSH: {reason_of(error)}."
             raise InputError("ssh", sentence) from error
         self._output_lines: SimpleQueue[str | None] = SimpleQueue()
         # The thread must not refer to this object, or it would never be released.
@@ -100,23 +101,23 @@ class ServerBySsh:
             raise
 
     def _wait_for_token(self, progress: Progress) -> str:
-        """Wait for the server, and return its token."""
+        """Wait until the model is served, and return the token."""
         output: deque[str] = deque(maxlen=MAX_LINES)
         end, is_served = monotonic() + MAX_START_S, False
         while monotonic() < end:
             progress(0, 0)
             try:
-                line = self._output_lines.get(timeout=LOOKED_S)
+                line = self._output_lines.get(timeout=POLL_S)
             except Empty:
                 continue
             if line is None:
-                why = " ".join(output) or NOTHING_SAID
-                raise InputError("ssh", ENDED.format(why=why))
+                why = " ".join(output) or NO_OUTPUT
+                raise InputError("ssh", EXITED.format(why=why))
             is_served = is_served or _SERVED_PATTERN.search(line) is not None
             if is_served and (match := _TOKEN_PATTERN.search(line)):
                 return match[1]
             output.append(line)
-        raise InputError("ssh", TOO_LONG)
+        raise InputError("ssh", TIMED_OUT)
 
 
 def _read_output(process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
@@ -140,7 +141,7 @@ def _parse_command(line: str) -> list[str]:
 
 
 def _free_port(wanted: int) -> int:
-    """Return a free local port: preferably the wanted one, which documents refer to."""
+    """Return a free local port, preferably the given one because documents store the port."""
     for port in (wanted, 0):
         with socket.socket() as probe, suppress(OSError, OverflowError):
             probe.bind(("127.0.0.1", port))
@@ -160,7 +161,7 @@ def _stop_process(process: subprocess.Popen[str]) -> None:
 
 def _wait_or_kill(process: subprocess.Popen[str]) -> None:
     try:
-        process.wait(ENDED_S)
+        process.wait(EXIT_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

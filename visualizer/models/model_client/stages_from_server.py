@@ -1,4 +1,4 @@
-"""Stages whose values are on a server; some are fetched whole on first read, others by blocks."""
+"""Stages with values on a server, fetched on first read: whole, by matrix or by block."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ SMALL = 2**14
 
 
 class StageFromServer(CachedTensor):
-    """A stage whose matrices are fetched when they are read; all of it, if all is needed.
+    """A stage that fetches its matrices when they are read, or the whole stage if it is needed.
 
     Parameters
     ----------
     sizes : tuple of int
         Shape of the whole stage, starting with the layers if there are several.
-    alike : tuple of str
+    together : tuple of str
         Stages with the same axes. The details of a cell read the same place of several stages, so
         these are fetched together.
     """
@@ -61,13 +61,13 @@ class StageFromServer(CachedTensor):
         name: str,
         sizes: tuple[int, ...],
         dtype: torch.dtype,
-        alike: tuple[str, ...],
+        together: tuple[str, ...],
         fetched: FetchedNumbers,
         ask: Ask,
     ) -> None:
         self._kept = {}
         self._name, self._shape, self._dtype = name, sizes, dtype
-        self._stages_together, self._fetched, self._ask = alike, fetched, ask
+        self._stages_together, self._fetched, self._ask = together, fetched, ask
 
     @property
     def tensor(self) -> Tensor:  # type: ignore[override]
@@ -86,7 +86,9 @@ class StageFromServer(CachedTensor):
             return super().read(index)
         if not all(0 <= at < size for at, size in zip(place, self._shape, strict=False)):
             raise IndexError(index)
-        return readable(_checked_tensor(self._matrix(place), self._shape[count:])[index[count:]])
+        return readable(
+            _checked_tensor(self._fetch_matrix(place), self._shape[count:])[index[count:]]
+        )
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
         """Read the largest finite absolute value of each row, without other places."""
@@ -94,11 +96,13 @@ class StageFromServer(CachedTensor):
             return super().row_ends()
         return CachedTensor(torch.tensor(self.read(index))).row_ends()
 
-    def _matrix(self, place: Place) -> np.ndarray | None:
-        arrays = self._fetched.get((self._stages_together, place), partial(self._request, place))
+    def _fetch_matrix(self, place: Place) -> np.ndarray | None:
+        arrays = self._fetched.get(
+            (self._stages_together, place), partial(self._request_values, place)
+        )
         return arrays.get(self._name)
 
-    def _request(self, place: Place) -> dict[str, np.ndarray]:
+    def _request_values(self, place: Place) -> dict[str, np.ndarray]:
         return self._ask("stage", {"stages": [*self._stages_together], "place": [*place]})
 
     is_held = False
@@ -151,7 +155,7 @@ class AttentionFromServer(StageFromServer):
             for head, one in enumerate(_checked_tensor(first, sizes[1:]).numpy()):
                 fetched.keep((self._stages_together, (0, head)), {name: one})
         for head, answer in enumerate(heads):
-            ask_for_it = partial(self._request, (0, head))
+            ask_for_it = partial(self._request_values, (0, head))
             ahead = partial(_prefetched_or_fetch, answer, name, ask_for_it)
             fetched.fetch_ahead((self._stages_together, (0, head)), ahead)
         self._known_limits = limits
@@ -176,18 +180,22 @@ class AttentionFromServer(StageFromServer):
         for at in range(count):
             for one in range(at, min(at + AT_ONCE, count)):
                 self._fetched.fetch_ahead(
-                    (self._stages_together, (one,)), partial(self._request, (one,))
+                    (self._stages_together, (one,)), partial(self._request_values, (one,))
                 )
-            part = self._fetched.get((self._stages_together, (at,)), partial(self._request, (at,)))
+            part = self._fetched.get(
+                (self._stages_together, (at,)), partial(self._request_values, (at,))
+            )
             parts.append(_checked_tensor(part.get(self._name), self._shape[1:]).numpy())
         return {self._name: np.stack(parts)}
 
-    def _matrix(self, place: Place) -> np.ndarray | None:
+    def _fetch_matrix(self, place: Place) -> np.ndarray | None:
         *layer, _ = place
         for head in range(self._shape[-3]):
             one = (*layer, head)
-            self._fetched.fetch_ahead((self._stages_together, one), partial(self._request, one))
-        return super()._matrix(place)
+            self._fetched.fetch_ahead(
+                (self._stages_together, one), partial(self._request_values, one)
+            )
+        return super()._fetch_matrix(place)
 
 
 class WeightsFromServer(Mapping[str, "Tensor"]):
@@ -256,7 +264,7 @@ class MatricesOnServer(MatrixBlocks):
         return self._specs[place[0]] if self._specs else self.spec
 
     def stage(self, row: Stage, ahead: Sequence[Future[Answer]] = ()) -> BlockwiseTensor:
-        """Return a stage whose blocks are requested when they are read.
+        """Return a stage that requests its blocks when they are read.
 
         Parameters
         ----------
@@ -292,15 +300,20 @@ class BlocksFromServer(BlockSource):
         """The last block: the index of its head among all heads, and the request."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("Numbers on a server are read, and not copied.")
+        raise TypeError("A source of values on a server cannot be pickled or copied.")
 
     def take_ahead(self, first: FirstPicture, answers: Sequence[Future[Answer]]) -> None:
         """Use the prefetched first pictures of heads of the first layer."""
-        what = (tuple(first.rows.tolist()), 0, first.sizes[1], first.blocks[1])
+        block_request = (tuple(first.rows.tolist()), 0, first.sizes[1], first.blocks[1])
         for head, answer in enumerate(answers):
             place = (0, head)[1 - len(self._matrices.leading) :]
-            ahead = partial(_prefetched_or_fetch, answer, "high", partial(self._fetch, place, what))
-            self._fetched.fetch_ahead(self._cache_key(place, what), ahead)
+            ahead = partial(
+                _prefetched_or_fetch,
+                answer,
+                "high",
+                partial(self._fetch_block, place, block_request),
+            )
+            self._fetched.fetch_ahead(self._cache_key(place, block_request), ahead)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -310,49 +323,57 @@ class BlocksFromServer(BlockSource):
         return self._local.readable(place, rows, columns) if self._local else columns
 
     def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
-        values = self._request(place, rows, columns.start, columns.stop, 0).get("cells")
+        values = self._request_values(place, rows, columns.start, columns.stop, 0).get("cells")
         return _checked_tensor(values, (len(rows), columns.stop - columns.start))
 
     def column_ends(self, place: Place, rows: Tensor, columns: range, block: int) -> Ends:
-        arrays = self._request(place, rows, columns.start, columns.stop, block)
+        arrays = self._request_values(place, rows, columns.start, columns.stop, block)
         sizes = (len(rows), math.ceil(len(columns) / block))
         high = _checked_tensor(arrays.get("high"), sizes)
         return high, _checked_tensor(arrays["low"], sizes) if "low" in arrays else None
 
-    def _request(
+    def _request_values(
         self, place: Place, rows: Tensor, start: int, stop: int, block: int
     ) -> dict[str, np.ndarray]:
-        what = (tuple(rows.tolist()), start, stop, block)
+        block_request = (tuple(rows.tolist()), start, stop, block)
         if not block and len(rows) > FETCHED_ROWS:  # a tile, which is cached as a tile
-            return self._fetch(place, what)
+            return self._fetch_block(place, block_request)
         if block:
-            self._ask_ahead(place, what, 4 * len(rows) * math.ceil((stop - start) / block))
+            self._prefetch_next_heads(
+                place, block_request, 4 * len(rows) * math.ceil((stop - start) / block)
+            )
         return {
-            **self._fetched.get(self._cache_key(place, what), partial(self._fetch, place, what))
+            **self._fetched.get(
+                self._cache_key(place, block_request),
+                partial(self._fetch_block, place, block_request),
+            )
         }
 
-    def _cache_key(self, place: Place, what: _BlockRequest) -> tuple[object, ...]:
-        return (self._row.name, tuple(place), *what)
+    def _cache_key(self, place: Place, block_request: _BlockRequest) -> tuple[object, ...]:
+        return (self._row.name, tuple(place), *block_request)
 
-    def _fetch(self, place: Place, what: _BlockRequest) -> dict[str, np.ndarray]:
-        rows, start, stop, block = what
+    def _fetch_block(self, place: Place, block_request: _BlockRequest) -> dict[str, np.ndarray]:
+        rows, start, stop, block = block_request
         return self._ask(
             "blocks",
             {"stage": self._row.name, "place": [*place], "rows": [*rows],
              "columns": [start, stop], "block": block},
         )  # fmt: skip
 
-    def _ask_ahead(self, place: Place, what: _BlockRequest, size: int) -> None:
+    def _prefetch_next_heads(self, place: Place, block_request: _BlockRequest, size: int) -> None:
         """Prefetch the same block of the next heads if heads are requested in order."""
         layers, heads = (*self._matrices.leading, 1)[0], self._matrices.spec.heads
         *layer, head = place
         at = (layer[0] if layer else 0) * heads + head
-        is_in_turn = head == 0 or self._last == (at - 1, what)
-        self._last = at, what
+        is_in_turn = head == 0 or self._last == (at - 1, block_request)
+        self._last = at, block_request
         end = layers * heads if size <= SMALL else at - head + heads
         for after in range(at + 1, min(at + 1 + AT_ONCE, end)) if is_in_turn else ():
             then = divmod(after, heads)[1 - len(layer) :]
-            self._fetched.fetch_ahead(self._cache_key(then, what), partial(self._fetch, then, what))
+            self._fetched.fetch_ahead(
+                self._cache_key(then, block_request),
+                partial(self._fetch_block, then, block_request),
+            )
 
 
 def _prefetched_or_fetch(answer: Future[Answer], name: str, ask: Callable[[], Fetched]) -> Fetched:
@@ -364,7 +385,7 @@ def _prefetched_or_fetch(answer: Future[Answer], name: str, ask: Callable[[], Fe
     return arrays if name in arrays else ask()
 
 
-def _checked_tensor(found: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:
+def _checked_tensor(array: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:
     """Return an array as a tensor, after checking its shape.
 
     Raises
@@ -372,4 +393,4 @@ def _checked_tensor(found: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:
     InputError
         With field ``server`` if the shape differs from the requested one.
     """
-    return torch.from_numpy(checked_numbers(found, sizes).copy())
+    return torch.from_numpy(checked_numbers(array, sizes).copy())

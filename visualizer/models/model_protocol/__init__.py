@@ -1,1 +1,1 @@
-"""What a server of a model and its clients say to each other."""
+"""Protocol between a model server and its clients: requests, answers and validation."""

@@ -1,7 +1,7 @@
-"""Bodies of answers: a safetensors file, its values as compressed JSON in the metadata. No torch.
+"""Bodies of answers: safetensors, with the values as compressed JSON in the metadata. No torch.
 
-Such a file holds arrays and text and nothing that could run, unlike a pickle. A small one is sent
-compressed where that makes it shorter, as the zeros above a causal mask do.
+Unlike a pickle, safetensors holds only arrays and text and cannot run code. A small body is sent
+compressed if that makes it shorter, for example because a causal mask leaves many zeros.
 """
 
 from __future__ import annotations
@@ -20,81 +20,83 @@ if TYPE_CHECKING:
 
 VALUES = "values"
 MAX_HEADER_BYTES = 2**26
-"""Most bytes of the header, in which the values stand, and of the values themselves."""
+"""Maximum size of the header, which contains the values, and of the decompressed values."""
 
 DEFLATE = "deflate"
-"""How HTTP names the coding of a compressed body; see RFC 9110, 8.4.1.2."""
+"""HTTP content coding of a compressed body; see RFC 9110, §8.4.1.2."""
 MAX_COMPRESSED_BYTES = 2**17
-"""Most bytes that are compressed: some milliseconds, in which nobody else is answered."""
-SHORTER = 0.9
-"""A compressed body that is not so much shorter is not sent."""
+"""Maximum size of a body that is compressed, which blocks the server for a few milliseconds."""
+MAX_COMPRESSION_RATIO = 0.9
+"""A compressed body is sent only if it is shorter than this fraction of the original."""
 
 
 class BodyError(ValueError):
-    """What was received is no body of an answer."""
+    """The received data is not a valid body of an answer."""
 
 
 def answer_body(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> bytes:
-    """Write values and arrays."""
-    whole = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
-    packed = zlib.compress(json.dumps(dict(values)).encode(), 1)  # a tenth, over a slow line
-    return save(whole, {VALUES: base64.b64encode(packed).decode()})
+    """Encode values and arrays."""
+    contiguous = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
+    packed = zlib.compress(
+        json.dumps(dict(values)).encode(), 1
+    )  # a tenth of the size, which matters on a slow connection
+    return save(contiguous, {VALUES: base64.b64encode(packed).decode()})
 
 
 def read_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read what `answer_body` has written.
+    """Decode a body that `answer_body` has encoded.
 
     Raises
     ------
     BodyError
-        When it is anything else.
+        If the data is anything else.
     """
     try:
         length = int.from_bytes(body[:8], "little")
         if not 2 <= length <= min(MAX_HEADER_BYTES, len(body) - 8):
-            raise BodyError("its header has another length")
+            raise BodyError("the header has an invalid length")
         header = json.loads(body[8 : 8 + length])
-        values = json.loads(_unpacked(header["__metadata__"][VALUES]))
+        values = json.loads(_decode_values(header["__metadata__"][VALUES]))
         arrays = load(body)
     except (
         ValueError, LookupError, TypeError, RecursionError, SafetensorError, zlib.error
     ) as error:  # fmt: skip
         raise BodyError(str(error)) from error
     if not isinstance(values, dict):
-        raise BodyError("its values are none")
+        raise BodyError("the values are not a JSON object")
     return values, arrays
 
 
-def _unpacked(text: str) -> bytes:
-    return _inflated(base64.b64decode(text, validate=True), MAX_HEADER_BYTES)
+def _decode_values(text: str) -> bytes:
+    return _decompress_bytes(base64.b64decode(text, validate=True), MAX_HEADER_BYTES)
 
 
-def _inflated(packed: bytes, most: int) -> bytes:
-    """Return what was compressed, if it is not longer than it may be."""
-    unpacking = zlib.decompressobj()
-    found = unpacking.decompress(packed, most)
-    if not unpacking.eof:
-        raise BodyError("what is compressed in it is cut or too long")
-    return found
+def _decompress_bytes(packed: bytes, max_bytes: int) -> bytes:
+    """Decompress data, unless it is longer than the limit."""
+    decompressor = zlib.decompressobj()
+    data = decompressor.decompress(packed, max_bytes)
+    if not decompressor.eof:
+        raise BodyError("the compressed data is truncated or too long")
+    return data
 
 
 def deflated(body: bytes) -> bytes | None:
-    """Return a body compressed, or None where that is of no use."""
+    """Return the compressed body, or None if it is too large or compression gains too little."""
     if len(body) > MAX_COMPRESSED_BYTES:
         return None
     packed = zlib.compress(body, 1)
-    return packed if len(packed) < SHORTER * len(body) else None
+    return packed if len(packed) < MAX_COMPRESSION_RATIO * len(body) else None
 
 
 def inflated(body: bytes) -> bytes:
-    """Return the body that `deflated` has compressed.
+    """Decompress a body that `deflated` has compressed.
 
     Raises
     ------
     BodyError
-        When it is anything else, or longer than what that takes.
+        If the data is anything else, or longer than `deflated` accepts.
     """
     try:
-        return _inflated(body, MAX_COMPRESSED_BYTES)
+        return _decompress_bytes(body, MAX_COMPRESSED_BYTES)
     except zlib.error as error:
         raise BodyError(str(error)) from error

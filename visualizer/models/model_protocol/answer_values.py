@@ -1,6 +1,6 @@
-"""The values and arrays of a server's answers, checked as they are read; no torch here.
+"""Values and arrays of a server's answers, validated when they are decoded. No torch.
 
-A server writes them by the same types. What else it sends is refused where it was asked.
+The server encodes them with the same types. The client rejects anything else.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-UNREADABLE = "The model's server sent something that cannot be read: {why}."
-SIZE_MISMATCH = "The model's server sent numbers of other sizes than were asked for."
+UNREADABLE = "Invalid response from the model server: {why}."
+SIZE_MISMATCH = (
+    "Invalid response from the model server: an array is missing or has an unexpected shape."
+)
 
 ROWS = "rows/"
-"""How the names of the weights of layers begin, where a text is continued."""
+"""Prefix of the names of each layer's attention weights during generation."""
 Values = TypeVar("Values")
 
 
 class ModelFacts(Struct, frozen=True):
-    """What is told of a model before anything is asked of it."""
+    """Model metadata."""
 
     name: str
     kind: str
@@ -39,7 +41,7 @@ class ModelFacts(Struct, frozen=True):
 
 
 class JobProgress(Struct, frozen=True):
-    """How far a job is."""
+    """Progress of a job."""
 
     done: Count
     of: Count
@@ -47,35 +49,35 @@ class JobProgress(Struct, frozen=True):
 
 
 class TextTokens(Struct, frozen=True):
-    """A text as tokens, and what can be read in place of one that cannot."""
+    """The tokens of a text, or a text that can be read instead if this one cannot."""
 
     tokens: tuple[str, ...]
     other_text: str
 
 
 class TokenNames(Struct, frozen=True):
-    """Tokens of the vocabulary that were asked for by their numbers."""
+    """Text of tokens that were requested by their ids."""
 
     tokens: tuple[str, ...]
 
 
 class TextRead(Struct, frozen=True):
-    """A text that was read with what was generated after it; see `TokenReader`.
+    """Response for a text that was read with the tokens generated after it; see `TokenReader`.
 
     Parameters
     ----------
     words : tuple of str
-        The tokens of the text that was given.
+        Tokens of the prompt.
     ends : tuple of int
-        The numbers of the tokens that end a text.
+        Ids of the tokens that end a text.
     tokens : int
-        How many tokens the cache holds.
+        Number of tokens in the cache.
     text : str
-        All that was read.
+        The prompt and the generated text.
     is_split_alike : bool
-        Whether that text is split into these tokens again.
+        Whether the tokenizer splits this text into the same tokens again.
     names : tuple of (int, str)
-        The likeliest next tokens.
+        Ids and text of the most likely next tokens.
     """
 
     words: tuple[str, ...]
@@ -123,12 +125,12 @@ QuestionValues = LensValues | PartsValues | AblationsValues | CostlyValues
 
 
 def values_as(kind: type[Values], values: Mapping[str, object]) -> Values:
-    """Read the values of an answer.
+    """Decode the values of an answer.
 
     Raises
     ------
     InputError
-        Of ``server``, when they are others.
+        With field ``server`` if they are of another type.
     """
     try:
         return msgspec.convert(values, kind)
@@ -139,33 +141,38 @@ def values_as(kind: type[Values], values: Mapping[str, object]) -> Values:
 def numbers_of(
     arrays: Mapping[str, np.ndarray], name: str, sizes: tuple[int | None, ...]
 ) -> np.ndarray:
-    """Return an array of an answer, of numbers of these sizes; None for any size but 0.
+    """Return an array of floats of an answer, after checking its shape.
+
+    Parameters
+    ----------
+    sizes : tuple of int or None
+        Expected shape; None for any size except 0.
 
     Raises
     ------
     InputError
-        Of ``server``, when it is another, or not there.
+        With field ``server`` if the array is missing or has another shape or type.
     """
     return checked_numbers(arrays.get(name), sizes)
 
 
 def checked_numbers(
-    found: np.ndarray | None, sizes: tuple[int | None, ...], kinds: str = "f"
+    array: np.ndarray | None, sizes: tuple[int | None, ...], kinds: str = "f"
 ) -> np.ndarray:
-    """Return an array if it is there, of these sizes and one of NumPy's kinds of numbers.
+    """Return an array after checking its shape and its NumPy dtype kind.
 
     Raises
     ------
     InputError
         As `numbers_of`.
     """
-    if found is not None and found.dtype.kind in kinds and len(found.shape) == len(sizes):
-        pairs = zip(found.shape, sizes, strict=True)
-        if all(there == size or (size is None and there > 0) for there, size in pairs):
-            return found
+    if array is not None and array.dtype.kind in kinds and len(array.shape) == len(sizes):
+        pairs = zip(array.shape, sizes, strict=True)
+        if all(actual == size or (size is None and actual > 0) for actual, size in pairs):
+            return array
     raise InputError("server", SIZE_MISMATCH)
 
 
 def unreadable(why: object) -> InputError:
-    """Return what is said of an answer that cannot be read."""
+    """Return the error for an invalid answer."""
     return InputError("server", UNREADABLE.format(why=why))

@@ -1,4 +1,4 @@
-"""What a server of a model is asked: JSON of these types, with limits; no torch here."""
+"""Requests to a model server: JSON of these types, with limits. No torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from visualizer.models.model_source import MAX_HEAD_SCALE, ModelSource
 from visualizer.number_format import format_size
 
 MAX_BODY_BYTES = 2**23
-"""Most bytes of the body of a request."""
+"""Maximum size of a request's body."""
 MAX_ROWS = 4096
 MAX_STAGES = 60
 MAX_NEXT_TOKENS = 10_000
@@ -24,33 +24,34 @@ Factor = Annotated[float, Meta(ge=-MAX_HEAD_SCALE, le=MAX_HEAD_SCALE)]
 
 
 def too_large_message(size: int) -> str:
-    """Return the message that a request has too many bytes."""
+    """Return the error message for a request that is too large."""
     limit = format_size(MAX_BODY_BYTES)
     return (
-        f"The request to the model's server has {format_size(size)}, and at most {limit} are "
-        "accepted. Use a shorter text or fewer edits."
+        f"The request to the model server is too large ({format_size(size)}; the limit is "
+        f"{limit}). Use a shorter text or fewer edits."
     )
 
 
 class TokensRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Split a text into tokens."""
+    """Tokenize a text."""
 
     text: Text
 
 
 class NamesRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Write tokens by their numbers."""
+    """Send the text of tokens, given by their ids."""
 
     numbers: Annotated[tuple[Count, ...], Meta(max_length=MAX_NEXT_TOKENS)]
 
 
 class ReadRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Read a text, with what of the source is changed in the model.
+    """Read a text, with the edits and other settings of the source.
 
     Parameters
     ----------
     called : int
-        A number drawn by who asks, by which numbers of the run may be asked for before it is there.
+        Random id chosen by the client, by which it can request values of the run before the text
+        has been read; 0 for none.
     """
 
     source: ModelSource
@@ -59,14 +60,14 @@ class ReadRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KnownChanges(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is known of ablations, [layer][head], None of heads that have not been tried yet."""
+    """Known ablation results [layer][head]; None for heads that have not been ablated yet."""
 
     layers: Annotated[tuple[Count, ...], Meta(max_length=MAX_ROWS)]
     changes: Annotated[tuple[tuple[float | None, ...], ...], Meta(max_length=MAX_ROWS)]
 
 
 class AnswerRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Answer a question about a run; of ablations, from what is known."""
+    """Answer a question about a run; ablations continue from known results."""
 
     run: Count
     question: ModelQuestion
@@ -74,7 +75,7 @@ class AnswerRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NextTokenRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Read tokens after a text, with heads (layer, head, factor) multiplied."""
+    """Read a text and the tokens generated after it, with heads (layer, head, factor) scaled."""
 
     text: Text
     factors: Annotated[
@@ -85,14 +86,14 @@ class NextTokenRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MeasuresRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Measure the heads of a stage."""
+    """Compute the head measures of a stage."""
 
     run: Count
     stage: Name
 
 
 class StageRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Send stages: one as a whole, or one matrix of some, by the layer's place and the head."""
+    """Send stages: whole ones, or one matrix of each, given by layer index and head."""
 
     run: Count
     stages: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MAX_STAGES)]
@@ -100,23 +101,23 @@ class StageRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WeightsRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Send the weights that the stages around attention are computed with, those that are small."""
+    """Send the small model weights of the stages around attention."""
 
     run: Count
 
 
 class BlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Send rows of a range of columns, or the ends of blocks of so many of them.
+    """Send rows of a range of columns, or the extremes of blocks of columns.
 
     Parameters
     ----------
     place : tuple of int
-        The layer's place in the run, where it has several, and the head.
+        Index of the layer in the run, if it has several, and the head.
     rows : tuple of int
-        None of them, nor columns nor a block, for a `FirstPicture`: who asks before the text is
-        read does not know its tokens.
+        The rows. If `rows`, `columns` and `block` are all empty or 0, a `FirstPicture` is sent:
+        before the text has been read, the client does not know its number of tokens.
     block : int
-        0 for the numbers themselves.
+        Number of columns per block; 0 for the values themselves.
     """
 
     run: Count
@@ -128,14 +129,14 @@ class BlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ResultRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Wait for the result of a job, for some seconds at most."""
+    """Send the result of a job, after waiting for it for some seconds at most."""
 
     job: Count
     wait: Annotated[float, Meta(ge=0, le=20)] = 10.0
 
 
 class CancelRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Give up a job."""
+    """Cancel a job."""
 
     job: Count
 
@@ -147,11 +148,11 @@ JOBS: dict[str, type[Struct]] = {
     "next_token": NextTokenRequest,
     "measures": MeasuresRequest,
 }
-"""What runs the model, one after another, and is told about while it does."""
+"""Requests that run the model, one after another, and report progress."""
 AT_ONCE: dict[str, type[Struct]] = {
     "tokens": TokensRequest,
     "stage": StageRequest,
     "blocks": BlocksRequest,
     "weights": WeightsRequest,
 }
-"""What needs no pass of the model: numbers of a run are read by the process that has it."""
+"""Requests that do not run the model; the process that holds the values answers them."""

@@ -1,7 +1,7 @@
-"""The run of a text as a server of a model sends it: values that are JSON, and arrays.
+"""The run of a text, as sent by a model server: JSON values and arrays.
 
-Of a text whose numbers are held it has the weights; other stages are asked for when they are read,
-and of a long text blocks of all.
+For a short text, it contains the attention weights, and the client requests other stages when they
+are read. For a long text, the client requests blocks of all stages.
 """
 
 from __future__ import annotations
@@ -39,24 +39,25 @@ if TYPE_CHECKING:
 
 
 ATTENTION = "attention"
-"""The name of the array with the weights of attention, or its scores."""
+"""Name of the array with the attention weights, or the scores."""
 FIRST_LAYER = "first layer"
-"""The name of the array with those of the first of several layers, where not all are sent."""
+"""Name of the array with those of the first layer, if not all layers are sent."""
 MEASURES = "measures/"
-"""How the names of the measures of its heads begin."""
+"""Prefix of the names of the head measures."""
 LARGE_VECTORS = ("queries", "keys", "values", "bias", "sinks")
-"""What of the vectors of captured attention can be large."""
+"""Fields of the vectors of captured attention that can be large."""
 MAX_WHOLE_BYTES = 2**24
-"""Bytes of the weights of all layers that are sent whole; of more, blocks are asked for."""
+"""Maximum size of the attention weights of all layers; if larger, the client requests blocks."""
 MAX_INLINE_BYTES = 2**14
-"""Bytes of attention that come with the answer, of all layers or else of the first, which is shown
-first; of more, what is read is asked for."""
+"""Maximum size of the attention that is included in the answer: that of all layers, or else of the
+first, which is shown first. If larger, the client requests the parts that it needs."""
 MAX_PARAMETER_BYTES = 2**16
-"""Weights of a model that take more are not sent: stages that are computed with them are given."""
+"""Maximum size of model weights that are sent. If larger, the server computes the stages that use
+them."""
 
 
 class StageOnWire(Struct, frozen=True):
-    """A row of the stage table of a model's layer, without what a spec decides of it."""
+    """A row of a layer's stage table, without the parts that depend on the spec."""
 
     name: str
     title: str
@@ -70,10 +71,10 @@ class StageOnWire(Struct, frozen=True):
 
     @classmethod
     def of(cls, row: Stage, weights: Collection[str]) -> StageOnWire:
-        """Return a row as it is sent, with the names of the weights that are."""
+        """Return a row as it is sent, given the names of the weights that are sent."""
         step, operation, reads = row.step, row.operation, row.reads
         if isinstance(step, ResidualStream):
-            step = replace(step, embedded=None)  # whose tables are large
+            step = replace(step, embedded=None)  # the embedding tables are large
         elif step is not None and not _has_weights(step, weights):
             step, operation, reads = None, Operation.CAPTURED, ()
         by_layer = tuple(cls.of(each, weights) for each in row.by_layer)
@@ -83,7 +84,7 @@ class StageOnWire(Struct, frozen=True):
 
     @property
     def row(self) -> Stage:
-        """The row, as the stage table has it."""
+        """The row of the stage table."""
         return Stage(
             self.name, self.title, self.symbol, self.dims, self.operation, self.reads, (), (),
             self.says, always, step=self.step, by_layer=tuple(each.row for each in self.by_layer),
@@ -91,12 +92,12 @@ class StageOnWire(Struct, frozen=True):
 
 
 def _has_weights(step: LayerStep, weights: Collection[str]) -> bool:
-    """Whether all weights and numbers are there that a stage is computed with."""
+    """Whether all weights that a stage is computed with are available."""
     return set(weight_names(step)).issubset(weights)
 
 
 class ReadingOnWire(Struct, frozen=True):
-    """What else is known of a reading; see `ModelReading`."""
+    """Further results of a reading; see `ModelReading`."""
 
     layers: tuple[int, ...]
     edits: tuple[tuple[int, int, str], ...]
@@ -117,9 +118,9 @@ class ReadingOnWire(Struct, frozen=True):
 
     @classmethod
     def of(cls, reading: ModelReading) -> ReadingOnWire:
-        """Return what is sent of a reading."""
+        """Return the parts of a reading that are sent."""
         own = {name: getattr(reading, name) for name in cls.__struct_fields__}
-        own["edits"] = tuple((*place, said) for place, said in reading.edits.items())
+        own["edits"] = tuple((*place, edit) for place, edit in reading.edits.items())
         own["cuts"] = tuple((*place, tuple(cells)) for place, cells in reading.cuts.items())
         return cls(**own)
 
@@ -130,33 +131,33 @@ class ReadingOnWire(Struct, frozen=True):
         model: object,
         changes: np.ndarray | None,
     ) -> ModelReading:
-        """Return the reading, of a model that is elsewhere."""
+        """Return the reading, with a model that runs elsewhere."""
         own = {name: getattr(self, name) for name in self.__struct_fields__}
-        own["edits"] = {(layer, head): said for layer, head, said in self.edits}
+        own["edits"] = {(layer, head): edit for layer, head, edit in self.edits}
         own["cuts"] = {(layer, head): cells for layer, head, cells in self.cuts}
         return ModelReading(made_of=made_of, captured=captured, model=model, changes=changes, **own)
 
 
-class StagesElsewhere(Protocol):
-    """What returns a stage that is not here."""
+class StageFetcher(Protocol):
+    """Callable that returns a stage whose values are on the server."""
 
     def __call__(self, name: str, *, is_attention: bool = False) -> CachedTensor:
-        """Return a stage by its name; say whether it is the attention that the run shows."""
+        """Return a stage by its name; `is_attention` marks the attention that the run shows."""
 
 
 class RunOnWire(Struct, frozen=True):
-    """A run, but for its arrays.
+    """A run without its arrays.
 
     Parameters
     ----------
     captured : CapturedAttention
-        Without its numbers.
+        Captured attention without its values.
     stages : tuple of StageOnWire
-        Those of the run, in order.
+        Stages of the run, in order.
     reading : ReadingOnWire
-        What else is known.
+        Further results.
     notices : tuple of str
-        As sentences.
+        Messages for the user.
     """
 
     captured: CapturedAttention
@@ -169,14 +170,16 @@ class RunOnWire(Struct, frozen=True):
 
 
 class HeadsOfProcess(Struct, frozen=True):
-    """Which layers of a long text, by their places in the run, and heads a process has.
+    """The layers and heads of a long text that a process holds.
 
     Parameters
     ----------
+    layers : tuple of int
+        Indices of the layers in the run.
     first : int
         The first head.
     heads : int
-        How many.
+        Number of heads.
     """
 
     rank: int
@@ -186,20 +189,20 @@ class HeadsOfProcess(Struct, frozen=True):
 
 
 class RunValues(Struct, frozen=True):
-    """The values of the answer to a text that was read.
+    """Values of the answer to a request to read a text.
 
     Parameters
     ----------
     number : int
-        What numbers of the run are asked for by.
+        Id of the run, with which the client requests its values.
     shapes : mapping
-        Of the stages, where their numbers are held.
+        Shapes of the stages; empty for a long text.
     weights : mapping
-        The sizes of the model's that are sent where they are asked for.
+        Shapes of the model weights that the client can request.
     limits : tuple of float
-        The least and the largest number of the attention.
+        Smallest and largest value of the attention.
     owners : tuple of HeadsOfProcess or None
-        Of a long text, whose stages are computed where they are read.
+        For a long text, whose stages are computed when they are read; None for a short one.
     """
 
     run: RunOnWire
@@ -211,7 +214,7 @@ class RunValues(Struct, frozen=True):
 
 
 def whole_run_message(run: Run) -> tuple[RunOnWire, dict[str, np.ndarray]]:
-    """Return a run whose numbers are held, and the arrays: its weights, or scores."""
+    """Return the message for a short text's run, and its arrays: the weights, or the scores."""
     reading, trace = run.reading, run.trace
     assert reading is not None
     header = captured_header(run)
@@ -221,48 +224,48 @@ def whole_run_message(run: Run) -> tuple[RunOnWire, dict[str, np.ndarray]]:
         arrays["changes"] = reading.changes
     weights = small_weights(run)
     rows = tuple(StageOnWire.of(row, weights) for row in trace.stages)
-    return _on_wire(run, _without_numbers(header), rows, reading), arrays
+    return _build_run_message(run, _without_numbers(header), rows, reading), arrays
 
 
 def small_weights(run: Run) -> tuple[str, ...]:
-    """Return the names of the model's weights that are sent when they are read."""
-    found = run.trace.model_weights.items()
-    return tuple(name for name, tensor in found if tensor.nbytes <= MAX_PARAMETER_BYTES)
+    """Return the names of the model weights that are sent when the client reads them."""
+    tensors = run.trace.model_weights.items()
+    return tuple(name for name, tensor in tensors if tensor.nbytes <= MAX_PARAMETER_BYTES)
 
 
 def long_run_message(
     run: Run, layers: tuple[int, ...], heads: int, masks: Sequence[Mapping[str, Any]]
 ) -> RunOnWire:
-    """Return a long text's run, of which this process may have a part.
+    """Return the message for a long text's run, even if this process holds only a part of it.
 
     Parameters
     ----------
     layers : tuple of int
-        The numbers in the model of the layers of the whole run.
+        Numbers, in the model, of all layers of the run.
     heads : int
-        How many heads each has.
+        Number of heads per layer.
     masks : sequence of mapping
-        The mask of each layer, as JSON.
+        Mask of each layer, as JSON.
     """
     reading, header = run.reading, header_of(run)
     assert reading is not None
     vectors = header.vectors
     assert vectors is not None
-    found = tuple(msgspec.convert(mask, LayerMask) for mask in masks)
-    is_one = all(mask == found[0] for mask in found)
-    mask = found[0] if is_one else LayerMask()
+    layer_masks = tuple(msgspec.convert(mask, LayerMask) for mask in masks)
+    is_shared = all(mask == layer_masks[0] for mask in layer_masks)
+    mask = layer_masks[0] if is_shared else LayerMask()
     vectors = replace(
         vectors,
         mask=mask.mask,
         own_mask=mask.own_mask,
         window=mask.window,
-        layer_masks=() if is_one else found,
+        layer_masks=() if is_shared else layer_masks,
     )
     header = replace(header, layers=len(layers), heads=heads, vectors=vectors)
-    return _on_wire(run, header, (), replace(reading, layers=layers))
+    return _build_run_message(run, header, (), replace(reading, layers=layers))
 
 
-def _on_wire(
+def _build_run_message(
     run: Run, captured: CapturedAttention, rows: tuple[StageOnWire, ...], reading: ModelReading
 ) -> RunOnWire:
     return RunOnWire(
@@ -276,56 +279,56 @@ def whole_run(
     arrays: Mapping[str, np.ndarray],
     made_of: Hashable,
     model: object,
-    held_elsewhere: StagesElsewhere,
-    measure_elsewhere: Callable[[str, Progress], HeadMeasures],
+    fetch_stage: StageFetcher,
+    measure_remotely: Callable[[str, Progress], HeadMeasures],
     weights: Mapping[str, Tensor],
 ) -> Run:
-    """Return the run of what `whole_run_message` gave.
+    """Build the run from the message that `whole_run_message` returned.
 
     Parameters
     ----------
-    held_elsewhere : callable
-        Returns any other stage by its name, and the attention where the arrays lack it.
-    measure_elsewhere : callable
-        As in `Trace`.
+    fetch_stage : callable
+        Returns any other stage by its name, and the attention if it is not in the arrays.
+    measure_remotely : callable
+        As `measure_elsewhere` of `Trace`.
     weights : mapping
-        The model's, as far as they are sent.
+        Model weights that the server sends.
 
     Raises
     ------
     InputError
-        Of ``server``, when the attention is of other sizes.
+        With field ``server`` if the attention has an unexpected shape.
     """
     header, rows = sent.captured, tuple(row.row for row in sent.stages)
-    attention = next(name for name in ("weights", rows[-1].name) if name in {*_names(rows)})
+    attention = next(name for name in ("weights", rows[-1].name) if name in {*_stage_names(rows)})
 
-    def captured(found: np.ndarray) -> CapturedAttention:
+    def captured(values: np.ndarray) -> CapturedAttention:
         sizes = (header.layers, header.heads, header.queries, header.keys)
         return CapturedAttention.of(
-            header.name, found.reshape(sizes), header.query_tokens, header.key_tokens
+            header.name, values.reshape(sizes), header.query_tokens, header.key_tokens
         )
 
-    held = {name: held_elsewhere(name) for name in _names(rows) if name != attention}
+    held = {name: fetch_stage(name) for name in _stage_names(rows) if name != attention}
     given, fetch = None, None
     if ATTENTION in arrays:
         sizes = (header.layers, header.heads, header.queries, header.keys)
-        found = numbers_of(arrays, ATTENTION, sizes[header.layers == 1 :])
-        held[attention] = CachedTensor(torch.tensor(found))
-        given = captured(found)
+        values = numbers_of(arrays, ATTENTION, sizes[header.layers == 1 :])
+        held[attention] = CachedTensor(torch.tensor(values))
+        given = captured(values)
     else:
-        held[attention] = elsewhere = held_elsewhere(attention, is_attention=True)
+        held[attention] = remote = fetch_stage(attention, is_attention=True)
 
         def fetch() -> CapturedAttention | None:
             try:
-                return captured(elsewhere.read())
-            except (InputError, NumbersOnTheirWayError):  # it is read again by who opens that
+                return captured(remote.read())
+            except (InputError, NumbersOnTheirWayError):  # the caller that shows it reads it again
                 return None
 
-    held = {name: held[name] for name in _names(rows)}
+    held = {name: held[name] for name in _stage_names(rows)}
     vectors = header.vectors
     trace = Trace(
         header.spec, rows, {}, held, frozenset(held), ("layer",)[: header.layers - 1], weights,
-        vectors.layer_masks if vectors else (), vectors.cut if vectors else (), measure_elsewhere,
+        vectors.layer_masks if vectors else (), vectors.cut if vectors else (), measure_remotely,
     )  # fmt: skip
     reading = sent.reading.reading(made_of, given, model, arrays.get("changes"))
     reading = replace(reading, fetch_captured=fetch)
@@ -333,7 +336,7 @@ def whole_run(
     return Run((sent.tokens,), trace, sent.device, sent.notices, shown, sent.key_tokens, reading)
 
 
-def _names(rows: Sequence[Stage]) -> tuple[str, ...]:
+def _stage_names(rows: Sequence[Stage]) -> tuple[str, ...]:
     return tuple(row.name for row in rows)
 
 

@@ -1,6 +1,6 @@
-"""Validation of a run that a server has sent beyond its types: sizes, stages and indices.
+"""Validation of a run received from a server, beyond its types: shapes, stages and indices.
 
-A run that could not be drawn or explained is refused before it is shown.
+A run that cannot be drawn or explained is rejected before it is shown.
 """
 
 from __future__ import annotations
@@ -44,77 +44,77 @@ MODULE_OPERATIONS = {
     Operation.CAPTURED, Operation.DOT_PRODUCT, Operation.SCALE_SCORES,
     Operation.MASK_BEFORE_SOFTMAX, Operation.SCORES_TO_WEIGHTS, Operation.WEIGHTED_SUM,
 }  # fmt: skip
-"""What a model computes as a module of this program does; all else is known by its step."""
+"""Operations that a model computes like a module of this program; all others require a step."""
 SCORE_OPERATIONS = {
     Operation.DOT_PRODUCT, Operation.SCALE_SCORES, Operation.CAP_SCORES, Operation.ADD_SCORE_BIAS,
     Operation.MASK_BEFORE_SOFTMAX, Operation.SCORES_TO_WEIGHTS, Operation.SOFTMAX_WITH_SINK,
 }  # fmt: skip
-"""What makes a number of each query and key."""
+"""Operations that compute one value per query and key."""
 RESIZING_OPERATIONS = {
     Operation.DOT_PRODUCT, Operation.WEIGHTED_SUM, Operation.CONCAT_HEADS, Operation.LINEAR_LAYER,
     Operation.LATENT_KEYS,
 }  # fmt: skip
-"""What reads stages of other sizes than it makes."""
-READ_AT_MOST = {
+"""Operations whose output shape differs from that of their inputs."""
+MAX_INPUTS = {
     Operation.RESIDUAL_ADDITION: 3, Operation.HIDDEN_ACTIVATION: 2, Operation.ADD_SCORE_BIAS: 2
 }  # fmt: skip
-"""How many stages are read by operations on stages of their own sizes; the others read one."""
+"""Maximum number of inputs of operations that keep the shape; all others have one."""
 
 
 def check_run(values: RunValues) -> None:
-    """Refuse a run that could not be drawn or explained.
+    """Raise an error for a run that cannot be drawn or explained.
 
     Raises
     ------
     InputError
-        Of ``server``, naming the first thing that cannot be.
+        With field ``server``; names the first invalid part.
     """
-    for holds, what in _claims(values):
+    for holds, subject in _run_claims(values):
         if not holds:
-            raise unreadable(f"it has {what} that cannot be")
+            raise unreadable(f"invalid run data ({subject})")
 
 
-def _claims(values: RunValues) -> Iterator[Claim]:
+def _run_claims(values: RunValues) -> Iterator[Claim]:
     sent = values.run
     header = sent.captured
     yield from claims_of_header(header)
-    yield not any(header.held()), "numbers of attention"
-    yield len(sent.tokens) == header.queries, "a number of tokens"
-    yield len(sent.key_tokens) == header.keys, "a number of tokens that are read"
-    yield from _reading(header, sent.reading)
+    yield not any(header.held()), "attention values"
+    yield len(sent.tokens) == header.queries, "number of query tokens"
+    yield len(sent.key_tokens) == header.keys, "number of key tokens"
+    yield from _reading_claims(header, sent.reading)
     low, high = values.limits
     yield -float("inf") < low <= high < float("inf"), "limits"
     if values.owners is not None:
         yield header.vectors is not None, "attention of a long text"
         return
     names = [row.name for row in sent.stages]
-    yield bool(names) and names == [name for name in ORDER if name in names], "a set of stages"
-    yield {*names} == values.shapes.keys(), "a set of sizes"
+    yield bool(names) and names == [name for name in ORDER if name in names], "set of stages"
+    yield {*names} == values.shapes.keys(), "set of shapes"
     attention = next((row for row in sent.stages if row.name == "weights"), sent.stages[-1])
     yield attention.dims == CELLS, "attention"
     for row in sent.stages:
-        yield _has_size(header, row, values.shapes[row.name]), f"a size of {row.name}"
-        yield len(row.by_layer) in (0, header.layers), f"a number of rows of {row.name}"
-        yield from _row(values, row, range(0 if row.by_layer else header.layers))
+        yield _has_size(header, row, values.shapes[row.name]), f"shape of {row.name}"
+        yield len(row.by_layer) in (0, header.layers), f"number of rows of {row.name}"
+        yield from _stage_claims(values, row, range(0 if row.by_layer else header.layers))
         for layer, own in enumerate(row.by_layer):
-            is_alike = (own.name, own.dims, own.by_layer) == (row.name, row.dims, ())
-            yield is_alike, f"a row of {row.name}"
-            yield from _row(values, own, range(layer, layer + 1))
+            is_consistent = (own.name, own.dims, own.by_layer) == (row.name, row.dims, ())
+            yield is_consistent, f"row of {row.name}"
+            yield from _stage_claims(values, own, range(layer, layer + 1))
 
 
-def _reading(header: CapturedAttention, reading: ReadingOnWire) -> Iterator[Claim]:
+def _reading_claims(header: CapturedAttention, reading: ReadingOnWire) -> Iterator[Claim]:
     layers = reading.layers
-    yield len(layers) == header.layers, "a number of layers"
+    yield len(layers) == header.layers, "number of layers"
     are_layers = all(0 <= layer < MAX_LAYERS for layer in layers)
-    yield are_layers and [*layers] == sorted({*layers}), "numbers of layers"
-    yield all(0 <= at < header.queries for at, _ in reading.special), "a special token"
+    yield are_layers and [*layers] == sorted({*layers}), "layer numbers"
+    yield all(0 <= at < header.queries for at, _ in reading.special), "special token"
     edges = [edge for *_, edges in reading.cuts for edge in edges]
     are_edges = all(0 <= query < header.queries and 0 <= key < header.keys for query, key in edges)
     yield are_edges and len(edges) <= MAX_CUT_EDGES, "cut edges"
 
 
 def _has_size(header: CapturedAttention, row: StageOnWire, sizes: Sizes) -> bool:
-    """Whether a stage has the axes of its name, of the sizes that are known and others of some."""
+    """Whether a stage has the axes that belong to its name, with valid sizes."""
     known = {
         "layer": (header.layers,),
         "head": (header.heads,),
@@ -130,19 +130,19 @@ def _has_size(header: CapturedAttention, row: StageOnWire, sizes: Sizes) -> bool
     )
 
 
-def _row(values: RunValues, row: StageOnWire, layers: range) -> Iterator[Claim]:
-    """Claim that what makes a stage in some layers, and what it reads there, is fitting."""
+def _stage_claims(values: RunValues, row: StageOnWire, layers: range) -> Iterator[Claim]:
+    """Yield whether the inputs and the operation of a stage are valid in some layers."""
     earlier = ORDER[: ORDER.index(row.name)]
-    are_there = all(name in values.shapes and name in earlier for name in row.reads)
-    yield are_there, f"what {row.name} reads"
+    exist = all(name in values.shapes and name in earlier for name in row.reads)
+    yield exist, f"inputs of {row.name}"
     axes = {one.name: len(one.dims) for one in values.run.stages}
     own, *read = (values.shapes[name][-axes[name] :] for name in (row.name, *row.reads))
-    yield _reads_fit(row, own, read), f"what {row.name} reads"
-    yield _step_fits(values, row, own, layers), f"what makes {row.name}"
+    yield _reads_fit(row, own, read), f"inputs of {row.name}"
+    yield _step_fits(values, row, own, layers), f"operation of {row.name}"
 
 
 def _reads_fit(row: StageOnWire, own: Sizes, read: Sequence[Sizes]) -> bool:
-    """Whether a row reads as many stages as its operation takes, of sizes that go together."""
+    """Whether the number and shapes of the inputs of a stage are valid for its operation."""
     operation = row.operation
     if operation in SCORE_OPERATIONS and len(own) != len(CELLS):
         return False
@@ -159,13 +159,13 @@ def _reads_fit(row: StageOnWire, own: Sizes, read: Sequence[Sizes]) -> bool:
             return rows == tokens
         case Operation.LATENT_KEYS, (_, tokens, _), [(rows, _), (others, _)]:
             return rows == others == tokens
-    most = READ_AT_MOST.get(operation, 1)
-    is_of_its_size = operation not in RESIZING_OPERATIONS
-    return is_of_its_size and 1 <= len(read) <= most and {*read} == {own}
+    max_inputs = MAX_INPUTS.get(operation, 1)
+    keeps_shape = operation not in RESIZING_OPERATIONS
+    return keeps_shape and 1 <= len(read) <= max_inputs and {*read} == {own}
 
 
 def _step_fits(values: RunValues, row: StageOnWire, own: Sizes, layers: range) -> bool:
-    """Whether what a step indexes in these layers is there: heads, columns, numbers of weights."""
+    """Whether the heads, columns and weights that a step uses in these layers exist."""
     sent, step = values.run, row.step
     header = sent.captured
     if step is None:
@@ -183,10 +183,10 @@ def _step_fits(values: RunValues, row: StageOnWire, own: Sizes, layers: range) -
         return False
     if isinstance(step, ResidualStream):
         places = enumerate(step.before)
-        are_before = all(before is None or 0 <= before < layer for layer, before in places)
-        is_there = {*step.before} == {None} or values.shapes.get("result", ())[-2:] == own
+        are_earlier = all(before is None or 0 <= before < layer for layer, before in places)
+        has_result = {*step.before} == {None} or values.shapes.get("result", ())[-2:] == own
         is_whole = step.embedded is None and len(step.before) == header.layers
-        return is_whole and are_before and is_there
+        return is_whole and are_earlier and has_result
     if isinstance(step, JoinedHeads):
         return all(
             0 <= layer < header.layers and 0 <= head < header.heads
@@ -202,23 +202,23 @@ def _step_fits(values: RunValues, row: StageOnWire, own: Sizes, layers: range) -
 def _weights_fit(
     header: CapturedAttention, step: LayerStep, own: Sizes, weights: Mapping[str, Sizes]
 ) -> bool:
-    """Whether the weights of a step, but for matrices, have the numbers that are read."""
+    """Whether the weights of a step other than matrices have all values that it uses."""
     *_, tokens, columns = own
     if isinstance(step, RotaryPosition):
         is_within = min(step.pairs, step.start) >= 0 and step.start + 2 * step.pairs <= columns
-        return is_within and _are_as_long(weights, step, (header.layers, tokens, step.pairs))
+        return is_within and _have_min_sizes(weights, step, (header.layers, tokens, step.pairs))
     if isinstance(step, NormLayer):
         if step.heads and not len(step.heads) == header.heads == own[0]:
             return False
         shared = {*step.heads} if step.is_over_heads else {0}
         are_heads = shared == {*range(len(shared))}
-        return are_heads and _are_as_long(weights, step, (columns * len(shared),))
+        return are_heads and _have_min_sizes(weights, step, (columns * len(shared),))
     if isinstance(step, ScaledVector):
-        return _are_as_long(weights, step, (columns,))
+        return _have_min_sizes(weights, step, (columns,))
     if isinstance(step, SinkSoftmax):
-        return _are_as_long(weights, step, (header.layers, header.heads))
+        return _have_min_sizes(weights, step, (header.layers, header.heads))
     if isinstance(step, LateSink):
-        return _are_as_long(weights, step, (header.layers, header.heads, tokens))
+        return _have_min_sizes(weights, step, (header.layers, header.heads, tokens))
     if isinstance(step, ExpertMixture):
         return all(_experts_fit(module, step, own, weights) for module in step.modules if module)
     return True
@@ -238,17 +238,17 @@ def _experts_fit(
     )
 
 
-def _are_as_long(weights: Mapping[str, Sizes], step: LayerStep, least: Sizes) -> bool:
-    """Whether all weights of a step have these axes, each so long or longer."""
+def _have_min_sizes(weights: Mapping[str, Sizes], step: LayerStep, min_sizes: Sizes) -> bool:
+    """Whether all weights of a step have this number of axes, each at least this long."""
     return all(
-        len(weights[name]) == len(least)
-        and all(size >= one for size, one in zip(weights[name], least, strict=True))
+        len(weights[name]) == len(min_sizes)
+        and all(size >= low for size, low in zip(weights[name], min_sizes, strict=True))
         for name in weight_names(step)
     )
 
 
 def _matrix_fits(values: RunValues, row: StageOnWire, step: LinearLayer, own: Sizes) -> bool:
-    """Whether a matrix takes the vectors that it is given, and has the results that are read."""
+    """Whether a matrix fits its input vectors and has all output columns that are used."""
     firsts, columns = step.first_columns, own[-1]
     made = step.own_columns if isinstance(step, LatentKeys) else columns
     heads = own[0] if len(own) == len(CELLS) else 1
@@ -256,10 +256,10 @@ def _matrix_fits(values: RunValues, row: StageOnWire, step: LinearLayer, own: Si
         return False
     if isinstance(step, LatentKeys) and values.shapes[row.reads[1]][-1] != columns - made:
         return False
-    taken, results = values.shapes[row.reads[0]][-1], max(firsts) + made
+    inputs, results = values.shapes[row.reads[0]][-1], max(firsts) + made
     for name in weight_names(step):
         sizes = values.weights[name][:: -1 if step.is_transposed else 1]
         is_bias = name.endswith(".bias")
-        if len(sizes) != 2 - is_bias or sizes[0] < results or (not is_bias and sizes[1] != taken):
+        if len(sizes) != 2 - is_bias or sizes[0] < results or (not is_bias and sizes[1] != inputs):
             return False
     return True

@@ -1,1 +1,1 @@
-"""A model that is served to windows on other machines."""
+"""Server that runs a model for windows on other machines."""

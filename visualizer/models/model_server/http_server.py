@@ -1,8 +1,9 @@
-"""The HTTP server in front of a model: JSON in, safetensors out, every request signed.
+"""HTTP server for a model: accepts signed JSON requests and returns safetensors.
 
-What is not signed is answered before its body is read; heads, bodies, connections and times are
-bounded, and a connection that has proved nothing makes way for others. A body states its length and
-comes in one piece: chunks of a byte each would take much more memory than their bytes.
+Unsigned requests are rejected before their body is read. The sizes of headers and bodies, the
+number of connections and all times are limited, and unauthenticated connections are closed first.
+A request must state its length instead of using chunked encoding: chunks of one byte each would
+take much more memory than their content.
 """
 
 from __future__ import annotations
@@ -35,41 +36,43 @@ if TYPE_CHECKING:
     from visualizer.models.model_server.served_jobs import ServedJobs
 
 MAX_HEADER_BYTES = 2**14
-"""Bytes of the head of a request."""
+"""Maximum size of a request's header."""
 PIECE = 2**16
+"""Number of bytes read from a connection at a time."""
 HEAD_S, BODY_S, IDLE_S = 10.0, 30.0, 900.0
-"""How long a head and a body may take, and a connection that has proved itself may be silent."""
+"""Time limits for a header and a body, and for an authenticated connection without requests."""
 SEND_S = 60.0
-"""How long each piece of an answer may take to be taken."""
+"""Time limit for the client to receive each piece of a response."""
 SENT_PIECE = 2**20
-"""Bytes of such a piece."""
+"""Size of such a piece, in bytes."""
 MAX_UNAUTHENTICATED = 512
-"""Connections without a signed request; of more the oldest are closed.
+"""Maximum number of connections without a signed request; the oldest are closed first.
 
-As many may be made while one signs its first request, without keeping it out.
+This many connections can be opened while a client signs its first request without displacing it.
 """
 MAX_AUTHENTICATED = 32
-"""Connections with a signed request, which those without one cannot displace."""
-FILES = 2 * (MAX_UNAUTHENTICATED + MAX_AUTHENTICATED)
-"""Files that a process should be able to have open for as many connections."""
-UNKNOWN = "The token is another one, or the request was sent before."
-LENGTH_REQUIRED = "The request does not state its length."
-FAILED = "The server has failed at this. Its console says where."
-MALFORMED = "The request is malformed: {why}."
-LOADING = "The server is still loading its model. Try again in a moment."
-UNKNOWN_PATH = "There is no such request."
+"""Maximum number of connections with a signed request; unsigned ones cannot displace them."""
+MAX_OPEN_FILES = 2 * (MAX_UNAUTHENTICATED + MAX_AUTHENTICATED)
+"""Number of open files that this many connections require."""
+UNKNOWN = "The token is incorrect, or the request has already been used. Check the token."
+LENGTH_REQUIRED = "The request has no Content-Length header."
+FAILED = "The server encountered an internal error. See its console for details."
+MALFORMED = "Invalid request: {why}."
+LOADING = "The server is still loading the model. Try again in a moment."
+UNKNOWN_PATH = "Unknown request path."
+CANCELLED = "The job was cancelled."
 
 
-class _Refusal(Exception):  # noqa: N818 - an answer, and no fault of this program
-    """An answer other than 200."""
+class _ErrorResponse(Exception):  # noqa: N818 - a response, not an error of this program
+    """A response with a status other than 200, after which the connection may be closed."""
 
-    def __init__(self, status: int, field: str, sentence: str, *, ends: bool = False) -> None:
+    def __init__(self, status: int, field: str, sentence: str, *, closes: bool = False) -> None:
         super().__init__(sentence)
-        self.status, self.field, self.sentence, self.ends = status, field, sentence, ends
+        self.status, self.field, self.sentence, self.closes = status, field, sentence, closes
 
 
 class _Connection:
-    """One connection."""
+    """One client connection."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str
@@ -77,9 +80,9 @@ class _Connection:
         self.reader, self.writer = reader, writer
         self.guard = RequestGuard(token)
         self.http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
-        self.is_known = self.is_greeted = False
-        self.ends_at = asyncio.get_running_loop().time() + HEAD_S
-        """When it is closed unless it has sent a signed request."""
+        self.is_authenticated = self.is_greeted = False
+        self.deadline = asyncio.get_running_loop().time() + HEAD_S
+        """Time at which the connection is closed unless it has sent a signed request."""
 
     async def next_event(self) -> Any:
         while (event := self.http.next_event()) is h11.NEED_DATA:
@@ -87,50 +90,50 @@ class _Connection:
         return event
 
     @property
-    def head_s(self) -> float:
-        """How long the head of the next request may take."""
-        left = self.ends_at - asyncio.get_running_loop().time()
-        return HEAD_S if self.is_known else max(0.0, left)
+    def header_timeout_s(self) -> float:
+        """Time limit for the header of the next request."""
+        remaining = self.deadline - asyncio.get_running_loop().time()
+        return HEAD_S if self.is_authenticated else max(0.0, remaining)
 
     async def wait_for_data(self) -> None:
-        """Wait until the next request begins, unless it has."""
+        """Wait for the start of the next request, unless it has been received already."""
         if not self.http.trailing_data[0]:
             self.http.receive_data(await self.reader.read(PIECE))
 
-    async def body(self, headers: dict[bytes, bytes], most: int) -> bytes:
-        """Read the body of the request, of so many bytes at most.
+    async def body(self, headers: dict[bytes, bytes], max_bytes: int) -> bytes:
+        """Read the body of the request.
 
         Raises
         ------
-        _Refusal
-            When it is too long, or does not state its length.
+        _ErrorResponse
+            If the body is too large or its length is not stated.
         """
         if b"transfer-encoding" in headers:
-            raise _Refusal(411, "server", LENGTH_REQUIRED, ends=True)
-        if (size := int(headers.get(b"content-length", b"0"))) > most:
-            raise _Refusal(413, "server", too_large_message(size), ends=True)
-        whole = bytearray()
+            raise _ErrorResponse(411, "server", LENGTH_REQUIRED, closes=True)
+        if (size := int(headers.get(b"content-length", b"0"))) > max_bytes:
+            raise _ErrorResponse(413, "server", too_large_message(size), closes=True)
+        content = bytearray()
         while not isinstance(event := await self.next_event(), h11.EndOfMessage):
             if not isinstance(event, h11.Data):
                 raise ConnectionError
-            whole += event.data
-        return bytes(whole)
+            content += event.data
+        return bytes(content)
 
     async def send(
-        self, status: int, kind: str, body: bytes, *, ends: bool, may_deflate: bool
+        self, status: int, kind: str, body: bytes, *, closes: bool, may_deflate: bool
     ) -> None:
         headers = [("content-type", kind)]
         if may_deflate and (packed := deflated(body)):
             body = packed
             headers.append(("content-encoding", DEFLATE))
         headers.append(("content-length", str(len(body))))
-        if ends:
+        if closes:
             headers.append(("connection", "close"))
         data = self.http.send(h11.Response(status_code=status, headers=headers)) or b""
         self.writer.write(data)
-        # In pieces: what waits to be sent is not copied as a whole.
-        for at in range(0, len(body), SENT_PIECE):
-            piece = body[at : at + SENT_PIECE]
+        # Sent in pieces, so that the transport does not buffer a copy of the whole body.
+        for start in range(0, len(body), SENT_PIECE):
+            piece = body[start : start + SENT_PIECE]
             self.writer.write(self.http.send(h11.Data(data=piece)) or b"")
             await asyncio.wait_for(self.writer.drain(), SEND_S)
         self.writer.write(self.http.send(h11.EndOfMessage()) or b"")
@@ -138,174 +141,179 @@ class _Connection:
 
 
 class ServerAddress(Struct, frozen=True):
-    """Where a server listens."""
+    """Host and port at which a server listens."""
 
     host: str
     port: int
 
 
 class ModelServer:
-    """Answers requests about a model.
+    """Answers HTTP requests about a model.
 
     Parameters
     ----------
     token : str
-        What requests are signed with.
+        Key with which requests are signed.
     """
 
     def __init__(self, jobs: ServedJobs, token: str) -> None:
         self._jobs, self._token = jobs, token
         self._facts: dict[str, Any] = {}
-        self._open: dict[bool, dict[_Connection, None]] = {False: {}, True: {}}
-        """The connections, the oldest first, by whether one has sent a signed request."""
+        self._connections_by_state: dict[bool, dict[_Connection, None]] = {False: {}, True: {}}
+        """Open connections, oldest first, by whether they have sent a signed request."""
 
     async def listen(self, address: ServerAddress) -> asyncio.Server:
-        """Begin to listen; until the model is loaded, whoever asks is told so.
+        """Start listening; requests receive status 503 until the model is loaded.
 
         Raises
         ------
         OSError
-            When the address cannot be used.
+            If the address cannot be used.
         """
-        _allow_open_files()
-        # A small limit, as whoever connects without a token may fill the buffers.
+        _raise_open_file_limit()
+        # A small limit, because clients without a token can fill the buffers.
         return await asyncio.start_server(
-            self._connected, address.host, address.port, limit=MAX_HEADER_BYTES
+            self._handle_connection, address.host, address.port, limit=MAX_HEADER_BYTES
         )
 
     def begin(self, facts: dict[str, Any]) -> None:
-        """Begin to answer, as the model is loaded.
+        """Start answering requests, once the model is loaded.
 
         Parameters
         ----------
         facts : dict
-            What is told of the model.
+            Metadata of the model.
         """
         self._facts = facts
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         connection = _Connection(reader, writer, self._token)
-        self._admit(connection)
+        self._add_connection(connection)
         try:
             while await self._answer_one(connection):
                 pass
             writer.close()
             await asyncio.wait_for(writer.wait_closed(), SEND_S)
         except (TimeoutError, OSError, h11.RemoteProtocolError, h11.LocalProtocolError):
-            pass  # it has gone, is too slow, or speaks something else
+            pass  # the client disconnected, is too slow, or does not speak HTTP
         except asyncio.CancelledError:
-            pass  # the server ends; Python before 3.12 would show this on the console
+            pass  # the server shuts down; Python before 3.12 would print this to the console
         finally:
-            self._open[connection.is_known].pop(connection, None)
-            writer.transport.abort()  # what is not taken would be kept until it is
+            self._connections_by_state[connection.is_authenticated].pop(connection, None)
+            writer.transport.abort()  # unsent data would otherwise stay in memory
 
-    def _admit(self, connection: _Connection) -> None:
-        """Count a connection among those of its kind, and close the oldest of too many."""
-        alike = self._open[connection.is_known]
-        alike[connection] = None
-        while len(alike) > (MAX_AUTHENTICATED if connection.is_known else MAX_UNAUTHENTICATED):
-            oldest = next(iter(alike))
-            del alike[oldest]
+    def _add_connection(self, connection: _Connection) -> None:
+        """Register a connection, and close the oldest of its kind if there are too many."""
+        same_kind = self._connections_by_state[connection.is_authenticated]
+        same_kind[connection] = None
+        limit = MAX_AUTHENTICATED if connection.is_authenticated else MAX_UNAUTHENTICATED
+        while len(same_kind) > limit:
+            oldest = next(iter(same_kind))
+            del same_kind[oldest]
             oldest.writer.transport.abort()
 
-    def _recognize(self, connection: _Connection) -> None:
-        """Count a connection among those with a signed request, from its first one on."""
-        if not connection.is_known:
-            self._open[False].pop(connection, None)
-            connection.is_known = True
-            self._admit(connection)
+    def _mark_authenticated(self, connection: _Connection) -> None:
+        """Register a connection as authenticated after its first signed request."""
+        if not connection.is_authenticated:
+            self._connections_by_state[False].pop(connection, None)
+            connection.is_authenticated = True
+            self._add_connection(connection)
 
     async def _answer_one(self, connection: _Connection) -> bool:
-        """Answer one request; return whether another one may follow."""
-        if connection.is_known:
+        """Answer one request; return whether another one can follow."""
+        if connection.is_authenticated:
             await asyncio.wait_for(connection.wait_for_data(), IDLE_S)
-        event = await asyncio.wait_for(connection.next_event(), connection.head_s)
+        event = await asyncio.wait_for(connection.next_event(), connection.header_timeout_s)
         if not isinstance(event, h11.Request):
             return False
-        ends = False
+        closes = False
         try:
             status, kind, body = 200, "application/octet-stream", b""
             path = event.target.decode("ascii", "replace")
             if event.method == b"GET" and path == "/":
-                if connection.is_greeted:  # what has no token cannot keep the server at work
+                if connection.is_greeted:  # limits the work that clients without a token can cause
                     return False
                 connection.is_greeted = True
                 await asyncio.wait_for(connection.body(dict(event.headers), 0), BODY_S)
-                kind, body = "application/json", self._greeting(connection)
+                kind, body = "application/json", self._greeting_body(connection)
             else:
-                body = await self._signed(connection, event, path)
-        except _Refusal as refused:
-            status, kind, ends = refused.status, "application/json", refused.ends
+                body = await self._answer_signed_request(connection, event, path)
+        except _ErrorResponse as refused:
+            status, kind, closes = refused.status, "application/json", refused.closes
             body = json.dumps({"field": refused.field, "sentence": refused.sentence}).encode()
         accepted = dict(event.headers).get(b"accept-encoding", b"")
         may_deflate = accepted == DEFLATE.encode()
-        await connection.send(status, kind, body, ends=ends, may_deflate=may_deflate)
-        if ends or connection.http.our_state is h11.MUST_CLOSE:
+        await connection.send(status, kind, body, closes=closes, may_deflate=may_deflate)
+        if closes or connection.http.our_state is h11.MUST_CLOSE:
             return False
         connection.http.start_next_cycle()
         return True
 
-    def _greeting(self, connection: _Connection) -> bytes:
+    def _greeting_body(self, connection: _Connection) -> bytes:
         greeting = {"program": "attention-visualizer", "version": __version__}
         return json.dumps({**greeting, "nonce": connection.guard.nonce}).encode()
 
-    async def _signed(self, connection: _Connection, event: h11.Request, path: str) -> bytes:
-        """Answer a request that has to be signed."""
+    async def _answer_signed_request(
+        self, connection: _Connection, event: h11.Request, path: str
+    ) -> bytes:
+        """Check the signature of a request, and return the body of the response."""
         headers = dict(event.headers)
         signature = headers.get(HEADER.encode(), b"").decode("ascii", "replace")
         digest = connection.guard.digest_of(signature, path)
         if event.method != b"POST" or digest is None:
-            raise _Refusal(401, "token", UNKNOWN, ends=True)
-        self._recognize(connection)
+            raise _ErrorResponse(401, "token", UNKNOWN, closes=True)
+        self._mark_authenticated(connection)
         body = await asyncio.wait_for(connection.body(headers, MAX_BODY_BYTES), BODY_S)
         if sha256(body).hexdigest() != digest:
-            raise _Refusal(401, "token", UNKNOWN, ends=True)
+            raise _ErrorResponse(401, "token", UNKNOWN, closes=True)
         try:
-            return await self._done(path.removeprefix("/"), body)
+            return await self._handle_request(path.removeprefix("/"), body)
         except JobFailedError as failed:
-            raise _Refusal(422, failed.field, failed.sentence) from failed
+            raise _ErrorResponse(422, failed.field, failed.sentence) from failed
         except JobCancelledError as cancelled:
-            raise _Refusal(409, "cancelled", "It was given up.") from cancelled
-        except _Refusal:
+            raise _ErrorResponse(409, "cancelled", CANCELLED) from cancelled
+        except _ErrorResponse:
             raise
-        except Exception as error:  # the console is told, and who asked no more than that
+        except Exception as error:  # only the console shows details
             traceback.print_exception(error, file=sys.stderr)
-            raise _Refusal(500, "server", FAILED) from error
+            raise _ErrorResponse(500, "server", FAILED) from error
 
-    async def _done(self, says: str, body: bytes) -> bytes:
+    async def _handle_request(self, path: str, body: bytes) -> bytes:
         if not self._facts:
-            raise _Refusal(503, "server", LOADING)
-        if says == "model":
+            raise _ErrorResponse(503, "server", LOADING)
+        if path == "model":
             return answer_body(self._facts)
-        if says in JOBS:
-            return await self._jobs.begun(says, _read(body, JOBS[says]))
-        if says in AT_ONCE:
-            return await self._jobs.at_once(says, _read(body, AT_ONCE[says]))
-        if says == "result":
-            asked = _read(body, ResultRequest)
-            return await self._jobs.result(asked["job"], asked["wait"])
-        if says == "cancel":
-            self._jobs.cancel(_read(body, CancelRequest)["job"])
+        if path in JOBS:
+            return await self._jobs.start(path, _parse_request(body, JOBS[path]))
+        if path in AT_ONCE:
+            return await self._jobs.answer_now(path, _parse_request(body, AT_ONCE[path]))
+        if path == "result":
+            request = _parse_request(body, ResultRequest)
+            return await self._jobs.result(request["job"], request["wait"])
+        if path == "cancel":
+            self._jobs.cancel(_parse_request(body, CancelRequest)["job"])
             return answer_body({})
-        raise _Refusal(404, "server", UNKNOWN_PATH)
+        raise _ErrorResponse(404, "server", UNKNOWN_PATH)
 
 
-def _allow_open_files() -> None:
-    """Raise the limit of open files as far as the connections need it and the system allows."""
+def _raise_open_file_limit() -> None:
+    """Raise the limit on open files as far as the connections require and the system allows."""
     try:
         import resource  # Windows has no such limit
     except ImportError:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _read(body: bytes, kind: type[Struct]) -> Any:
-    """Read the JSON of a request, within its limits, as plain values."""
+def _parse_request(body: bytes, kind: type[Struct]) -> Any:
+    """Decode and validate the JSON of a request, and return it as plain values."""
     try:
         return msgspec.to_builtins(msgspec.json.decode(body, type=kind))
-    except (ValueError, RecursionError) as error:  # of JSON, of its types, of its UTF-8
+    except (ValueError, RecursionError) as error:  # invalid JSON, types or UTF-8
         why = str(error).splitlines()[0][:200]
-        raise _Refusal(400, "server", MALFORMED.format(why=why)) from error
+        raise _ErrorResponse(400, "server", MALFORMED.format(why=why)) from error

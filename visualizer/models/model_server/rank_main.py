@@ -1,4 +1,4 @@
-"""One process of a served model: it opens the model, or its part, and answers what it is sent."""
+"""Process of a model server that opens the model, or a part of it, and answers requests."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
     from visualizer.models.model_server.served_model import Answer, ServedModel
 
-FAILED = "The model's process has failed at this. Its console says where."
+FAILED = "A model process encountered an internal error. See the server’s console for details."
 
 
-class _Front:
-    """The connection to the server."""
+class _ServerLink:
+    """The connection to the server process."""
 
     def __init__(self) -> None:
         host, _, port = os.environ[ADDRESS].rpartition(":")
         self._socket = socket.create_connection((host, int(port)))
-        # Several small answers after one another would wait for a delayed acknowledgement.
+        # Otherwise, consecutive small answers would wait for a delayed acknowledgement.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._lock = Lock()
 
@@ -52,33 +52,33 @@ class _Front:
         with self._lock:
             self._socket.sendall(message.pack())
 
-    def received(self) -> Iterator[Message]:
+    def messages(self) -> Iterator[Message]:
         unpacker = MessageUnpacker()
         while piece := self._socket.recv(PIECE):
             yield from unpacker.feed(piece)
 
 
 class RankProcess:
-    """Receives messages, and has those that run the model done in their order.
+    """Receives messages from the server, and runs the jobs of the model in order.
 
     Parameters
     ----------
     rank : int
-        The number of the process; the first tells of progress and gives the answers of all.
+        Rank of the process; rank 0 reports progress and sends the answers of jobs.
     is_spread : bool
-        Whether there are others.
+        Whether the model is split over several processes.
     """
 
-    def __init__(self, front: _Front, rank: int, *, is_spread: bool) -> None:
-        self._front, self._rank, self._is_spread = front, rank, is_spread
+    def __init__(self, link: _ServerLink, rank: int, *, is_spread: bool) -> None:
+        self._link, self._rank, self._is_spread = link, rank, is_spread
         self._jobs: SimpleQueue[Message] = SimpleQueue()
         self._reads: SimpleQueue[Message] = SimpleQueue()
         self._cancelled: set[int] = set()
 
     def receive(self) -> None:
-        """Put what comes into the queues, until the server has gone; then end the process."""
+        """Queue incoming messages until the server disconnects, then exit the process."""
         try:
-            for message in self._front.received():
+            for message in self._link.messages():
                 if message.says == "cancel":
                     self._cancelled.add(message.values["id"])
                 else:
@@ -87,91 +87,93 @@ class RankProcess:
             os._exit(0)
 
     def serve(self, model: ServedModel) -> None:
-        """Answer for ever."""
-        Thread(target=self._read, args=(model,), daemon=True).start()
+        """Run jobs and answer read requests until the process exits."""
+        Thread(target=self._serve_reads, args=(model,), daemon=True).start()
         while True:
             message = self._jobs.get()
             number = message.values["id"]
-            self._do(message, partial(self._job, model, message), self._rank == 0)
+            self._run_and_answer(message, partial(self._run_job, model, message), self._rank == 0)
             self._cancelled.discard(number)
 
-    def _read(self, model: ServedModel) -> None:
+    def _serve_reads(self, model: ServedModel) -> None:
         while True:
             message = self._reads.get()
-            asked: Any = msgspec.convert(message.values["asked"], AT_ONCE[message.says])
+            request: Any = msgspec.convert(message.values["asked"], AT_ONCE[message.says])
             answer = getattr(model, message.says)  # one of `AT_ONCE`
-            self._do(message, partial(answer, asked))
+            self._run_and_answer(message, partial(answer, request))
 
-    def _job(self, model: ServedModel, message: Message) -> Answer:
+    def _run_job(self, model: ServedModel, message: Message) -> Answer:
         number = message.values["id"]
-        asked: Any = msgspec.convert(message.values["asked"], JOBS[message.says])
+        request: Any = msgspec.convert(message.values["asked"], JOBS[message.says])
 
-        def tell(done: int, of: int) -> None:
+        def report_progress(done: int, of: int) -> None:
             if self._rank == 0:
-                self._front.send(Message("progress", {"id": number, "done": done, "of": of}))
+                self._link.send(Message("progress", {"id": number, "done": done, "of": of}))
 
-        def tell_between_runs(done: int, of: int) -> None:
-            check_stopped()  # on this process alone: within a run others would wait for it
-            tell(done, of)
+        def report_between_runs(done: int, of: int) -> None:
+            check_stopped()  # not within a run, where other processes would wait for this one
+            report_progress(done, of)
 
-        def report(part: Answer) -> None:
+        def report_part(part: Answer) -> None:
             if self._rank == 0:
-                self._send("part", number, part)
+                self._send_answer("part", number, part)
 
         stopping = stopped_when(lambda: number in self._cancelled)
-        with progress_told_to(tell), stopping, model.job():
-            check_stopped()  # it may have waited
+        with progress_told_to(report_progress), stopping, model.job():
+            check_stopped()  # the job may have been cancelled while it was queued
             if message.says == "read":
-                return model.read(number, asked)
+                return model.read(number, request)
             if message.says == "answer":
-                return model.answer(asked, tell_between_runs, report)
+                return model.answer(request, report_between_runs, report_part)
             if message.says == "measures":
-                return model.measures(asked, tell_between_runs)
+                return model.measures(request, report_between_runs)
             if message.says == "names":
-                return model.names(asked.numbers)
-            return model.next_token(asked)
+                return model.names(request.numbers)
+            return model.next_token(request)
 
-    def _do(self, message: Message, work: Callable[[], Answer], has_answer: bool = True) -> None:
-        """Do what a message asks for, and send what comes of it, or that it is done."""
+    def _run_and_answer(
+        self, message: Message, work: Callable[[], Answer], has_answer: bool = True
+    ) -> None:
+        """Run the work of a message, and send its answer, error or cancellation."""
         number = message.values["id"]
         try:
             answer = work()
-            self._send("done", number, answer if has_answer else None)
+            self._send_answer("done", number, answer if has_answer else None)
         except CancelledError:
-            self._front.send(Message("cancelled", {"id": number}))
-        except Exception as error:  # noqa: BLE001 - said where it was asked
-            said = memory_error_in_words(error)
-            if not isinstance(said, InputError):
+            self._link.send(Message("cancelled", {"id": number}))
+        except Exception as error:  # noqa: BLE001 - reported to the client
+            reported = memory_error_in_words(error)
+            if not isinstance(reported, InputError):
                 traceback.print_exception(error, file=sys.stderr)
                 if self._is_spread and message.says in JOBS:
-                    os._exit(1)  # others may wait for this one in the model
-                said = InputError("model", FAILED)
-            refused = {"id": number, "field": said.field, "sentence": said.sentence}
-            self._front.send(Message("refused", refused))
+                    os._exit(1)  # other processes may wait for this one in the model
+                reported = InputError("model", FAILED)
+            refused = {"id": number, "field": reported.field, "sentence": reported.sentence}
+            self._link.send(Message("refused", refused))
 
-    def _send(self, says: str, number: int, answer: Answer | None) -> None:
+    def _send_answer(self, kind: str, number: int, answer: Answer | None) -> None:
         values, arrays = answer or ({}, {})
         envelope = {"id": number, "owners": values.get("owners")}
         body = answer_body(values, arrays) if answer else b""
-        self._front.send(Message(says, envelope, {"body": np.frombuffer(body, np.uint8)}))
+        self._link.send(Message(kind, envelope, {"body": np.frombuffer(body, np.uint8)}))
 
 
 def main() -> None:
-    """Run one process; its arguments are the model's folder, the device and the parallelism."""
+    """Run one model process, with the folder, device and parallelism given as arguments."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--device", type=Device, default=Device.AUTO)
     parser.add_argument("--parallelism", type=Parallelism, default=Parallelism.NONE)
     options = parser.parse_args()
-    rank, front = int(os.environ.get("RANK", "0")), _Front()
-    front.send(Message("hello", {"rank": rank, "secret": os.environ.pop(SECRET)}))
+    rank, link = int(os.environ.get("RANK", "0")), _ServerLink()
+    link.send(Message("hello", {"rank": rank, "secret": os.environ.pop(SECRET)}))
     is_spread = options.parallelism is not Parallelism.NONE
-    process = RankProcess(front, rank, is_spread=is_spread)
+    process = RankProcess(link, rank, is_spread=is_spread)
     Thread(target=process.receive, daemon=True).start()
 
-    def tell(done: int, of: int) -> None:
+    def report_progress(done: int, of: int) -> None:
         if rank == 0:
-            front.send(Message("loading", {"done": done, "of": of}))
+            link.send(Message("loading", {"done": done, "of": of}))
 
     try:
         from visualizer.attention.device import check_available
@@ -180,17 +182,22 @@ def main() -> None:
 
         check_available(options.device)
         source, model = open_source(
-            options.folder, options.device, progress=tell, parallelism=options.parallelism
+            options.folder,
+            options.device,
+            progress=report_progress,
+            parallelism=options.parallelism,
         )
         if model.reads_images:
-            sentence = f"{model.folder.name} reads images, which are not sent to a server yet."
+            sentence = (
+                f"Cannot serve {model.folder.name}: models that read images are not supported."
+            )
             raise InputError("model", sentence)
     except InputError as refused:
-        front.send(Message("unable", {"sentence": refused.sentence}))
+        link.send(Message("unable", {"sentence": refused.sentence}))
         sys.exit(1)
     served = ServedModel(source, model, options.device)
     served.warm_up()
-    front.send(Message("ready", served.facts))
+    link.send(Message("ready", served.facts))
     process.serve(served)
 
 

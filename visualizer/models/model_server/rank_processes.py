@@ -1,8 +1,8 @@
-"""The processes of a served model, as the server sees them: it starts, asks and ends them.
+"""Starts, queries and stops the model processes of a server.
 
-There is no torch here: the server answers whatever its processes do. They are started from here and
-not by ``torchrun``, whose store listens on all networks and takes pickles from anybody: the store
-by which they find each other is a file in a folder of this user.
+This module does not import torch, so the server stays responsive whatever its processes do. It does
+not use ``torchrun``, whose rendezvous store listens on all networks and accepts pickles from any
+client; the store used here is a file in a private folder of the user.
 """
 
 from __future__ import annotations
@@ -31,26 +31,25 @@ if TYPE_CHECKING:
 
 RANK_MODULE = "visualizer.models.model_server.rank_main"
 LOOPBACK = ("lo", "lo0")
-"""What the network interface is called, on Linux and on macOS, that nothing outside reaches."""
-MESSAGES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
-"""Variables that say by which interface torch's processes send each other numbers."""
+"""Names of the loopback interface on Linux and macOS."""
+INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+"""Environment variables for the network interface that torch.distributed uses."""
 GPUS = "CUDA_VISIBLE_DEVICES"
-"""Variable that says which GPUs there are; transformers spreads a model over them if it can."""
+"""Environment variable for the visible GPUs; transformers splits a model over them if possible."""
 MAX_HELLO_BYTES = 1_000
-"""Bytes of the message by which a process proves to be one."""
-ENDED_S = 10.0
-"""So long processes have to end by themselves."""
-LOST = "A process of the model has ended ({why}), so the server ends, too. Start it again."
-
-START_ERROR = "No process can be started for the model: {why}."
+"""Maximum size of the message by which a process authenticates itself."""
+STOP_TIMEOUT_S = 10.0
+"""Time that processes have to exit before they are terminated, and again before being killed."""
+LOST = "A model process exited unexpectedly ({why}). The server is shutting down; start it again."
+START_ERROR = "Cannot start a model process: {why}."
 
 
 class StartError(Exception):
-    """The model cannot be served; its text is the reason, as a sentence."""
+    """The model cannot be served; the text of the error is the message for the user."""
 
 
 class JobFailedError(Exception):
-    """What was asked is refused, with a field and a sentence as `InputError` has them."""
+    """A job was rejected; has a field and a message like `InputError`."""
 
     def __init__(self, field: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -58,38 +57,38 @@ class JobFailedError(Exception):
 
 
 class JobCancelledError(Exception):
-    """What was asked has been given up."""
+    """A job was cancelled."""
 
 
 class JobAnswer(Struct, frozen=True, eq=False):
-    """What came of a job: the body of the answer, and which process has which part of a run."""
+    """Result of a job: the body of the answer, and which process has which part of a run."""
 
     body: bytes
     owners: list[dict[str, Any]] | None = None
 
 
-class _Question(Struct, eq=False):
-    """What was sent to some processes, and what they have not answered yet."""
+class _PendingAnswer(Struct, eq=False):
+    """A message sent to some processes, and the processes that have not answered yet."""
 
     future: asyncio.Future[JobAnswer]
     waiting: set[int]
-    told: Callable[[int, int], object]
-    reported: Callable[[bytes], object]
+    on_progress: Callable[[int, int], object]
+    on_part: Callable[[bytes], object]
     answer: JobAnswer | None = None
     failure: Exception | None = None
 
 
 class RankProcesses:
-    """Starts the processes of a model, and asks them.
+    """Starts the processes of a model, and sends them requests.
 
     Parameters
     ----------
     folder : Path
-        The model's.
+        Folder of the model.
     count : int
-        How many processes.
+        Number of processes.
     parallelism : str
-        How the model is spread over them.
+        How the model is split over the processes.
     """
 
     def __init__(self, folder: Path, device: str, count: int, parallelism: str) -> None:
@@ -97,38 +96,38 @@ class RankProcesses:
         self.count, self._parallelism = count, parallelism
         self._secret = secrets.token_hex(32)
         self._writers: dict[int, asyncio.StreamWriter] = {}
-        self._asked: dict[int, _Question] = {}
+        self._pending: dict[int, _PendingAnswer] = {}
         self._started_processes: list[asyncio.subprocess.Process] = []
         self._store = TemporaryDirectory(prefix="attention-visualizer-")
         self._started: asyncio.Future[dict[str, Any]] | None = None
         self._ready = 0
         self._facts: dict[str, Any] = {}
         self.ended = asyncio.Event()
-        """Set once a process has ended."""
+        """Set once a process has exited."""
         self.lost = ""
-        """Why nothing is answered any more, as a sentence."""
+        """Message that explains why requests are no longer answered; empty while they are."""
 
-    async def start(self, told: Callable[[int, int], object]) -> dict[str, Any]:
-        """Start the processes, and return what is known of the model once all have opened it.
+    async def start(self, on_loading: Callable[[int, int], object]) -> dict[str, Any]:
+        """Start the processes, and return the model's metadata once all have opened it.
 
         Parameters
         ----------
-        told : callable
-            Called with the bytes of weights read and their total.
+        on_loading : callable
+            Called with the number of bytes of weights read and the total.
 
         Raises
         ------
         StartError
-            When the model cannot be opened.
+            If a process cannot be started or the model cannot be opened.
         """
-        self._told = told
+        self._on_loading = on_loading
         self._started = asyncio.get_running_loop().create_future()
         try:
-            self._listener = await asyncio.start_server(self._take, "127.0.0.1", 0)
+            self._listener = await asyncio.start_server(self._receive_messages, "127.0.0.1", 0)
             await self._start_processes()
         except OSError as error:
             raise StartError(START_ERROR.format(why=reason_of(error))) from error
-        self._watching = asyncio.create_task(self._watch(self._listener))
+        self._watch_task = asyncio.create_task(self._watch_processes(self._listener))
         return await self._started
 
     async def _start_processes(self) -> None:
@@ -137,7 +136,7 @@ class RankProcesses:
         try:
             for rank in range(self.count):
                 started = await asyncio.create_subprocess_exec(
-                    *self._command(), env=self._environment(rank, address),
+                    *self._rank_command(), env=self._rank_environment(rank, address),
                     stdin=asyncio.subprocess.DEVNULL, start_new_session=True,
                 )  # fmt: skip
                 self._started_processes.append(started)
@@ -145,20 +144,20 @@ class RankProcesses:
             self._listener.close()
             raise
 
-    def _command(self) -> list[str]:
+    def _rank_command(self) -> list[str]:
         return [
             sys.executable, "-P", "-m", RANK_MODULE, str(self._folder), "--device", self._device,
             "--parallelism", self._parallelism,
         ]  # fmt: skip
 
-    def _environment(self, rank: int, address: str) -> dict[str, str]:
+    def _rank_environment(self, rank: int, address: str) -> dict[str, str]:
         threads = max(1, (os.cpu_count() or 1) // self.count)
         shared = {"OMP_NUM_THREADS": str(threads)} if self.count > 1 else {}
         loopback = [name for _, name in socket.if_nameindex() if name in LOOPBACK]
         hidden = {GPUS: ""} if self._device == Device.CPU else {}
         return {
             **shared,
-            **{name: loopback[0] for name in MESSAGES if loopback},
+            **{name: loopback[0] for name in INTERFACE_VARIABLES if loopback},
             **os.environ,
             **hidden,
             ADDRESS: address,
@@ -170,77 +169,79 @@ class RankProcesses:
             "PYTHONPATH": import_path_with_package(os.environ.get("PYTHONPATH", "")),
         }
 
-    async def _watch(self, listener: asyncio.Server) -> None:
+    async def _watch_processes(self, listener: asyncio.Server) -> None:
         waits = [asyncio.create_task(each.wait()) for each in self._started_processes]
         ended, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         status = next(iter(ended)).result()
         listener.close()
         why = f"signal {-status}" if status < 0 else f"status {status}"
-        self._lose(LOST.format(why=why))
+        self._fail_pending(LOST.format(why=why))
         await asyncio.wait(waits)
 
-    def _lose(self, sentence: str) -> None:
+    def _fail_pending(self, sentence: str) -> None:
         self.lost = self.lost or sentence
         assert self._started
         if not self._started.done():
             self._started.set_exception(StartError(self.lost))
-        for asked in self._asked.values():
-            if not asked.future.done():
-                asked.future.set_exception(JobFailedError("model", self.lost))
-        self._asked.clear()
+        for pending in self._pending.values():
+            if not pending.future.done():
+                pending.future.set_exception(JobFailedError("model", self.lost))
+        self._pending.clear()
         self.ended.set()
 
-    # ------------------------------------------------------------------ asking
+    # ------------------------------------------------------------------ requests
 
     async def ask(
         self,
         number: int,
-        says: str,
-        asked: Any,
+        kind: str,
+        request: Any,
         ranks: tuple[int, ...] | None = None,
-        told: Callable[[int, int], object] = lambda done, of: None,
-        reported: Callable[[bytes], object] = lambda body: None,
+        on_progress: Callable[[int, int], object] = lambda done, of: None,
+        on_part: Callable[[bytes], object] = lambda body: None,
     ) -> JobAnswer:
-        """Send a message to processes, and return the answer of the first of them.
+        """Send a message to processes, and return the one answer that they give.
 
         Parameters
         ----------
         ranks : tuple of int, optional
-            The processes; all of them, in the same order of messages, without it.
-        told, reported : callable
-            Given the progress, and bodies of parts of the answer.
+            The processes; by default all. Every process receives its messages in the same order.
+        on_progress, on_part : callable
+            Called with the progress, and with the bodies of partial answers.
 
         Raises
         ------
         JobFailedError, JobCancelledError
-            As the processes say.
+            As reported by the processes.
         """
         if self.lost:
             raise JobFailedError("model", self.lost)
-        wanted = tuple(range(self.count)) if ranks is None else ranks
+        receivers = tuple(range(self.count)) if ranks is None else ranks
         future: asyncio.Future[JobAnswer] = asyncio.get_running_loop().create_future()
-        self._asked[number] = _Question(future, {*wanted}, told, reported)
-        message = Message(says, {"id": number, "asked": asked}).pack()
-        for rank in wanted:  # without waiting in between, so that the order is that of all
+        self._pending[number] = _PendingAnswer(future, {*receivers}, on_progress, on_part)
+        message = Message(kind, {"id": number, "asked": request}).pack()
+        for rank in receivers:  # without awaiting, so that all processes get messages in one order
             self._writers[rank].write(message)
         return await future
 
     def cancel(self, number: int) -> None:
-        """Have the processes give a job up."""
+        """Tell the processes to cancel a job."""
         message = Message("cancel", {"id": number}).pack()
         for writer in self._writers.values():
             writer.write(message)
 
-    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take the messages of one process, once it has proved to be one."""
+    async def _receive_messages(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Handle the messages of one process, after it has authenticated itself."""
         unpacker, rank = MessageUnpacker(), -1
         try:
             while piece := await reader.read(MAX_HELLO_BYTES if rank < 0 else PIECE * 16):
                 for message in unpacker.feed(piece):
                     if rank < 0:
-                        rank = self._greet(message, writer)
+                        rank = self._register_process(message, writer)
                     else:
-                        self._answer(rank, message)
+                        self._handle_message(rank, message)
                 if rank < 0:
                     return
         except (OSError, ValueError, TypeError):
@@ -250,77 +251,77 @@ class RankProcesses:
             if rank >= 0 and not self.lost:
                 self._end_all(at_once=False)
 
-    def _greet(self, message: Message, writer: asyncio.StreamWriter) -> int:
+    def _register_process(self, message: Message, writer: asyncio.StreamWriter) -> int:
         values = message.values if isinstance(message.values, dict) else {}
         secret, rank = str(values.get("secret")).encode(), values.get("rank")
-        is_known = secrets.compare_digest(secret, self._secret.encode())
-        if message.says != "hello" or not is_known or not isinstance(rank, int) or self.lost:
+        is_authentic = secrets.compare_digest(secret, self._secret.encode())
+        if message.says != "hello" or not is_authentic or not isinstance(rank, int) or self.lost:
             return -1
         self._writers[rank] = writer
         if len(self._writers) == self.count:
             self._listener.close()
         return rank
 
-    def _answer(self, rank: int, message: Message) -> None:
+    def _handle_message(self, rank: int, message: Message) -> None:
         assert self._started
         if message.says == "loading":
-            self._told(message.values["done"], message.values["of"])
+            self._on_loading(message.values["done"], message.values["of"])
         elif message.says == "unable":
-            self._lose(message.values["sentence"])
+            self._fail_pending(message.values["sentence"])
         elif message.says == "ready":
             self._ready += 1
             self._facts = dict(message.values) if rank == 0 else self._facts
             if self._ready == self.count and not self._started.done():
                 self._started.set_result(self._facts)
-        elif (asked := self._asked.get(message.values["id"])) is not None:
-            self._take_answer(asked, rank, message)
+        elif (pending := self._pending.get(message.values["id"])) is not None:
+            self._handle_answer(pending, rank, message)
 
-    def _take_answer(self, asked: _Question, rank: int, message: Message) -> None:
+    def _handle_answer(self, pending: _PendingAnswer, rank: int, message: Message) -> None:
         values = message.values
         if message.says == "progress":
-            asked.told(values["done"], values["of"])
+            pending.on_progress(values["done"], values["of"])
             return
         if message.says == "part":
-            asked.reported(message.arrays["body"].tobytes())
+            pending.on_part(message.arrays["body"].tobytes())
             return
-        asked.waiting.discard(rank)
+        pending.waiting.discard(rank)
         if message.says == "refused":
-            asked.failure = JobFailedError(values["field"], values["sentence"])
+            pending.failure = JobFailedError(values["field"], values["sentence"])
         elif message.says == "cancelled":
-            asked.failure = asked.failure or JobCancelledError()
-        elif body := message.arrays["body"].tobytes():  # of one of them alone
-            asked.answer = JobAnswer(body, values["owners"])
-        if asked.waiting:
+            pending.failure = pending.failure or JobCancelledError()
+        elif body := message.arrays["body"].tobytes():  # only one process sends a body
+            pending.answer = JobAnswer(body, values["owners"])
+        if pending.waiting:
             return
-        del self._asked[values["id"]]
-        if asked.future.done():
+        del self._pending[values["id"]]
+        if pending.future.done():
             return
-        if asked.failure:
-            asked.future.set_exception(asked.failure)
+        if pending.failure:
+            pending.future.set_exception(pending.failure)
         else:
-            assert asked.answer
-            asked.future.set_result(asked.answer)
+            assert pending.answer
+            pending.future.set_result(pending.answer)
 
     async def close(self) -> None:
-        """End the processes."""
-        self.lost = self.lost or "The server is closed."
-        for writer in self._writers.values():  # without the server they end by themselves
+        """Stop the processes: disconnect first, then terminate, then kill them."""
+        self.lost = self.lost or "The server has shut down."
+        for writer in self._writers.values():  # processes exit when the server disconnects
             writer.close()
         for at_once in (None, False, True):
             if at_once is not None:
                 self._end_all(at_once=at_once)
             with suppress(TimeoutError):
                 for each in self._started_processes:
-                    await asyncio.wait_for(each.wait(), ENDED_S)
+                    await asyncio.wait_for(each.wait(), STOP_TIMEOUT_S)
                 break
         self._store.cleanup()
 
     def _end_all(self, *, at_once: bool) -> None:
-        """End the processes with those that they started."""
+        """Terminate or kill the processes and their child processes."""
         for each in self._started_processes:
             if each.returncode is None:
                 with suppress(ProcessLookupError):
-                    if sys.platform == "win32":  # it has neither such groups nor a gentle end
+                    if sys.platform == "win32":  # without process groups and SIGTERM
                         each.kill()
                     else:
                         os.killpg(each.pid, signal.SIGKILL if at_once else signal.SIGTERM)

@@ -1,8 +1,8 @@
-"""Names of what a server tells its processes by the environment; no torch here."""
+"""Environment variables that a server sets for its model processes. No torch."""
 
 ADDRESS = "ATTENTION_VISUALIZER_FRONT"
-"""Where the server listens for its processes."""
+"""Address at which the server listens for its processes."""
 SECRET = "ATTENTION_VISUALIZER_FRONT_SECRET"
-"""What proves that a process is one of them."""
+"""Secret by which a process proves that the server started it."""
 STORE = "ATTENTION_VISUALIZER_RANK_STORE"
-"""The file by which processes find each other."""
+"""File that serves as the rendezvous store of torch.distributed."""

@@ -1,4 +1,4 @@
-"""The jobs of a server: what was asked, how far it is, and what came of it, until it is fetched."""
+"""Jobs of a server: requests, progress, and results until they are fetched."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ if TYPE_CHECKING:
     from visualizer.models.model_server.rank_processes import JobAnswer, RankProcesses
 
 MAX_JOBS = 16
-"""So many jobs may wait or run."""
+"""Maximum number of queued and running jobs."""
 MAX_CACHED_BYTES = 2**28
-"""Bytes of answers that were not fetched yet; those that came first go first."""
+"""Maximum size of stored answers; the oldest are dropped first."""
 MAX_READS = 32
-"""So many readings of numbers may wait or run; others wait for their text, one a connection."""
-UNASKED_S = 60.0
-"""A job whose result nobody has asked for so long is given up, where another one is asked for."""
+"""Maximum number of active reads. Reads that wait for their text are limited by the connections."""
+ABANDONED_S = 60.0
+"""A job is cancelled if its result has not been requested for this time while another one is."""
 MAX_ID = 2**53
-"""Numbers of jobs and runs are drawn from so many: who was not told one does not find it."""
+"""Number of random job and run ids, large enough to be unguessable."""
 MAX_FINISHED_JOBS = 64
-HELD_S = 15.0
-"""So long a request for numbers waits for the text to be read."""
-SOON_S = 0.5
-"""So long the request for a job waits for its answer, which saves the way of another one."""
-TOO_MANY = "The server has too much to do already. Try again in a moment."
-TEXT_PENDING = "The text is not read yet."
-UNKNOWN_JOB = "There is no such job any more. Ask again."
+"""Maximum number of stored answers, and of runs whose parts are located."""
+READ_WAIT_S = 15.0
+"""Time that a request for values waits for the text to be read."""
+START_WAIT_S = 0.5
+"""Time that a request for a job waits for its answer, which can save a round trip."""
+TOO_MANY = "The server is busy. Try again in a moment."
+TEXT_PENDING = "The server is still reading the text. Try again in a moment."
+UNKNOWN_JOB = "The job no longer exists. Repeat the request."
+UNKNOWN_PLACE = "The layer or head does not exist."
 
 
 class _Job:
@@ -43,87 +45,89 @@ class _Job:
     Parameters
     ----------
     number : int
-        Also that of the run, where a text is read.
+        Id of the job; also of the run, if the job reads a text.
     """
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.progress = (0, 0)
         self.part: bytes = b""
-        """What is known of the answer so far."""
+        """Body of the latest partial answer."""
         self.is_new_part = False
         self.answer: JobAnswer | None = None
         self.failure: Exception | None = None
         self.task: asyncio.Task[bool] | None = None
         self.changed = asyncio.Event()
-        self.asked_s = asyncio.get_running_loop().time()
-        """When its result was asked for last."""
+        self.requested_at = asyncio.get_running_loop().time()
+        """Time of the last request for its result."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it waits or runs."""
+        """Whether the job is queued or running."""
         return self.task is not None and not self.task.done()
 
 
 class ServedJobs:
-    """Has jobs done by the processes of a model, one after another, and keeps their answers."""
+    """Sends jobs to the processes of a model, and stores their answers until they are fetched."""
 
     def __init__(self, processes: RankProcesses) -> None:
         self._processes = processes
         self._jobs: OrderedDict[int, _Job] = OrderedDict()
-        self._at_once = 0
-        self._called: OrderedDict[int, tuple[int, asyncio.Task[bool]]] = OrderedDict()
-        """Runs of texts that are read, by the numbers that were drawn by who asked."""
+        self._active_reads = 0
+        self._runs_by_request: OrderedDict[int, tuple[int, asyncio.Task[bool]]] = OrderedDict()
+        """Run id and task of each reading, by the id that the client chose for it."""
         self._owners: OrderedDict[int, list[dict[str, Any]]] = OrderedDict()
 
-    async def begun(self, says: str, asked: Any) -> bytes:
-        """Begin a job, and return the body of its answer, or its number where that takes longer.
+    async def start(self, kind: str, request: Any) -> bytes:
+        """Start a job, and return the body of its answer, or of its id if it takes longer.
 
         Raises
         ------
         JobFailedError
-            When there are too many.
+            If too many jobs are open, or the job fails at once.
         """
-        if self._wanted(asyncio.get_running_loop().time()) >= MAX_JOBS:
+        if self._cancel_abandoned_jobs(asyncio.get_running_loop().time()) >= MAX_JOBS:
             raise JobFailedError("server", TOO_MANY)
         job = _Job(secrets.randbelow(MAX_ID))
         self._jobs[job.number] = job
-        job.task = asyncio.create_task(self._do(job, says, asked))
-        if called := asked.get("called"):
-            self._called[called] = job.number, job.task
-            while len(self._called) > MAX_JOBS:
-                self._called.popitem(last=False)
-        self._forget()
-        await asyncio.wait([job.task], timeout=SOON_S)
+        job.task = asyncio.create_task(self._run_job(job, kind, request))
+        if called := request.get("called"):
+            self._runs_by_request[called] = job.number, job.task
+            while len(self._runs_by_request) > MAX_JOBS:
+                self._runs_by_request.popitem(last=False)
+        self._drop_old_answers()
+        await asyncio.wait([job.task], timeout=START_WAIT_S)
         if job.task.done():
             try:
                 return await self.result(job.number, 0)
             finally:
-                self._jobs.pop(job.number, None)  # nobody knows its number
+                self._jobs.pop(job.number, None)  # its id was not sent to the client
         return answer_body({"job": job.number})
 
-    def _wanted(self, now: float) -> int:
-        """Give up the jobs that nobody asks for any more; return how many others wait or run."""
-        wanted = 0
+    def _cancel_abandoned_jobs(self, now: float) -> int:
+        """Cancel abandoned jobs; return the number of other open jobs."""
+        active = 0
         for each in self._jobs.values():
-            if each.is_open and now - each.asked_s > UNASKED_S:
+            if each.is_open and now - each.requested_at > ABANDONED_S:
                 self._processes.cancel(each.number)
             else:
-                wanted += each.is_open
-        return wanted
+                active += each.is_open
+        return active
 
-    async def _do(self, job: _Job, says: str, asked: Any) -> bool:
-        """Do a job; return whether it has an answer."""
+    async def _run_job(self, job: _Job, kind: str, request: Any) -> bool:
+        """Run a job; return whether it succeeded."""
 
-        def tell(done: int, of: int) -> None:
+        def report_progress(done: int, of: int) -> None:
             job.progress = (done, of)
 
-        def report(body: bytes) -> None:
+        def report_part(body: bytes) -> None:
             job.part, job.is_new_part = body, True
             job.changed.set()
 
         try:
-            answer = await self._processes.ask(job.number, says, asked, None, tell, report)
+            answer = await self._processes.ask(
+                job.number, kind, request, None, report_progress, report_part
+            )
             job.answer, job.part = answer, b""
             if answer.owners:
                 self._owners[job.number] = answer.owners
@@ -136,18 +140,18 @@ class ServedJobs:
         return job.failure is None
 
     async def result(self, number: int, wait: float) -> bytes:
-        """Return the body of an answer, or how far it is after some seconds.
+        """Return the body of an answer, or of a partial answer or the progress after some seconds.
 
         Raises
         ------
         JobFailedError, JobCancelledError
-            As `RankProcesses.ask`; where there is no such job.
+            As `RankProcesses.ask`; or if the job does not exist.
         """
         job = self._jobs.get(number)
         if job is None:
             raise JobFailedError("server", UNKNOWN_JOB)
-        job.asked_s = asyncio.get_running_loop().time()
-        self._wanted(job.asked_s)  # others, which nobody waits for, may be before it
+        job.requested_at = asyncio.get_running_loop().time()
+        self._cancel_abandoned_jobs(job.requested_at)  # abandoned jobs may be queued before it
         with suppress(TimeoutError):
             await asyncio.wait_for(job.changed.wait(), wait)
         if job.failure:
@@ -161,57 +165,57 @@ class ServedJobs:
         return answer_body(msgspec.to_builtins(JobProgress(*job.progress)))
 
     def cancel(self, number: int) -> None:
-        """Give up a job, if it is not done."""
+        """Cancel a job that is queued or running."""
         job = self._jobs.get(number)
         if job and job.is_open:
             self._processes.cancel(number)
 
-    async def at_once(self, says: str, asked: Any) -> bytes:
-        """Have one process answer beside the jobs: numbers of a run where they are.
+    async def answer_now(self, kind: str, request: Any) -> bytes:
+        """Return the answer of the process that holds the requested values, outside the job queue.
 
         Raises
         ------
         JobFailedError
-            As the process says; when there are too many; where the text is not read soon.
+            As reported by the process; or if too many reads are active or the text takes too long.
         """
-        if called := self._called.get(asked.get("run")):
-            asked = {**asked, "run": await _read_soon(*called)}
-        if self._at_once >= MAX_READS:
+        if called := self._runs_by_request.get(request.get("run")):
+            request = {**request, "run": await _wait_for_run(*called)}
+        if self._active_reads >= MAX_READS:
             raise JobFailedError("server", TOO_MANY)
-        owners = self._owners.get(asked.get("run"))
-        rank = _owner_of(owners, asked["place"]) if owners and asked.get("place") else 0
-        self._at_once += 1
+        owners = self._owners.get(request.get("run"))
+        rank = _find_owner(owners, request["place"]) if owners and request.get("place") else 0
+        self._active_reads += 1
         try:
             number = secrets.randbelow(MAX_ID)
-            answer = await self._processes.ask(number, says, asked, (rank,))
+            answer = await self._processes.ask(number, kind, request, (rank,))
         finally:
-            self._at_once -= 1
+            self._active_reads -= 1
         return answer.body
 
-    def _forget(self) -> None:
-        """Forget answers that were kept longest, beyond what is kept."""
-        done = [job for job in self._jobs.values() if not job.is_open]
-        held = sum(len(job.answer.body) for job in done if job.answer)
-        for at, job in enumerate(done):
-            if len(done) - at <= MAX_FINISHED_JOBS and held <= MAX_CACHED_BYTES:
+    def _drop_old_answers(self) -> None:
+        """Drop the oldest answers beyond the limits."""
+        finished = [job for job in self._jobs.values() if not job.is_open]
+        stored_bytes = sum(len(job.answer.body) for job in finished if job.answer)
+        for at, job in enumerate(finished):
+            if len(finished) - at <= MAX_FINISHED_JOBS and stored_bytes <= MAX_CACHED_BYTES:
                 return
-            held -= len(job.answer.body) if job.answer else 0
+            stored_bytes -= len(job.answer.body) if job.answer else 0
             del self._jobs[job.number]
 
 
-async def _read_soon(run: int, reading: asyncio.Task[bool]) -> int:
-    """Wait until a text is read, and return the number of its run."""
-    await asyncio.wait([reading], timeout=HELD_S)
+async def _wait_for_run(run: int, reading: asyncio.Task[bool]) -> int:
+    """Wait until a text is read, and return the id of its run."""
+    await asyncio.wait([reading], timeout=READ_WAIT_S)
     if not (reading.done() and reading.result()):
         raise JobFailedError("text", TEXT_PENDING)
     return run
 
 
-def _owner_of(owners: list[dict[str, Any]], place: list[int]) -> int:
-    """Return the process that has a head of a layer."""
-    *layer, head = place
-    at = layer[0] if layer else 0
+def _find_owner(owners: list[dict[str, Any]], place: list[int]) -> int:
+    """Return the rank of the process that holds a head of a layer."""
+    *leading, head = place
+    layer = leading[0] if leading else 0
     for owner in owners:
-        if at in owner["layers"] and owner["first"] <= head < owner["first"] + owner["heads"]:
+        if layer in owner["layers"] and owner["first"] <= head < owner["first"] + owner["heads"]:
             return int(owner["rank"])
-    raise JobFailedError("place", "There is no such layer or head.")
+    raise JobFailedError("place", UNKNOWN_PLACE)

@@ -1,7 +1,7 @@
-"""What one process of a server does with its model, or with its part of it.
+"""The model, or part of a model, that one process of a server runs, and the texts it has read.
 
-Requests that run the model come to all processes in the same order; those for numbers of a text
-that was read, to the process that has them.
+Requests that run the model are sent to all processes in the same order; requests for values of a
+text are sent to the process that holds them.
 """
 
 from __future__ import annotations
@@ -80,36 +80,40 @@ if TYPE_CHECKING:
     from visualizer.progress_callback import Progress
 
 MAX_CACHED_RUNS = 4
-"""So many texts are kept, those that were read last: on all processes the same ones, whichever of
-them numbers are asked of."""
+"""Maximum number of runs kept: the last ones read rather than the last ones requested, so that all
+processes keep the same runs."""
 MAX_NEXT_TOKENS = 200
-"""So many of the likeliest next tokens are named."""
+"""Number of most likely next tokens that are sent with their text."""
 MAX_BLOCK_NUMBERS = 2**22
-"""Numbers of one answer with blocks."""
+"""Maximum number of values in an answer with blocks."""
 MAX_ROW_BYTES = 2**29
-"""Bytes of the weights that one answer has of a text that is continued."""
+"""Maximum size of the attention weights in one answer during generation."""
 WARM_UP_TEXT = "A few words. "
 LONG_TEXT = WARM_UP_TEXT * PROBE_TOKENS
-"""Of so many tokens at least as tell how the model reads a long text."""
-UNKNOWN_STAGE = "There is no such stage."
-UNKNOWN_TOKEN = "There is no such token."
+"""Text with enough tokens to determine how a model reads long texts."""
+UNKNOWN_STAGE = "The stage does not exist."
+UNKNOWN_TOKEN = "The token id is not in the vocabulary."
+UNKNOWN_PLACE = "The layer or head does not exist."
 TOO_MANY_ROWS = (
-    "The weights of {tokens:,} tokens are more than the server sends of a text that is continued. "
-    "Use less text."
+    "The attention weights of {tokens:,} tokens exceed what the server sends during generation. "
+    "Use a shorter text."
 )
-GONE = "The text is no longer kept where the model runs. Change it and undo that: it is read again."
+GONE = (
+    "The server no longer holds the results for this text. Change the text and undo the change to "
+    "have it read again."
+)
 
 Answer = tuple[dict[str, Any], dict[str, np.ndarray]]
-"""The values and arrays of an answer."""
+"""Values and arrays of an answer."""
 
 
 class ServedModel:
-    """A model with the runs of texts that it has read.
+    """A model with the runs of the texts that it has read.
 
     Parameters
     ----------
     source : ModelSource
-        What `read_text` finds the model by, with the device that it was opened for.
+        Source by which `read_text` finds the model, together with the device.
     """
 
     def __init__(self, source: ModelSource, model: OpenedModel, device: Device) -> None:
@@ -122,37 +126,37 @@ class ServedModel:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a window is told of the model."""
+        """Metadata of the model, as sent to clients."""
         folder, ranks = self._model.folder, self._model.ranks
         facts = ModelFacts(
             folder.name, folder.kind, folder.fingerprint, folder.layers, folder.heads, ranks.count,
             ranks.parallelism.value,
         )  # fmt: skip
-        told: dict[str, Any] = msgspec.to_builtins(facts)
-        return told
+        metadata: dict[str, Any] = msgspec.to_builtins(facts)
+        return metadata
 
     # ------------------------------------------------------------------ on all processes
 
     def warm_up(self) -> None:
-        """Read a little as a long text and as a short one, so that the first takes no longer.
+        """Read a long and a short text, so that a client's first text takes no longer than others.
 
-        What is found out of the model with a long text takes several passes.
+        Determining how the model reads a long text takes several forward passes.
         """
         for text, most_held in ((LONG_TEXT, 0), (WARM_UP_TEXT, MAX_WHOLE_BYTES)):
             self._model.most_held = most_held
-            with suppress(InputError), self.job():  # a refusal is said where a text is to be read
+            with suppress(InputError), self.job():  # reported when a client reads a text
                 self._model.read(text, by_blocks=True)
 
     def job(self) -> AbstractContextManager[None]:
-        """Do a job within the context, which ends alike on all processes."""
+        """Return a context for a job; if it fails on one process, it fails on all of them."""
         return self._model.ranks.job()
 
-    def read(self, number: int, asked: ReadRequest) -> Answer:
-        """Read a text, and keep the run under a number."""
-        own, other = self._source, asked.source
+    def read(self, number: int, request: ReadRequest) -> Answer:
+        """Read a text, and keep the run under an id."""
+        own, other = self._source, request.source
         for holds, subject in claims_of_changes(other):
             if not holds:
-                raise InputError("edits", f"The request has no valid {subject}.")
+                raise InputError("edits", f"The request contains an invalid value: {subject}.")
         source = replace(
             own,
             edits=other.edits,
@@ -161,7 +165,7 @@ class ServedModel:
             is_chat=other.is_chat,
             part=other.part,
         )
-        run = read_text(source, asked.text, self._device)
+        run = read_text(source, request.text, self._device)
         with self._lock:
             self._runs[number] = run
             while len(self._runs) > MAX_CACHED_RUNS:
@@ -180,33 +184,33 @@ class ServedModel:
                 {name: tuple(run.trace.model_weights[name].shape) for name in small_weights(run)},
                 run.trace.holding(run.trace.attention).limits(),
             )
-            if "weights" in run.trace:  # what the window shows of each head at once
-                found = run.trace.measured("weights", run.compared_texts)
-                names = type(found).__struct_fields__
-                arrays |= {f"{MEASURES}{name}": getattr(found, name) for name in names}
+            if "weights" in run.trace:  # the window shows these measures of all heads at once
+                measures = run.trace.measured("weights", run.compared_texts)
+                names = type(measures).__struct_fields__
+                arrays |= {f"{MEASURES}{name}": getattr(measures, name) for name in names}
             return msgspec.to_builtins(values), arrays
-        return self._long(number, run)
+        return self._gather_long_text(number, run)
 
-    def _long(self, number: int, run: Run) -> Answer:
-        """Gather what all processes have of a long text."""
+    def _gather_long_text(self, number: int, run: Run) -> Answer:
+        """Describe a long text's run, combining the parts of all processes."""
         reading, ranks, trace = run.reading, self._model.ranks, run.trace
         assert reading is not None
         header = header_of(run)
         first = ranks.first_head(header.heads)
-        about = {
+        description = {
             "key": [reading.part, header.queries, header.vectors and header.vectors.d_head],
             "layers": reading.layers,
             "first": first,
             "heads": header.heads,
         }
         sinks = {SINKS: trace.read(SINKS)} if SINKS in trace.model_weights else {}
-        parts = ranks.gathered(Message("part", about, sinks))
-        alike = [
+        parts = ranks.gathered(Message("part", description, sinks))
+        matching = [
             (rank, one) for rank, one in enumerate(parts)
             if one.values["key"] == parts[0].values["key"]
         ]  # fmt: skip
-        layers = tuple(sorted({layer for _, one in alike for layer in one.values["layers"]}))
-        heads = max(one.values["first"] + one.values["heads"] for _, one in alike)
+        layers = tuple(sorted({layer for _, one in matching for layer in one.values["layers"]}))
+        heads = max(one.values["first"] + one.values["heads"] for _, one in matching)
         owners = tuple(
             HeadsOfProcess(
                 rank,
@@ -214,58 +218,62 @@ class ServedModel:
                 one.values["first"],
                 one.values["heads"],
             )
-            for rank, one in alike
+            for rank, one in matching
         )
         at = [layers.index(layer) for layer in reading.layers]
         self._owned[number] = _OwnPart(at, first)
         arrays = {}
         if sinks:
             whole = np.zeros((len(layers), heads), sinks[SINKS].dtype)
-            for owner, (_, one) in zip(owners, alike, strict=True):
-                _put(whole, owner.layers, owner.first, one.arrays[SINKS])
+            for owner, (_, one) in zip(owners, matching, strict=True):
+                _copy_heads(whole, owner.layers, owner.first, one.arrays[SINKS])
             arrays["sinks"] = whole
-        masks = [message.values["masks"] for message in ranks.gathered(_masks(run, at))]
+        masks = [message.values["masks"] for message in ranks.gathered(_mask_message(run, at))]
         by_layer = {place: mask for one in masks for place, mask in one}
         sent = long_run_message(run, layers, heads, [by_layer[at] for at in range(len(layers))])
         return msgspec.to_builtins(RunValues(sent, number, owners=owners)), arrays
 
     def answer(
-        self, asked: AnswerRequest, progress: Progress, report: Callable[[Answer], object]
+        self, request: AnswerRequest, progress: Progress, report: Callable[[Answer], object]
     ) -> Answer:
-        """Answer a question about a text that was read."""
-        reading = self._run(asked.run).reading
+        """Answer a question about a text that has been read."""
+        reading = self._find_run(request.run).reading
         assert reading is not None
-        answers = ModelAnswers()  # of this request alone: others know what they know
-        if asked.known is not None:
-            if len({len(row) for row in asked.known.changes}) > 1:
-                raise InputError("question", "What is known has rows of several lengths.")
-            changes = np.array(asked.known.changes, np.float64)
-            answers.known[asked.question] = AblationAnswer("", asked.known.layers, changes)
+        answers = ModelAnswers()  # not shared with other requests
+        if request.known is not None:
+            if len({len(row) for row in request.known.changes}) > 1:
+                raise InputError(
+                    "question", "The rows of the known changes have different lengths."
+                )
+            changes = np.array(request.known.changes, np.float64)
+            answers.known[request.question] = AblationAnswer("", request.known.layers, changes)
         reading = replace(reading, answers=answers)
 
-        def tell(part: ModelAnswer) -> None:
-            values, found = answer_values(part)
-            report(({**values, "is_part": True}, found))
+        def report_part(part: ModelAnswer) -> None:
+            values, arrays = answer_values(part)
+            report(({**values, "is_part": True}, arrays))
 
-        return answer_values(answer_model_question(reading, asked.question, progress, tell))
+        return answer_values(
+            answer_model_question(reading, request.question, progress, report_part)
+        )
 
-    def next_token(self, asked: NextTokenRequest) -> Answer:
-        """Read tokens after a text, and say what may come next."""
-        begins = replace(asked, numbers=())
-        self._check_numbers(asked.numbers)
-        if self._reader is None or self._reader[0] != begins:
-            edits = {(layer, head): factor for layer, head, factor in asked.factors}
-            self._reader = None  # on all processes, whichever of them refuses the text
+    def next_token(self, request: NextTokenRequest) -> Answer:
+        """Read a text and the tokens generated after it, and return the next-token logits."""
+        prompt = replace(request, numbers=())
+        self._check_numbers(request.numbers)
+        if self._reader is None or self._reader[0] != prompt:
+            edits = {(layer, head): factor for layer, head, factor in request.factors}
+            self._reader = None  # dropped on all processes, even if only one rejects the text
             self._reader = (
-                begins,
-                TokenReader(self._model, asked.text, edits, is_chat=asked.is_chat),
+                prompt,
+                TokenReader(self._model, request.text, edits, is_chat=request.is_chat),
             )
         reader = self._reader[1]
-        reader.check_memory(len(asked.numbers))
-        read = reader.read(asked.numbers)
+        reader.check_memory(len(request.numbers))
+        read = reader.read(request.numbers)
         if sum(rows.nbytes for rows in read.rows.values()) > MAX_ROW_BYTES:
             raise InputError("text", TOO_MANY_ROWS.format(tokens=read.tokens))
-        text, is_split_alike = reader.continued_text(asked.numbers)
+        text, is_split_alike = reader.continued_text(request.numbers)
         likely = np.argsort(read.logits)[: -1 - MAX_NEXT_TOKENS : -1].tolist()
         values = TextRead(
             tuple(reader.words),
@@ -280,25 +288,26 @@ class ServedModel:
         return msgspec.to_builtins(values), {"logits": read.logits, **rows}
 
     def names(self, numbers: tuple[int, ...]) -> Answer:
-        """Write tokens of the vocabulary by their numbers."""
+        """Return the text of tokens, given by their ids."""
         self._check_numbers(numbers)
         return msgspec.to_builtins(TokenNames(tuple(self._model.tokens(numbers)))), {}
 
     def _check_numbers(self, numbers: tuple[int, ...]) -> None:
-        """Refuse numbers of tokens that the model does not have."""
+        """Raise an error for token ids that are not in the vocabulary."""
         if max(numbers, default=0) >= self._model.size("vocab_size"):
             raise InputError("tokens", UNKNOWN_TOKEN)
 
-    def measures(self, asked: MeasuresRequest, progress: Progress) -> Answer:
-        """Measure the heads of a stage of weights."""
-        run, ranks = self._run(asked.run), self._model.ranks
+    def measures(self, request: MeasuresRequest, progress: Progress) -> Answer:
+        """Compute the head measures of a stage of attention weights."""
+        run, ranks = self._find_run(request.run), self._model.ranks
         rows = {row.name: row for row in run.trace.stages}
-        if asked.stage not in rows or rows[asked.stage].dims[-1] != "key":
+        if request.stage not in rows or rows[request.stage].dims[-1] != "key":
             raise InputError("stage", UNKNOWN_STAGE)
-        found = run.trace.measured(asked.stage, run.compared_texts, progress)
-        own = self._owned.get(asked.run, _OwnPart([*range(run.trace.count("layer"))], 0))
+        measures = run.trace.measured(request.stage, run.compared_texts, progress)
+        own = self._owned.get(request.run, _OwnPart([*range(run.trace.count("layer"))], 0))
         arrays = {
-            name: np.atleast_2d(getattr(found, name)) for name in type(found).__struct_fields__
+            name: np.atleast_2d(getattr(measures, name))
+            for name in type(measures).__struct_fields__
         }
         parts = ranks.gathered(Message("measures", {"at": own.layers, "first": own.first}, arrays))
         layers = 1 + max(at for one in parts for at in one.values["at"])
@@ -307,65 +316,65 @@ class ServedModel:
         for name, array in arrays.items():
             whole = np.full((layers, heads), 0, array.dtype)
             for one in parts:
-                _put(whole, one.values["at"], one.values["first"], one.arrays[name])
+                _copy_heads(whole, one.values["at"], one.values["first"], one.arrays[name])
             joined[name] = whole if layers > 1 else whole[0]
         return {}, joined
 
     # ------------------------------------------------------------------ on one process
 
-    def tokens(self, asked: TokensRequest) -> Answer:
-        """Split a text into the model's tokens; say what can be read in place of it, if it must."""
-        other = other_text_of(self._model, asked.text)
-        words = () if other else self._model.inputs(asked.text)[1]
+    def tokens(self, request: TokensRequest) -> Answer:
+        """Tokenize a text; if the model cannot read it, return a text that it can read instead."""
+        other = other_text_of(self._model, request.text)
+        words = () if other else self._model.inputs(request.text)[1]
         return msgspec.to_builtins(TextTokens(tuple(words), other)), {}
 
-    def stage(self, asked: StageRequest) -> Answer:
-        """Return stages of a text whose numbers are held, as a whole or one matrix of each."""
-        trace, found = self._run(asked.run).trace, {}
-        for name in asked.stages:
+    def stage(self, request: StageRequest) -> Answer:
+        """Return whole stages of a short text, or one matrix of each."""
+        trace, arrays = self._find_run(request.run).trace, {}
+        for name in request.stages:
             if name not in trace or trace.is_blockwise:
                 raise InputError("stage", UNKNOWN_STAGE)
-            sizes, place = trace.shape(name), asked.place
+            sizes, place = trace.shape(name), request.place
             if len(place) >= len(sizes) or any(map(ge, place, sizes)):
-                raise InputError("place", "There is no such layer or head.")
-            found[name] = trace.read(name, asked.place)
-        return {}, found
+                raise InputError("place", UNKNOWN_PLACE)
+            arrays[name] = trace.read(name, request.place)
+        return {}, arrays
 
-    def weights(self, asked: WeightsRequest) -> Answer:
-        """Return the model's weights that explain the stages of a run, those that are small."""
-        run = self._run(asked.run)
+    def weights(self, request: WeightsRequest) -> Answer:
+        """Return the small model weights that are needed to explain the stages of a run."""
+        run = self._find_run(request.run)
         return {}, {name: run.trace.read(name) for name in small_weights(run)}
 
-    def blocks(self, asked: BlocksRequest) -> Answer:
-        """Compute rows of a range of columns of a stage of a long text, or their ends."""
-        held, place = self._block_place(asked)
-        if not (asked.rows or any(asked.columns) or asked.block):
+    def blocks(self, request: BlocksRequest) -> Answer:
+        """Compute rows of some columns of a long text's stage, or the extremes of column blocks."""
+        held, place = self._block_place(request)
+        if not (request.rows or any(request.columns) or request.block):
             first = FirstPicture.of(held.shape)
             few, whole = tuple(first.rows.tolist()), (0, first.sizes[1])
-            asked = replace(asked, rows=few, columns=whole, block=first.blocks[1])
-        _check(held, place, asked)
-        rows, columns = np.array(asked.rows, np.int64), range(*asked.columns)
-        if asked.block == 0:
+            request = replace(request, rows=few, columns=whole, block=first.blocks[1])
+        _check_block_request(held, place, request)
+        rows, columns = np.array(request.rows, np.int64), range(*request.columns)
+        if request.block == 0:
             return {}, {"cells": held.cells(place, rows, slice(columns.start, columns.stop))}
-        high, low = held.column_ends(place, rows, columns, asked.block)
+        high, low = held.column_ends(place, rows, columns, request.block)
         return {}, {"high": high} if low is None else {"high": high, "low": low}
 
-    def _block_place(self, asked: BlocksRequest) -> tuple[BlockwiseTensor, tuple[int, ...]]:
-        run = self._run(asked.run)
-        held = run.trace.holding(asked.stage) if asked.stage in run.trace else None
+    def _block_place(self, request: BlocksRequest) -> tuple[BlockwiseTensor, tuple[int, ...]]:
+        run = self._find_run(request.run)
+        held = run.trace.holding(request.stage) if request.stage in run.trace else None
         if not isinstance(held, BlockwiseTensor):
             raise InputError("stage", UNKNOWN_STAGE)
-        own = self._owned.get(asked.run)
+        own = self._owned.get(request.run)
         if own is None:
             raise InputError("text", GONE)
-        *layer, head = asked.place
+        *layer, head = request.place
         at = layer[0] if layer else 0
         if at not in own.layers:
-            raise InputError("place", "There is no such layer here.")
+            raise InputError("place", UNKNOWN_PLACE)
         local = (own.layers.index(at), head - own.first)
         return held, local if len(own.layers) > 1 else local[1:]
 
-    def _run(self, number: int) -> Run:
+    def _find_run(self, number: int) -> Run:
         with self._lock:
             run = self._runs.get(number)
             if run is None:
@@ -374,44 +383,46 @@ class ServedModel:
 
 
 class _OwnPart(msgspec.Struct, frozen=True):
-    """Which layers of a run, by their places in it, and which heads a process has."""
+    """The part of a run that a process holds: indices of its layers, and its first head."""
 
     layers: list[int]
     first: int
 
 
-def _put(whole: np.ndarray, layers: Iterable[int], first: int, part: np.ndarray) -> None:
+def _copy_heads(whole: np.ndarray, layers: Iterable[int], first: int, part: np.ndarray) -> None:
     own = np.atleast_2d(part)
     for row, at in enumerate(layers):
         whole[at, first : first + own.shape[1]] = own[row]
 
 
-def _masks(run: Run, at: list[int]) -> Message:
-    """Return the mask of each layer that is here, with the layer's place in the run."""
+def _mask_message(run: Run, at: list[int]) -> Message:
+    """Return the mask of each layer of this process, with the layer's index in the run."""
     vectors = header_of(run).vectors
     assert vectors is not None
     masks = vectors.layer_masks or (vectors.common_mask,) * len(at)
     return Message("masks", {"masks": [*zip(at, map(msgspec.to_builtins, masks), strict=True)]})
 
 
-def _check(held: BlockwiseTensor, place: tuple[int, ...], asked: BlocksRequest) -> None:
-    """Refuse what a stage does not have, or more than an answer may hold."""
+def _check_block_request(
+    held: BlockwiseTensor, place: tuple[int, ...], request: BlocksRequest
+) -> None:
+    """Raise an error if the request is out of range or too large for one answer."""
     *leading, rows, columns = held.shape
-    start, stop = asked.columns
+    start, stop = request.columns
     is_there = len(place) == len(leading) and all(
         0 <= at < size for at, size in zip(place, leading, strict=True)
     )
-    are_rows = bool(asked.rows) and max(asked.rows) < rows
-    are_columns = 0 <= start < stop <= columns and asked.block >= 0
-    is_aligned = asked.block == 0 or start % asked.block == 0
+    are_rows = bool(request.rows) and max(request.rows) < rows
+    are_columns = 0 <= start < stop <= columns and request.block >= 0
+    is_aligned = request.block == 0 or start % request.block == 0
     if not (is_there and are_rows and are_columns and is_aligned):
-        raise InputError("place", "There are no such rows or columns.")
-    if len(asked.rows) * (stop - start) // max(1, asked.block) > MAX_BLOCK_NUMBERS:
-        raise InputError("place", "That is more than one answer holds.")
+        raise InputError("place", "The rows or columns are out of range.")
+    if len(request.rows) * (stop - start) // max(1, request.block) > MAX_BLOCK_NUMBERS:
+        raise InputError("place", f"An answer holds at most {MAX_BLOCK_NUMBERS:,} values.")
 
 
 def answer_values(answer: ModelAnswer) -> Answer:
-    """Write an answer as values and arrays."""
+    """Convert an answer to values and arrays."""
     if isinstance(answer, InputError):
         raise answer
     values: QuestionValues
