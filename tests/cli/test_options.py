@@ -499,4 +499,5 @@ def test_settings_that_cannot_be_changed_are_said(
     app.name_program(QCoreApplication)
     app_settings.settings_file().path.mkdir(parents=True)
     assert app.main(["--reset-settings"]) == 1
-    assert re.search(r"settings\.json could not be deleted: [^.]+\.\n$", capsys.readouterr().err)
+    pattern = r"Cannot delete the settings in \S+settings\.json: [^.]+\.\n$"
+    assert re.search(pattern, capsys.readouterr().err)

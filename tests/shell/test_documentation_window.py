@@ -365,7 +365,7 @@ def picture_width(pages: DocumentationWindow) -> float:
 def test_what_a_screen_reader_is_told(pages: DocumentationWindow) -> None:
     named = (pages.search, pages.contents, pages.browser, pages.back, pages.forward)
     assert [heard(widget).name for widget in named] == [
-        *("Search all pages", "Contents", "Page of the documentation", "Back", "Forward")
+        *("Search all pages", "Contents", "Documentation page", "Back", "Forward")
     ]
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 MAX_CELL_PX = 144
 """Maximum side of a cell, in pixels."""
 SMALLEST_SIDE = 48
-"""Minimum side of a panel, in pixels; if there is no room for it, the board scrolls."""
+"""Minimum side of a panel, in pixels; if it does not fit, the board scrolls."""
 READABLE_CELL = 32
 """Side of a cell with room for its number; the target for short texts with any head count."""
 MAX_SHORT_TEXT_TOKENS = 12
@@ -259,8 +259,11 @@ class BoardArranger:
             if one.is_like(self.present):
                 worth *= PRESENT
             at = self._largest_size(one, height, most / worth)
-            if at is not None and worth * self._sizes[at] > most:
-                best, most = self._with_side(one, self._sizes[at]), worth * self._sizes[at]
+            if at is not None and worth * self._panel_sides[at] > most:
+                best, most = (
+                    self._with_side(one, self._panel_sides[at]),
+                    worth * self._panel_sides[at],
+                )
         return best
 
     def candidates(self, heads: int) -> Iterator[tuple[PanelArrangement, float]]:
@@ -293,7 +296,7 @@ class BoardArranger:
         return [tuple(tuple(range(*ends)) for ends in itertools.pairwise(cut)) for cut in edged]
 
     @cached_property
-    def _sizes(self) -> list[float]:
+    def _panel_sides(self) -> list[float]:
         return self.sizes(SMALLEST_SIDE)
 
     def sizes(self, smallest: float) -> list[float]:
@@ -312,7 +315,7 @@ class BoardArranger:
 
     def _largest_size(self, one: PanelArrangement, height: float, least: float) -> int | None:
         """Return the index of the largest side that fits and exceeds `least`, or None."""
-        sizes = self._sizes
+        sizes = self._panel_sides
         low = bisect.bisect_right(sizes, least)
         if low == len(sizes) or not self.fits(one, sizes[low], height):
             return None
@@ -382,7 +385,7 @@ class BoardArranger:
 
     def _scrolled_arrangement(self) -> PanelArrangement:
         """Return the arrangement that scrolls least, for a canvas that is too small."""
-        side = self._sizes[0]
+        side = self._panel_sides[0]
 
         def beyond(one: PanelArrangement) -> tuple[float, float]:
             across = max(self.lefts(one, band, side)[1] for band in one.bands)

@@ -199,8 +199,8 @@ def how_exact(resolved: Resolved) -> str:
     if not sources or share == 1:
         return ""
     block = max(source.sampled_rows for source in sources)
-    rest = f", the rest shows 1 row of {block:,}" if block > 1 else ""
-    return f"pictures {math.floor(100 * share)} % exact{rest}"
+    rest = f"; elsewhere 1 row in {block:,}" if block > 1 else ""
+    return f"heatmaps {math.floor(100 * share)} % exact{rest}"
 
 
 def _drawn_sources(resolved: Resolved) -> Iterator[PanelSource]:

@@ -85,7 +85,7 @@ def _min_head_width(
 
 
 def fitting_note(note: str, width: float) -> str:
-    """Return a note, without its dispensable beginning if there is no room for it."""
+    """Return a note, without its optional prefix if the whole note does not fit."""
     return note if _line_width(note) <= width else note.removeprefix(POOLED)
 
 

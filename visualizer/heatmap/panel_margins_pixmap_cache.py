@@ -1,4 +1,4 @@
-"""Cached pixmaps of what surrounds panels' cells: labels, and the ends of own scales.
+"""Cached pixmaps of the surroundings of panels' cells: labels and ends of colour scales.
 
 While only values change, as during training, redrawing all labels would take most of the time.
 Panels that differ only in their values share a pixmap.

@@ -377,7 +377,7 @@ def show_about(window: QWidget) -> None:
     )
     text = "Runs real attention modules and shows every stage of every head."
     links = (
-        f"Free software under the <a href='{LICENCE}'>MIT licence</a>. Many lessons follow the book "
+        f"Free software under the <a href='{LICENCE}'>MIT licence</a>. Lessons follow the book "
         f"<a href='{BOOK}'>Build a Large Language Model (From Scratch)</a>."
     )
     table = f"<table cellpadding=2>{rows}</table>"
