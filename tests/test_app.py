@@ -188,7 +188,7 @@ def test_the_event_loop_waits_for_no_numbers(tmp_path: Path) -> None:
     ended = run(WAITING, tmp_path)
     assert ended.stdout.splitlines() == [
         "may wait False",
-        "These numbers are on their way from the model's server. Try again in a moment.",
+        "These values are still loading from the model server. Try again in a moment.",
         "status 0",
     ]
     assert "Traceback" not in ended.stderr

@@ -49,17 +49,17 @@ if TYPE_CHECKING:
     from visualizer.shell.window import MainWindow
     from visualizer.shell.window_manager import WindowManager
 START_MS = 5_000
-"""Delay before garbage collection starts: nearly all objects made until then are permanent."""
+"""Delay before garbage collection starts; nearly all objects created until then are permanent."""
 LOCK_S = 0.0005
 """GIL switch interval in seconds. Every Qt call releases the GIL, and the GUI thread then waits up
 to this long for a worker thread. Python's default of 5 ms, several times per repaint, causes
 visible pauses.
 """
-ON_THEIR_WAY = "These numbers are on their way from the model's server. Try again in a moment."
+ON_THEIR_WAY = "These values are still loading from the model server. Try again in a moment."
 SAID_MS = 5_000
 SCREEN_ERROR = (
-    "No window can be opened: Qt could not start on this screen. "
-    "Without a screen, write a file with --export."
+    "Cannot open a window: Qt could not start on this display. "
+    "To write a file without a display, use --export."
 )
 OWN_CLIPBOARD = frozenset({"eglfs", "linuxfb", "minimal", "offscreen", "vnc"})
 """Qt platforms whose clipboard does not outlive the program."""
@@ -267,7 +267,7 @@ def reset_settings() -> int:
 
     name_program(QCoreApplication)
     refused = forget()
-    say(refused or "The window's place, its panes and the colours are forgotten.")
+    say(refused or "Settings have been reset.")
     return 1 if refused else 0
 
 

@@ -489,7 +489,7 @@ def test_settings_are_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["--reset-settings"]) == 0
     assert app_settings.load_scheme() is Scheme.SYSTEM
     assert capsys.readouterr().err == (
-        "attention-visualizer: The window's place, its panes and the colours are forgotten.\n"
+        "attention-visualizer: Settings have been reset.\n"
     )
 
 

@@ -56,7 +56,7 @@ CAPTURED_REFUSED = [
     (put("document", "captured", "numbers", 95), "has 96 bytes of document/captured/numbers"),
     (put("document", "captured", "query_tokens", ["a"]), "a number of tokens that read"),
     (put("document", "captured", "key_tokens", ["a"]), "a number of tokens that are read"),
-    (put("document", "captured", "key_tokens", ["a", "b", 3]), "where text should be"),
+    (put("document", "captured", "key_tokens", ["a", "b", 3]), "expected text"),
     (put("document", "captured", "name", None), "has nothing at document/captured/name"),
     (put("view", "comparison", "document", "captured", None), "belongs to nothing: “view/comp"),
     (put("document", "labels", None), "has nothing at document/labels"),

@@ -460,7 +460,7 @@ def test_a_name_that_is_too_long_is_said_to_be(hand: Hand, tmp_path: Path) -> No
     save_as(hand, tmp_path / f"{'a' * 250}.v2")
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
-    assert "could not be written" in box.text()
+    assert "Cannot write" in box.text()
     assert "too long" in box.text()
 
 

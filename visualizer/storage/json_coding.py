@@ -99,7 +99,7 @@ class JsonCoding:
         if origin is tuple:
             _require(isinstance(given, list), path, "a list", given)
             kinds = _element_types(hint, len(given))
-            _require(len(kinds) == len(given), path, f"a list of {len(kinds)}", given)
+            _require(len(kinds) == len(given), path, f"a list of length {len(kinds)}", given)
             pairs = enumerate(zip(given, kinds, strict=True))
             return tuple(
                 self.decode(one, kind, f"{path}/{at}", members) for at, (one, kind) in pairs
@@ -117,16 +117,16 @@ class JsonCoding:
     def _decode_set(self, given: Any, kind: Any, path: str, members: Members) -> frozenset[Any]:
         _require(isinstance(given, list), path, "a list", given)
         found = frozenset(self.decode(one, kind, path, members) for one in given)
-        _require(len(found) == len(given), path, "a list without repetitions", given)
+        _require(len(found) == len(given), path, "a list without duplicates", given)
         return found
 
     def _decode_struct(self, given: Any, kind: Any, path: str, members: Members) -> Any:
-        _require(isinstance(given, dict), path, "a table", given)
+        _require(isinstance(given, dict), path, "an object", given)
         kept = self.hints(kind)
         if more := sorted(given.keys() - kept.keys()):
-            raise DamagedError(f"has something unknown at {path}: “{shown(more[0])}”.")
+            raise DamagedError(f"contains an unexpected entry at {path}: “{shown(more[0])}”.")
         if missing := sorted(kept.keys() - given.keys()):
-            raise DamagedError(f"lacks “{missing[0]}” at {path}.")
+            raise DamagedError(f"is missing “{missing[0]}” at {path}.")
         return kind(
             **{
                 name: self.decode(given[name], hint, f"{path}/{name}", members)
@@ -143,7 +143,7 @@ def shown(value: object) -> str:
 
 
 def _describe_value(value: object) -> str:
-    kinds = {list: "a list", dict: "a table", NoneType: "nothing", bool: str(value).lower()}
+    kinds = {list: "a list", dict: "an object", NoneType: "null", bool: str(value).lower()}
     if isinstance(value, int) and abs(value) > INTEGER_LIMIT:
         return "a very large number"  # Python may refuse to convert it to decimal
     return kinds.get(type(value)) or str(value)
@@ -151,7 +151,7 @@ def _describe_value(value: object) -> str:
 
 def _require(is_valid: bool, path: str, expected: str, given: object) -> None:
     if not is_valid:
-        raise DamagedError(f"has {shown(given)} at {path}, where {expected} should be.")
+        raise DamagedError(f"contains {shown(given)} at {path}; expected {expected}.")
 
 
 def _without_none(hint: Any) -> Any:
@@ -174,10 +174,10 @@ def _decode_enum(given: Any, kind: type[Enum], path: str) -> Enum:
 def _decode_bytes(given: Any, path: str, members: Members) -> bytes:
     count = _decode_integer(given, path)
     if path not in members:
-        raise DamagedError(f"lacks the numbers of {path}.")
+        raise DamagedError(f"is missing the data of {path}.")
     found = members.pop(path)
     if len(found) != count:
-        raise DamagedError(f"has {len(found):,} bytes of {path}, where {shown(count)} should be.")
+        raise DamagedError(f"contains {len(found):,} bytes at {path}; expected {shown(count)}.")
     return found
 
 
@@ -186,7 +186,7 @@ def _decode_bytes(given: Any, path: str, members: Members) -> bytes:
 
 def _encode_integer(value: int) -> int:
     if not _is_valid_integer(value):
-        raise DamagedError("has a number in it that is too large")
+        raise DamagedError("contains a number that is too large")
     return value
 
 
@@ -212,7 +212,7 @@ def _is_valid_integer(given: Any) -> bool:
 
 
 def _decode_integer(given: Any, path: str) -> int:
-    _require(_is_valid_integer(given), path, "a whole number", given)
+    _require(_is_valid_integer(given), path, "an integer", given)
     return int(given)
 
 
