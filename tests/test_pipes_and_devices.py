@@ -143,7 +143,7 @@ def test_it_is_refused_in_a_sentence(title: str, name: str, kind: str, folder: P
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_command_line_does_not_read_it(kind: str, folder: Path) -> None:
     plant(folder / "a", kind)
-    with at_once(), pytest.raises(argparse.ArgumentTypeError, match=f"no file, but {kind}"):
+    with at_once(), pytest.raises(argparse.ArgumentTypeError, match=f"not a file, but {kind}"):
         text_in_file(str(folder / "a"))
 
 

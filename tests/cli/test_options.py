@@ -499,5 +499,5 @@ def test_settings_that_cannot_be_changed_are_said(
     app.name_program(QCoreApplication)
     app_settings.settings_file().path.mkdir(parents=True)
     assert app.main(["--reset-settings"]) == 1
-    pattern = r"Cannot delete the settings in \S+settings\.json: [^.]+\.\n$"
+    pattern = r"Cannot delete the settings in .+settings\.json: [^.]+\.\n$"
     assert re.search(pattern, capsys.readouterr().err)
