@@ -72,7 +72,7 @@ def close_standard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-FEWEST = 20
+MIN_REPORTED_PARTS = 20
 """Minimum number of parts for which progress is reported without a terminal."""
 
 
@@ -103,7 +103,7 @@ class ConsoleProgress:
         """Report progress: on every call on a terminal, once per quarter otherwise."""
         if self._is_terminal:
             self._rewrite_line(message)
-        elif of >= FEWEST and 0 < 4 * done // of < 4 and 4 * done // of in quarters:
+        elif of >= MIN_REPORTED_PARTS and 0 < 4 * done // of < 4 and 4 * done // of in quarters:
             quarters.discard(4 * done // of)
             self._print_message(message)
 

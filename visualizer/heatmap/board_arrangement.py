@@ -62,11 +62,11 @@ HEAD_LINE = 20
 BELOW = 4
 LABELS = ((MAX_LABEL_PX, 1.0), (56, 0.93), (36, 0.88))
 """Maximum label lengths in pixels, and the weight of an arrangement that uses them."""
-FURTHER = 0.8
+EXTRA_BAND_WEIGHT = 0.8
 """Weight of an arrangement per additional band or group."""
-PRESENT = 1.5
+PRESENT_WEIGHT = 1.5
 """Weight of the present arrangement relative to others."""
-WORTH_PAGES = 1.3
+MIN_PAGING_GAIN = 1.3
 """Gain in panel size that justifies fewer heads per page if no arrangement is comfortable."""
 MAX_BANDS = 4
 FEATURE, WIDEST_FEATURE, WIDEST_ONLY_FEATURE = 12, 64, 96
@@ -222,7 +222,7 @@ class BoardArranger:
                     return one
         chosen: PanelArrangement | None = None
         for one in by_heads.values():
-            if one and (chosen is None or one.side >= WORTH_PAGES * chosen.side):
+            if one and (chosen is None or one.side >= MIN_PAGING_GAIN * chosen.side):
                 chosen = one
         return chosen or self._scrolled_arrangement()
 
@@ -257,7 +257,7 @@ class BoardArranger:
             if len(one.bands) > most_bands:
                 continue
             if one.is_like(self.present):
-                worth *= PRESENT
+                worth *= PRESENT_WEIGHT
             at = self._largest_size(one, height, most / worth)
             if at is not None and worth * self._panel_sides[at] > most:
                 best, most = (
@@ -272,7 +272,7 @@ class BoardArranger:
         for (longest, named), bands, count in itertools.product(LABELS, self._band_cuts(), groups):
             further = 0 if self.is_grid else len(bands) - 1 + count - 1
             one = PanelArrangement(bands, count, heads, longest * self.scale)
-            yield one, named * FURTHER**further
+            yield one, named * EXTRA_BAND_WEIGHT**further
 
     def _band_cuts(self) -> list[tuple[tuple[int, ...], ...]]:
         """Return the ways to cut the stages into bands.

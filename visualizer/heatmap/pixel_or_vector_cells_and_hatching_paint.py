@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_VECTOR_CELLS = 64 * 64
 """Panels with more cells are images in vector graphics also."""
-SHARP = 512
+MIN_IMAGE_SIDE_PX = 512
 """Minimum side in pixels of a panel's image in vector graphics, to stay sharp when enlarged."""
 PITCH = 8
 """Distance between hatching lines in pixels, as in Qt's own pattern."""
@@ -50,7 +50,7 @@ def paint_colours(
         painter.drawImage(area, value_to_colour_mapping.image(indices, map_name, theme))
         return
     rows, columns = indices.shape
-    times = [max(1, SHARP // side) if side > 1 else 1 for side in (rows, columns)]
+    times = [max(1, MIN_IMAGE_SIDE_PX // side) if side > 1 else 1 for side in (rows, columns)]
     enlarged = indices.repeat(times[0], axis=0).repeat(times[1], axis=1)
     # Also drawn under shapes, so that no background shows between adjacent shapes.
     painter.drawImage(area, value_to_colour_mapping.indexed(enlarged, map_name, theme))

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     )
     from visualizer.widgets.theme import Theme
 
-SMALLEST_GRID = 8
-SMALLEST_UNDERLINED = 20
-SMALLEST_GAP = 20
+MIN_GRID_CELL = 8
+MIN_UNDERLINED_CELL = 20
+MIN_CELL_WITH_GAP = 20
 """Minimum size of cells that are separated by a gap."""
-MADE, READ = 3.0, 1.5
+COMPUTED_WIDTH, INPUT_WIDTH = 3.0, 1.5
 """Frame widths of computed cells and of inputs."""
-BAR = 1.5
+BAR_EXTRA_WIDTH = 1.5
 """Additional width of bars next to rows or columns, compared with a frame."""
 
 
@@ -52,7 +52,7 @@ def paint_highlights(
         and len(highlights.blocks[0].rows) * len(highlights.blocks[0].columns) > 1
     ):
         place = visible_cell_box(slot, highlights.leading)
-        if place is not None and min(place.width(), place.height()) >= SMALLEST_UNDERLINED:
+        if place is not None and min(place.width(), place.height()) >= MIN_UNDERLINED_CELL:
             _paint_underline(painter, place, theme)
     paint_prediction_marks(painter, slot, highlights, theme)
 
@@ -96,7 +96,7 @@ def _paint_grid(painter: QPainter, slot: PanelSlot, first: int, theme: Theme) ->
     painter.setPen(QPen(QColor(theme.hairline), 1))
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.drawRect(cells.adjusted(-1, -1, 0, 0))
-    if min(slot.cell_width, slot.cell_height) < SMALLEST_GRID:
+    if min(slot.cell_width, slot.cell_height) < MIN_GRID_CELL:
         return
     rows, columns = slot.heatmap.values.shape
     top = cells.top() + first * slot.cell_height
@@ -142,12 +142,12 @@ def _paint_bars(painter: QPainter, slot: PanelSlot, block: HighlightBlock, theme
     area = visible_cells(slot, block)
     if area is None:
         return
-    has_gaps = min(slot.cell_width, slot.cell_height) >= SMALLEST_GAP
-    width = (MADE if block.is_made else READ) * theme.stroke
+    has_gaps = min(slot.cell_width, slot.cell_height) >= MIN_CELL_WITH_GAP
+    width = (COMPUTED_WIDTH if block.is_made else INPUT_WIDTH) * theme.stroke
     is_wide = area.width() > slot.cells.width() - 0.5
     is_high = area.height() > slot.cells.height() - 0.5
     if is_wide or is_high:
-        beside = width if is_wide and is_high else width + BAR * theme.stroke
+        beside = width if is_wide and is_high else width + BAR_EXTRA_WIDTH * theme.stroke
         above, below, left, right = _frame_edges(area.adjusted(-1, -1, 1, 1), beside)
         if not is_wide:  # no corners
             above, below = (bar.adjusted(beside, 0, -beside, 0) for bar in (above, below))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 TEXT, CODE = 14, 13
 HEADINGS = {1: 24, 2: 18, 3: 14}
 """Font sizes in pixels, at the normal text size."""
-WIDEST = 820
+MAX_TEXT_WIDTH = 820
 """Maximum width of the text in pixels, at the normal text size; keeps lines readable."""
 MARGIN, PADDING, ABOVE_HEADING = 24, 6, 24
 LINE = 115
@@ -173,7 +173,7 @@ class DocumentationPageBrowser(QTextBrowser):
     def _fit_width(self, document: QTextDocument) -> None:
         """Limit the line width for readability, and fit the images to it."""
         room = self.viewport().width()
-        width = max(1, min(room - 2 * MARGIN, round(WIDEST * text_scale())))
+        width = max(1, min(room - 2 * MARGIN, round(MAX_TEXT_WIDTH * text_scale())))
         frame = document.rootFrame()
         shape = frame.frameFormat()
         shape.setMargin(MARGIN)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 AUTOMATIC_TEXT = 0
 """Special text size in per cent: fit the screen."""
-USUAL_SCREEN = (1920, 1080)
+DEFAULT_SCREEN_SIZE = (1920, 1080)
 MAX_AUTOMATIC_SCALE = 1.5
-USUAL_PX = 13
+DEFAULT_PX = 13
 """System font height in pixels at which the text scale is 1."""
 
 
@@ -26,7 +26,7 @@ def font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
 def larger_font(times: float) -> QFont:
     """Return an enlarged system font; sizes derived from it scale with it."""
     made = QFont(QGuiApplication.font())
-    made.setPixelSize(round(USUAL_PX * text_scale() * times))
+    made.setPixelSize(round(DEFAULT_PX * text_scale() * times))
     return made
 
 
@@ -41,11 +41,11 @@ def apply_text_size(percent: int) -> None:
     made = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
     own = QFontInfo(made).pixelSize()
     if percent == AUTOMATIC_TEXT:
-        fitting = round(USUAL_PX * screen_scale(QGuiApplication.primaryScreen().size()))
-        if fitting > max(USUAL_PX, own):
+        fitting = round(DEFAULT_PX * screen_scale(QGuiApplication.primaryScreen().size()))
+        if fitting > max(DEFAULT_PX, own):
             made.setPixelSize(fitting)
     elif percent != 100:
-        made.setPixelSize(round(max(USUAL_PX, own) * percent / 100))
+        made.setPixelSize(round(max(DEFAULT_PX, own) * percent / 100))
     if made != QGuiApplication.font():  # a font that is never set follows the desktop's
         QGuiApplication.setFont(made)
 
@@ -55,7 +55,7 @@ def screen_scale(screen: QSize) -> float:
 
     On a large screen without desktop scaling, text of normal size is tiny in a maximized window.
     """
-    shares = (screen.width() / USUAL_SCREEN[0], screen.height() / USUAL_SCREEN[1])
+    shares = (screen.width() / DEFAULT_SCREEN_SIZE[0], screen.height() / DEFAULT_SCREEN_SIZE[1])
     return min(MAX_AUTOMATIC_SCALE, max(1.0, min(shares)))
 
 
@@ -98,7 +98,7 @@ def _make_metrics(size: int, system: str) -> QFontMetricsF:
 
 @lru_cache(maxsize=2)
 def _text_scale(system: str) -> float:
-    return max(1.0, QFontInfo(QGuiApplication.font()).pixelSize() / USUAL_PX)
+    return max(1.0, QFontInfo(QGuiApplication.font()).pixelSize() / DEFAULT_PX)
 
 
 def forget_fonts() -> None:

@@ -9,7 +9,7 @@ from PySide6.QtCore import QCoreApplication, QObject, Qt, QTimer, Signal
 
 from visualizer.garbage_collection import collect_by, is_held_off
 
-LOOK_MS = 500
+CHECK_INTERVAL_MS = 500
 """Interval at which the number of new objects is compared with Python's threshold."""
 YOUNG_COLLECTIONS, OLDER_COLLECTIONS = 10, 10
 """Youngest-generation collections per middle one, and middle collections per full one."""
@@ -31,7 +31,7 @@ class GarbageCollector(QObject):
         self._count = 0
         self._wanted.connect(self._collect_all)
         collect_by(self._wanted.emit)
-        timer = QTimer(self, interval=LOOK_MS, timerType=Qt.TimerType.CoarseTimer)
+        timer = QTimer(self, interval=CHECK_INTERVAL_MS, timerType=Qt.TimerType.CoarseTimer)
         timer.timeout.connect(self.look)
         QTimer.singleShot(delay_ms, timer, timer.start)
 

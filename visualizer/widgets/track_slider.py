@@ -13,7 +13,7 @@ from visualizer.widgets.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent
 
-USUAL_WIDTH = 400
+DEFAULT_WIDTH_PX = 400
 
 
 class TrackSlider(QSlider):
@@ -37,7 +37,7 @@ class TrackSlider(QSlider):
         raise NotImplementedError
 
     def sizeHint(self) -> QSize:
-        return QSize(USUAL_WIDTH, round(self.tall))
+        return QSize(DEFAULT_WIDTH_PX, round(self.tall))
 
     def minimumSizeHint(self) -> QSize:
         return QSize(self._narrowest, round(self.tall))
