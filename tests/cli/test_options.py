@@ -488,9 +488,7 @@ def test_settings_are_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
     assert app_settings.load_scheme() is Scheme.DARK
     assert app.main(["--reset-settings"]) == 0
     assert app_settings.load_scheme() is Scheme.SYSTEM
-    assert capsys.readouterr().err == (
-        "attention-visualizer: Settings have been reset.\n"
-    )
+    assert capsys.readouterr().err == ("attention-visualizer: Settings have been reset.\n")
 
 
 def test_settings_that_cannot_be_changed_are_said(

@@ -47,14 +47,14 @@ if TYPE_CHECKING:
 
 def ask_open_path(parent: QWidget, folder: Path, kinds: str, then: Callable[[str], object]) -> None:
     """Ask for an existing file and call `then` with its path."""
-    dialog = _dialog(parent, "Open", folder, kinds, then)
+    dialog = _create_file_dialog(parent, "Open", folder, kinds, then)
     dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
     dialog.open()
 
 
 def ask_for_folder(parent: QWidget, title: str, start: Path, then: Callable[[str], object]) -> None:
     """Ask for an existing folder and call `then` with its path."""
-    dialog = _dialog(parent, title, start, "", then)
+    dialog = _create_file_dialog(parent, title, start, "", then)
     dialog.setFileMode(QFileDialog.FileMode.Directory)
     dialog.open()
 
@@ -63,7 +63,7 @@ def ask_save_path(
     parent: QWidget, title: str, start: Path, kinds: str, then: Callable[[str], object]
 ) -> QFileDialog:
     """Ask for a file to write to, and confirm before an existing file is replaced."""
-    dialog = _dialog(parent, title, start.parent, kinds, then)
+    dialog = _create_file_dialog(parent, title, start.parent, kinds, then)
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.setDefaultSuffix(start.suffix)
     dialog.selectFile(start.name)
@@ -71,7 +71,7 @@ def ask_save_path(
     return dialog
 
 
-def _dialog(
+def _create_file_dialog(
     parent: QWidget, title: str, folder: Path, kinds: str, then: Callable[[str], object]
 ) -> QFileDialog:
     dialog = QFileDialog(parent, title, str(folder), kinds)
