@@ -111,7 +111,7 @@ import threading
 from visualizer import app
 from visualizer.widgets import garbage_collector
 
-app.START_MS, garbage_collector.LOOK_MS = 200, 1
+app.COLLECTION_DELAY_MS, garbage_collector.CHECK_INTERVAL_MS = 200, 1
 application = app.make_application()
 print("plain", "feature" not in builtins.__import__.__name__, os.environ["THP_MEM_ALLOC_ENABLE"])
 print("gives way after", round(1e6 * sys.getswitchinterval()))
@@ -188,7 +188,7 @@ def test_the_event_loop_waits_for_no_numbers(tmp_path: Path) -> None:
     ended = run(WAITING, tmp_path)
     assert ended.stdout.splitlines() == [
         "may wait False",
-        "These numbers are on their way from the model's server. Try again in a moment.",
+        "These values are still loading from the model server. Try again in a moment.",
         "status 0",
     ]
     assert "Traceback" not in ended.stderr

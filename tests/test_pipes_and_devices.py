@@ -143,7 +143,7 @@ def test_it_is_refused_in_a_sentence(title: str, name: str, kind: str, folder: P
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_command_line_does_not_read_it(kind: str, folder: Path) -> None:
     plant(folder / "a", kind)
-    with at_once(), pytest.raises(argparse.ArgumentTypeError, match=f"no file, but {kind}"):
+    with at_once(), pytest.raises(argparse.ArgumentTypeError, match=f"not a file, but {kind}"):
         text_in_file(str(folder / "a"))
 
 
@@ -163,7 +163,7 @@ def test_a_lesson_is_reported(kind: str, folder: Path) -> None:
     with at_once():
         _, errors = load_lessons([folder], BookNumbers.read(resource("lessons", "chapter3.json")))
     assert [error.sentence for error in errors] == [
-        f"It cannot be read: it is no file, but {kind}."
+        f"It cannot be read: it is not a file, but {kind}."
     ]
 
 
@@ -185,12 +185,12 @@ def test_what_was_put_there_meanwhile_is_not_read(
     (folder / "a").unlink()
     os.mkfifo(folder / "a")
     monkeypatch.setattr(Path, "stat", lambda *_: regular)
-    with at_once(), pytest.raises(OSError, match="it is no file, but a pipe"):
+    with at_once(), pytest.raises(OSError, match="it is not a file, but a pipe"):
         open_regular_file(folder / "a")
 
 
 def test_no_file_has_such_a_name() -> None:
-    with pytest.raises(InputError, match="no file can have such a name"):
+    with pytest.raises(InputError, match="the file name is invalid"):
         open_document(Path("a\0b"))
 
 
@@ -210,7 +210,7 @@ def refuses(hand: Hand, kind: str) -> None:
     """Wait for the box that says so, and close it."""
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
-    assert f"it is no file, but {kind}." in f"{box.text()} {box.informativeText()}"
+    assert f"it is not a file, but {kind}." in f"{box.text()} {box.informativeText()}"
     box.close()
     hand.until(lambda: not hand.boxes())
 

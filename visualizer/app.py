@@ -48,18 +48,18 @@ if TYPE_CHECKING:
     from visualizer.shell.injected_services import Services
     from visualizer.shell.window import MainWindow
     from visualizer.shell.window_manager import WindowManager
-START_MS = 5_000
-"""Delay before garbage collection starts: nearly all objects made until then are permanent."""
-LOCK_S = 0.0005
+COLLECTION_DELAY_MS = 5_000
+"""Delay before garbage collection starts; nearly all objects created until then are permanent."""
+SWITCH_INTERVAL_S = 0.0005
 """GIL switch interval in seconds. Every Qt call releases the GIL, and the GUI thread then waits up
 to this long for a worker thread. Python's default of 5 ms, several times per repaint, causes
 visible pauses.
 """
-ON_THEIR_WAY = "These numbers are on their way from the model's server. Try again in a moment."
-SAID_MS = 5_000
+VALUES_PENDING = "These values are still loading from the model server. Try again in a moment."
+MESSAGE_MS = 5_000
 SCREEN_ERROR = (
-    "No window can be opened: Qt could not start on this screen. "
-    "Without a screen, write a file with --export."
+    "Cannot open a window: Qt could not start on this display. "
+    "To write a file without a display, use --export."
 )
 OWN_CLIPBOARD = frozenset({"eglfs", "linuxfb", "minimal", "offscreen", "vnc"})
 """Qt platforms whose clipboard does not outlive the program."""
@@ -267,7 +267,7 @@ def reset_settings() -> int:
 
     name_program(QCoreApplication)
     refused = forget()
-    say(refused or "The window's place, its panes and the colours are forgotten.")
+    say(refused or "Settings have been reset.")
     return 1 if refused else 0
 
 
@@ -334,7 +334,7 @@ def show_bug(
     """
     if isinstance(error, NumbersOnTheirWayError):
         if windows.front:
-            windows.front.statusBar().showMessage(ON_THEIR_WAY, SAID_MS)
+            windows.front.statusBar().showMessage(VALUES_PENDING, MESSAGE_MS)
         return
     if windows.front and is_out_of_memory(error):
         from visualizer.widgets.dialogs import show_out_of_memory
@@ -366,7 +366,7 @@ def window_services() -> Services:
 def make_application() -> QApplication:
     """Create the ``QApplication`` with the program's style, locale and memory settings."""
     gc.disable()
-    sys.setswitchinterval(LOCK_S)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     from PySide6.QtWidgets import QApplication
 
     return_freed_memory()
@@ -377,7 +377,7 @@ def make_application() -> QApplication:
         application = QApplication([sys.argv[0]])
     from visualizer.widgets.garbage_collector import GarbageCollector
 
-    GarbageCollector(application, START_MS)
+    GarbageCollector(application, COLLECTION_DELAY_MS)
     name_program(application)
     name_menu_entry()
     from visualizer.widgets.app_settings import keep_qt_from_storing

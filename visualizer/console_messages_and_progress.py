@@ -61,7 +61,7 @@ def write_out(text: str) -> bool:
         return False
     except OSError as error:
         close_standard_output()
-        sentence = f"Standard output could not be written: {reason_of(error)}."
+        sentence = f"Cannot write to standard output: {reason_of(error)}."
         raise InputError("export", sentence) from error
     return True
 
@@ -72,7 +72,7 @@ def close_standard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-FEWEST = 20
+MIN_REPORTED_PARTS = 20
 """Minimum number of parts for which progress is reported without a terminal."""
 
 
@@ -92,20 +92,20 @@ class ConsoleProgress:
         """Return a file's progress callback, which raises `InterruptedRunError` after a signal."""
         quarters = set(range(5))
 
-        def tell(done: int, of: int) -> None:
+        def report(done: int, of: int) -> None:
             if self._interruption:
                 raise self._interruption
             self.count(f"{name}: {100 * done // of} %" if of else name, done, of, quarters)
 
-        return tell
+        return report
 
-    def count(self, said: str, done: int, of: int, quarters: set[int]) -> None:
+    def count(self, message: str, done: int, of: int, quarters: set[int]) -> None:
         """Report progress: on every call on a terminal, once per quarter otherwise."""
         if self._is_terminal:
-            self._rewrite_line(said)
-        elif of >= FEWEST and 0 < 4 * done // of < 4 and 4 * done // of in quarters:
+            self._rewrite_line(message)
+        elif of >= MIN_REPORTED_PARTS and 0 < 4 * done // of < 4 and 4 * done // of in quarters:
             quarters.discard(4 * done // of)
-            self._print_message(said)
+            self._print_message(message)
 
     def written(self, name: str) -> None:
         """Report that a file was written."""
@@ -129,11 +129,11 @@ class ConsoleProgress:
         if not self.is_quiet:
             say(sentence)
 
-    def _rewrite_line(self, said: str) -> None:
+    def _rewrite_line(self, message: str) -> None:
         if self.is_quiet:
             return
         room = shutil.get_terminal_size().columns - 1
-        line = f"attention-visualizer: {printable(said)}"[:room]
+        line = f"attention-visualizer: {printable(message)}"[:room]
         self._write_text(f"\r{line.ljust(min(self._width, room))}")
         self._width = len(line)
 

@@ -65,7 +65,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return False
 
 
-MEMORY_ERROR = "There is not enough memory for this. Use a shorter text, or close other programs."
+MEMORY_ERROR = "There is not enough memory. Use a shorter text or close other programs."
 
 
 def memory_error_in_words(error: Exception) -> Exception:

@@ -69,12 +69,12 @@ def progress_told_to(progress: Progress) -> AbstractContextManager[None]:
 @contextmanager
 def progress_of_part(at: int, count: int) -> Iterator[None]:
     """Report the progress of work within the context as one of ``count`` equal parts of a whole."""
-    tell = _progress.get()
+    report = _progress.get()
 
-    def tell_of_whole(done: int, of: int) -> None:
-        tell((at * of + done) // count, of)
+    def report_whole(done: int, of: int) -> None:
+        report((at * of + done) // count, of)
 
-    with progress_told_to(tell_of_whole):
+    with progress_told_to(report_whole):
         yield
 
 
@@ -104,7 +104,7 @@ def part_of_progress(progress: Progress, first: int, last: int) -> Progress:
     It reports in tenths: most figures are written instantly and need no finer steps.
     """
 
-    def tell(done: int, of: int) -> None:
+    def report(done: int, of: int) -> None:
         progress((first + (last - first) * done // max(1, of)) // 10, 10)
 
-    return tell
+    return report

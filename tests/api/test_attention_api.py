@@ -351,7 +351,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: attend("a").figure(layout="wide"), "layout is one of shown, panel"),
     (lambda: attend("a").figure(colour="red"), "A figure has no “colour”. It has layout, theme"),  # type: ignore[call-arg]
     (lambda: attend("a").save("a.bmp"), "“.bmp” is no format to export. Use .png"),
-    (lambda: attend("a").save("missing/a.npz"), "could not be written to missing: "),
+    (lambda: attend("a").save("missing/a.npz"), "Cannot write “a.npz” to missing: "),
 ]
 
 

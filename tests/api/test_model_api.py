@@ -252,4 +252,4 @@ def test_all_heads_are_drawn(seen: ModelAttention, mixed: ModelAttention, tmp_pa
     assert "order is " in refusal(seen.overview, order="size")
     assert "use a name that ends in .png" in refusal(seen.overview().save, tmp_path / "heads.pdf")
     gone = tmp_path / "gone" / "heads.png"
-    assert "“heads.png” could not be written" in refusal(seen.overview().save, gone)
+    assert "Cannot write “heads.png”" in refusal(seen.overview().save, gone)

@@ -281,7 +281,7 @@ def test_what_cannot_be_written_is_said(
     assert app.main(["--export", str(tmp_path / name)]) == 1
     said = capsys.readouterr().err
     assert said == (
-        f"attention-visualizer: “{name.removeprefix('missing/')}” could not be written to "
+        f"attention-visualizer: Cannot write “{name.removeprefix('missing/')}” to "
         f"{tmp_path / 'missing'}: No such file or directory.\n"
     )
 
@@ -364,7 +364,7 @@ def test_the_others_are_written_where_one_cannot_be(
     assert app.main([*exports, "--device", "cpu"]) == refused
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 4
-    assert f"“c.npz” could not be written to {tmp_path}: " in said[2]
+    assert f"Cannot write “c.npz” to {tmp_path}: " in said[2]
     assert "more than the memory holds" in said[1] or refused == 1
     assert numbers(tmp_path / "d.npz").keys() == numbers(tmp_path / "a.npz").keys()
     left = {"a.npz", "c.npz", "d.npz"} | ({"b.png"} if refused == 1 else set())

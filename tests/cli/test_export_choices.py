@@ -291,7 +291,7 @@ def test_a_reader_that_leaves_early_gets_no_traceback(command: list[str]) -> Non
     )
     os.close(theirs)
     is_list = command[0] == "--list"
-    said = "attention-visualizer: Standard output could not be written: Broken pipe.\n"
+    said = "attention-visualizer: Cannot write to standard output: Broken pipe.\n"
     assert (ended.returncode, ended.stderr) == ((0, "") if is_list else (1, said))
 
 

@@ -178,7 +178,7 @@ def test_a_part_is_chosen_where_there_are_several(
         (("F", "--text", "a " * 200), 2,
          "argument --text: The text has 201 tokens, and tiny reads 67. Use less text."),
         (("F", "--text", "a", "--heads", "nowhere/heads.csv"), 1,
-         "“heads.csv” could not be written to nowhere: No such file or directory."),
+         "Cannot write “heads.csv” to nowhere: No such file or directory."),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_with_an_exit_status(
@@ -205,7 +205,7 @@ def test_all_heads_are_drawn(
     assert err == "argument --overview: is a PNG. Use a name that ends in .png."
     wrong = ("--overview", tmp_path / "gone" / "heads.png")
     _, err = model(capsys, folder, "--text", TEXT, *wrong, status=1)
-    assert err.startswith("“heads.png” could not be written")
+    assert err.startswith("Cannot write “heads.png” to ")
 
 
 def test_a_run_of_the_language_lab_is_a_model(

@@ -488,9 +488,7 @@ def test_settings_are_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
     assert app_settings.load_scheme() is Scheme.DARK
     assert app.main(["--reset-settings"]) == 0
     assert app_settings.load_scheme() is Scheme.SYSTEM
-    assert capsys.readouterr().err == (
-        "attention-visualizer: The window's place, its panes and the colours are forgotten.\n"
-    )
+    assert capsys.readouterr().err == ("attention-visualizer: Settings have been reset.\n")
 
 
 def test_settings_that_cannot_be_changed_are_said(
@@ -499,4 +497,5 @@ def test_settings_that_cannot_be_changed_are_said(
     app.name_program(QCoreApplication)
     app_settings.settings_file().path.mkdir(parents=True)
     assert app.main(["--reset-settings"]) == 1
-    assert re.search(r"settings\.json could not be deleted: [^.]+\.\n$", capsys.readouterr().err)
+    pattern = r"Cannot delete the settings in .+settings\.json: [^.]+\.\n$"
+    assert re.search(pattern, capsys.readouterr().err)

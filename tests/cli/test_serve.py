@@ -38,7 +38,7 @@ def test_a_full_standard_output_is_no_port_that_cannot_be_used(folder: Path) -> 
         ended = subprocess.run(
             command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=ENDED_S, check=False
         )
-    assert "Standard output could not be written: No space left" in ended.stderr
+    assert "Cannot write to standard output: No space left" in ended.stderr
     assert "Port" not in ended.stderr
     assert ended.returncode == 1
 

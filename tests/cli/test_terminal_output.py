@@ -83,5 +83,5 @@ def test_that_standard_output_is_full_is_said(
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         monkeypatch.setattr(sys, "stdout", full)
         assert main(arguments) == 1
-    sentence = "Standard output could not be written: No space left on device."
+    sentence = "Cannot write to standard output: No space left on device."
     assert capsys.readouterr().err == f"attention-visualizer: {sentence}\n"

@@ -53,13 +53,13 @@ CAPTURED_REFUSED = [
     (put("document", "captured", "dtype", "float64"), "numbers of another type at document/capt"),
     (put("document", "captured", "dtype", "float16"), "numbers of another type at document/capt"),
     (put("document", "captured", "dtype", [1]), "numbers of another type at document/capt"),
-    (put("document", "captured", "numbers", 95), "has 96 bytes of document/captured/numbers"),
+    (put("document", "captured", "numbers", 95), "contains 96 bytes at document/captured/numbers"),
     (put("document", "captured", "query_tokens", ["a"]), "a number of tokens that read"),
     (put("document", "captured", "key_tokens", ["a"]), "a number of tokens that are read"),
-    (put("document", "captured", "key_tokens", ["a", "b", 3]), "where text should be"),
-    (put("document", "captured", "name", None), "has nothing at document/captured/name"),
+    (put("document", "captured", "key_tokens", ["a", "b", 3]), "expected text"),
+    (put("document", "captured", "name", None), "contains null at document/captured/name"),
     (put("view", "comparison", "document", "captured", None), "belongs to nothing: “view/comp"),
-    (put("document", "labels", None), "has nothing at document/labels"),
+    (put("document", "labels", None), "contains null at document/labels"),
     (put("view", "comparison", "document", "captured", "keys", 2), "a number of captured weights"),
 ]
 

@@ -145,7 +145,7 @@ def test_more_than_can_be_read_again_is_not_written() -> None:
     with pytest.raises(InputError, match="too large") as refused:
         document_bytes(Document(text="x" * (2**24 + 1)), View())
     assert refused.value.field == "save"
-    with pytest.raises(InputError, match="a number in it that is too large"):
+    with pytest.raises(InputError, match="contains a number that is too large"):
         document_bytes(Document().set("seed", 2**63), View())
     with pytest.raises(InputError, match=r"too large, so it was not saved\. Cut fewer edges"):
         document_bytes(Document(text="," * 1_000_000), View())
@@ -264,20 +264,20 @@ def put(*path: Any) -> Any:
 MARK = {"stage": "scores", "place": [0, 0, 0], "fold": None, "part": "plain", "layer": None}
 GUESS = {"stage": "weights", "question": "zero", "marks": [MARK], "is_revealed": False}
 REFUSED = [
-    (put("document", "text", 5), "has 5 at document/text, where text should be"),
-    (put("document", "text", None), "has nothing at document/text"),
-    (put("document", "lines", "sideways"), "where one of together, apart should be"),
-    (put("document", "extra", 1), "something unknown at document: “extra”"),
-    (put("document", "spec", []), "where a table should be"),
-    (put("document", "spec", "d_in", True), "has true at document/spec/d_in"),
-    (put("document", "spec", "d_in", 2.0), "where a whole number should be"),
-    (put("document", "spec", "d_in", 10**30), "has a very large number at"),
-    (put("document", "spec", "bias", 0), "where true or false should be"),
-    (put("document", "spec", "dropout", "0"), "where a number should be"),
+    (put("document", "text", 5), "contains 5 at document/text; expected text"),
+    (put("document", "text", None), "contains null at document/text"),
+    (put("document", "lines", "sideways"), "expected one of together, apart"),
+    (put("document", "extra", 1), "unexpected entry at document: “extra”"),
+    (put("document", "spec", []), "expected an object"),
+    (put("document", "spec", "d_in", True), "contains true at document/spec/d_in"),
+    (put("document", "spec", "d_in", 2.0), "expected an integer"),
+    (put("document", "spec", "d_in", 10**30), "contains a very large number at"),
+    (put("document", "spec", "bias", 0), "expected true or false"),
+    (put("document", "spec", "dropout", "0"), "expected a number"),
     (put("document", "spec", "own_input", "rows", 4), "a matrix of numbers that cannot be"),
-    (put("document", "spec", "own_input", "numbers", 49), "where 49 should be"),
+    (put("document", "spec", "own_input", "numbers", 49), "expected 49"),
     (put("document", "spec", "own_input", None), "belongs to nothing"),
-    (put("document", "spec", "own_kept", {"rows": 1, "columns": 1, "bits": 1}), "lacks the num"),
+    (put("document", "spec", "own_kept", {"rows": 1, "columns": 1, "bits": 1}), "missing the data"),
     (put("document", "spec", "own_mask", "columns", 9), "a matrix of 0 and 1 that cannot be"),
     (put("document", "spec", "own_mask", "columns", 1), "a matrix of 0 and 1 that cannot be"),
     (put("document", "spec", "d_in", 2**62), "“Embedding size” of 4,611,686,018,427,387,904, that"),
@@ -299,7 +299,7 @@ REFUSED = [
     (put("schema", True), "does not say which kind"),
     (put("schema", SCHEMA + 1), r"was written by a newer version 0\.1\.0\. Update"),
     (put("more", 1), "something unknown in its description"),
-    (put("view", "stages", ["scores", "scores"]), "without repetitions"),
+    (put("view", "stages", ["scores", "scores"]), "without duplicates"),
     (put("view", "stages", ["nonsense"]), "a stage that cannot be"),
     (put("view", "zoom", {"queries": [3, 3], "keys": [0, 4]}), "a zoom that cannot be"),
     (put("view", "zoom", {"queries": [0, 2**40], "keys": [0, 4]}), "a start and an end"),
@@ -308,7 +308,7 @@ REFUSED = [
     (put("view", "colouring", "sequential", "jet"), "a colour map “jet” that cannot be"),
     (put("view", "colouring", "typed", [["scores", "nan", 1.0]]), "an end that cannot be"),
     (put("view", "colouring", "typed", [["scores", 1.0, 1.0]]), "an end that cannot be"),
-    (put("view", "colouring", "typed", [["scores", 1.0]]), "a list of 3"),
+    (put("view", "colouring", "typed", [["scores", 1.0]]), "a list of length 3"),
     (put("view", "text", -1), "a text, layer or head that cannot be"),
     (put("view", "guess", GUESS), "a mark that cannot be"),
     (put("view", "pinned", {**MARK, "place": [0]}), "a cell that cannot be"),
@@ -328,7 +328,7 @@ def test_a_missing_field_is_named() -> None:
     def change(tree: Any) -> None:
         del tree["document"]["spec"]["seed"]
 
-    with pytest.raises(InputError, match="lacks “seed” at document/spec"):
+    with pytest.raises(InputError, match="is missing “seed” at document/spec"):
         opened(rewritten(document_bytes(OWN, View()), change))
 
 
@@ -337,7 +337,7 @@ def test_the_file_is_named(tmp_path: Path) -> None:
     path.write_bytes(document_bytes(OWN, View())[:-5])
     with path.open("rb") as file, pytest.raises(InputError) as refused:
         read_document(file)
-    assert refused.value.sentence == "“x.attention” is cut off: its end is missing."
+    assert refused.value.sentence == "“x.attention” is incomplete: its end is missing."
 
 
 def test_it_is_written_where_a_file_stands(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_another_vision_model_reads_the_same_image() -> None:
 
 def test_a_text_is_not_opened_for_a_vision_model(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a cat", encoding="utf-8")
-    with pytest.raises(InputError, match="a model reads images, and no texts"):
+    with pytest.raises(InputError, match="a model requires an image"):
         read_file(tmp_path / "a.txt", SEEN)
     assert read_file(tmp_path / "a.txt", Document()).document.text == "a cat"
 

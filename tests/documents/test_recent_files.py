@@ -52,5 +52,5 @@ def test_a_damaged_list_is_empty(content: bytes, tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "recent.json").mkdir()
     assert recent(tmp_path) == ()
-    with pytest.raises(OSError, match="it is no file, but a folder"):
+    with pytest.raises(OSError, match="it is not a file, but a folder"):
         remember(tmp_path, Path("/a"))

@@ -177,7 +177,7 @@ def test_a_completed_name_that_is_too_long_is_said_to_be(
     answer(tmp_path / f"{'a' * 250}.v2")
     export_by_hand(hand)
     hand.until(lambda: bool(warnings))
-    assert "could not be written" in warnings[0]
+    assert warnings[0].startswith("Cannot write")
     assert "too long" in warnings[0]
     assert left(tmp_path) == []
 
@@ -216,7 +216,7 @@ def test_what_cannot_be_written_is_said_and_the_old_file_stays(
     answer(path)
     board = hand.shown
     export_by_hand(hand, suffix)
-    assert warnings == [f"“{path.name}” could not be written to {tmp_path}: {os.strerror(code)}."]
+    assert warnings == [f"Cannot write “{path.name}” to {tmp_path}: {os.strerror(code)}."]
     assert path.read_bytes() == b"old"
     assert hand.shown is board
 
@@ -227,7 +227,7 @@ def test_a_folder_that_is_not_there_is_said(
     answer(tmp_path / "missing" / "a.png")
     export_by_hand(hand)
     assert warnings == [
-        f"“a.png” could not be written to {tmp_path / 'missing'}: No such file or directory."
+        f"Cannot write “a.png” to {tmp_path / 'missing'}: No such file or directory."
     ]
 
 

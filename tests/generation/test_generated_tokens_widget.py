@@ -14,6 +14,7 @@ from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.generation_tree import ROOT, GenerationTree, new_generation_tree
 from visualizer.heatmap import value_to_colour_mapping
+from visualizer.widgets.accessible_roles_and_values import VALUE
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -143,5 +144,5 @@ def test_what_is_far_down_is_scrolled_to(told: Told) -> None:
     assert told.pane.strip.viewport().rect().contains(last.center().toPoint())
     told.click_chip(203)
     assert len(told.tree.path) == 200
-    said = told.pane.strip.property("value told")
+    said = told.pane.strip.property(VALUE)
     assert said.endswith("sampled, probability 12 %")

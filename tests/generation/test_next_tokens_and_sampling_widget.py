@@ -13,6 +13,7 @@ from PySide6.QtTest import QTest
 from visualizer.generation.next_tokens_and_sampling_widget import NextTokensPane
 from visualizer.generation.next_tokens_presenter import present_bars
 from visualizer.language.sampling import Sampling
+from visualizer.widgets.accessible_roles_and_values import VALUE
 from visualizer.widgets.setting_controls import CountControl, RateControl
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
@@ -108,4 +109,4 @@ def test_what_is_filled_is_what_is_drawn_from(chosen: Chosen, theme: Theme) -> N
 
 
 def test_numbers_are_told_in_words(chosen: Chosen) -> None:
-    assert chosen.pane.bars.property("value told").startswith("After “b”; “b”: 40 %; “c”: 25 %")
+    assert chosen.pane.bars.property(VALUE).startswith("After “b”; “b”: 40 %; “c”: 25 %")

@@ -622,7 +622,7 @@ def test_a_part_takes_no_more_room_than_the_whole(
 
 
 @pytest.mark.parametrize(
-    "notes", [(), ("kept ×1.25",), ("largest: 0.1", "light hatch: A forbids it")]
+    "notes", [(), ("kept ×1.25",), ("largest: 0.1", "light hatching: forbidden in A only")]
 )
 def test_a_foot_has_room_for_letters_that_reach_below_the_line(notes: tuple[str, ...]) -> None:
     colour = ColourScale("viridis", ColourCurve.LINEAR, ColourLimits.PANEL, 0.0, 1.0)

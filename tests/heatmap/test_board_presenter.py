@@ -189,7 +189,7 @@ def test_a_pooled_cell_is_hatched_when_all_of_it_is_forbidden() -> None:
 def test_long_and_narrow_is_pooled_in_one_direction() -> None:
     pooled = panel(a_run("a b c d e f g"), "context", room=3)
     assert pooled.values.shape == (3, 1)
-    assert pooled.notes == ("each cell: farthest from 0 of 3 × 1",)
+    assert pooled.notes == ("each cell: largest magnitude of 3 × 1",)
 
 
 def test_a_pooled_panel_has_no_row_sums() -> None:

@@ -111,7 +111,7 @@ def test_what_one_side_forbids_is_marked_and_counts_as_0() -> None:
         np.testing.assert_array_equal(change.uneven, above)
         assert change.forbidden is not None
         assert not change.forbidden.any()
-        assert f"light hatch: {whose} forbids it" in change.notes
+        assert f"light hatching: forbidden in {whose} only" in change.notes
         by_hand = live.trace.read("weights", (0,)) - kept.trace.read("weights", (0,))
         np.testing.assert_allclose(change.values, by_hand, atol=1e-7)
     both = column(board(a_run(seed=5), a_view(CAUSAL)), ComparedSide.CHANGE)

@@ -252,7 +252,7 @@ def test_row_sums_are_those_of_the_whole_row(given_: Looked) -> None:
 
 
 def test_of_a_part_only_what_is_seen_is_ranked_and_it_is_said() -> None:
-    ranked, said = ColourOptions(ColourCurve.RANK), "ranked among those seen"
+    ranked, said = ColourOptions(ColourCurve.RANK), "ranked within the visible part"
     assert panel(RUNS[0], "scores", colouring=ranked).notes == ()
     part = Zoom(range(3, 9), range(4, 8))
     assert panel(RUNS[0], "scores", colouring=ranked, zoom=part).notes == (said,)
@@ -266,7 +266,7 @@ def test_of_a_part_only_what_is_seen_is_ranked_and_it_is_said() -> None:
 def test_where_the_first_token_is_hidden_it_is_said(given_: Looked) -> None:
     heatmap = given_.panel
     is_weights = given_.run.trace.stage(given_.stage).is_weights
-    assert ("first token hidden, ÷ the rest" in heatmap.notes) == is_weights
+    assert ("without the first token, renormalized" in heatmap.notes) == is_weights
     if not is_weights or heatmap.columns.block > 1:
         assert heatmap.hidden is None
         return

@@ -14,7 +14,7 @@ from visualizer.heatmap import panel_paint
 from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.heatmap.step_cell_and_prediction_highlights import HighlightBlock, Highlights
-from visualizer.heatmap.step_highlight_paint import SMALLEST_GAP, paint_highlights
+from visualizer.heatmap.step_highlight_paint import MIN_CELL_WITH_GAP, paint_highlights
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def test_bars_are_beside_rows_and_columns_and_over_no_cell(
     rows: range, columns: range, side: int, is_made: bool, theme: Theme
 ) -> None:
     is_new = changed(side, rows, columns, is_made, theme)
-    gap = 1 if side >= SMALLEST_GAP else 0
+    gap = 1 if side >= MIN_CELL_WITH_GAP else 0
     for row in range(ROWS):
         for column in range(COLUMNS):
             cell = is_new[row * side + gap : (row + 1) * side, column * side + gap :][
@@ -93,7 +93,7 @@ def test_bars_are_beside_rows_and_columns_and_over_no_cell(
 @pytest.mark.parametrize("side", [8, 24])
 def test_the_frame_of_one_cell_is_around_it(side: int) -> None:
     is_new = changed(side, range(4, 5), range(3, 4), True, LIGHT)
-    gap = 1 if side >= SMALLEST_GAP else 0
+    gap = 1 if side >= MIN_CELL_WITH_GAP else 0
     top, left = 4 * side + gap, 3 * side + gap
     assert not is_new[top : 5 * side, left : 4 * side].any()
     for point in ((top - 1, left), (5 * side, left), (top, left - 1), (top, 4 * side)):

@@ -123,7 +123,7 @@ def test_each_frame_paints_no_more_than_what_moves(moves: MotionViewer) -> None:
         pictures.append(moves.image())
     changed = list(zip(*(pictures[0] != pictures[1]).nonzero(), strict=True))
     assert changed
-    offset = moves.board._offset().toPoint()
+    offset = moves.board._scroll_offset().toPoint()
     for y, x in changed:
         assert areas[-1].contains(QPoint(int(x), int(y)) + offset)
     whole = moves.board.viewport().rect()

@@ -46,7 +46,7 @@ def place(hand: Hand, text: int, row: int, column: int) -> QPoint:
         for slot in slots
         if slot.heatmap.stage == "weights" and slot.heatmap.leading == (text,)
     )
-    return slot.cell(row, column).center().toPoint() - hand.board._offset().toPoint()
+    return slot.cell(row, column).center().toPoint() - hand.board._scroll_offset().toPoint()
 
 
 def test_every_text_has_its_own_panel_of_its_own_words(texts: Hand) -> None:

@@ -114,9 +114,10 @@ def test_which_page_of_heads_is_shown_is_said_where_it_is_turned(hand: Hand) -> 
     said = hand.window.statusBar().currentMessage()
     pages = re.fullmatch(r"Page 2 of (\d): Head (\d+) to Head (\d+)", said)
     assert pages, said
+    top = hand.board._scroll_offset().y()
     shown = {slot.heatmap.head for slot in hand.board._moving_scene()[0]
-             if hand.board._offset().y() < slot.cells.top()
-             and slot.cells.bottom() < hand.board._offset().y() + hand.board.height()}  # fmt: skip
+             if top < slot.cells.top()
+             and slot.cells.bottom() < top + hand.board.height()}  # fmt: skip
     assert {int(pages[2]) - 1, int(pages[3]) - 1} <= shown
     hand.board.turn_page(-1)
     assert hand.window.statusBar().currentMessage().startswith("Page 1 of ")

@@ -470,7 +470,7 @@ def test_what_cannot_be_a_run_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "folder" / "run.json").mkdir(parents=True)
-    with pytest.raises(InputError, match=r"is no file, but a folder\."):
+    with pytest.raises(InputError, match=r"is not a file, but a folder\."):
         RunFolder(tmp_path / "folder").read_about()
     begun(tmp_path / "run").close()
     monkeypatch.setattr("visualizer.language.run_folder.MAX_METADATA_BYTES", 100)

@@ -343,7 +343,7 @@ def test_a_socket_in_the_place_of_a_file_is_refused(
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("losses.csv")
         client.say("open", folder=str(folder), settings=None)
-        assert "it is no file" in client.wait("refused").values["sentence"]
+        assert "it is not a file" in client.wait("refused").values["sentence"]
 
 
 def test_the_planted_things_would_be_noticed(outside: Path) -> None:

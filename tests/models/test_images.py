@@ -173,7 +173,7 @@ def test_files_that_are_no_images(
     assert kinds in refusal(attend, tmp_path / "image.tiff")[1]
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.png")
-        assert "it is no file, but a pipe" in refusal(attend, tmp_path / "pipe.png")[1]
+        assert "it is not a file, but a pipe" in refusal(attend, tmp_path / "pipe.png")[1]
     monkeypatch.setattr(image_file, "MAX_PIXELS", 1_000)
     said = ("image", "“noise.png” has 32 × 32 pixels, and 1,000 can be read.")
     assert refusal(attend, image) == said

@@ -99,4 +99,4 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None
     os.mkfifo(snapshot / "config.json")
     (repository(tmp_path, "a/b") / "refs").mkdir()
     os.mkfifo(repository(tmp_path, "a/b") / "refs" / "main")
-    assert "it is no file, but a pipe" in list_models(tmp_path)[0].why_not
+    assert "it is not a file, but a pipe" in list_models(tmp_path)[0].why_not

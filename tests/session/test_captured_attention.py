@@ -316,7 +316,7 @@ def test_there_are_no_values_to_take_the_length_of() -> None:
         a_run((1, 1, 3, 3)), lens=WeightTransform.TIMES_VALUE, pinned=Cell("weights", (0, 0, 0))
     )
     ((panel,),) = shown.panel(BOARD_CONTENTS).board.columns
-    assert "as they are: there are no values" in panel.notes
+    assert "unmodified: no value vectors" in panel.notes
     readout = shown.panel(CELL)
     assert readout
     assert readout.also == ("× ‖value‖: not known, as the file has no values.",)

@@ -155,7 +155,7 @@ def test_values_are_those_that_are_shown(hand: Hand) -> None:
     assert heard(window.playback_bar.track).value == "Everything is computed"
     assert heard(window.playback_bar).value == "Paused"
     assert heard(window.stage_bar).value == "Scores, Weights, Context"
-    assert heard(window.progress).value == "All computed"
+    assert heard(window.progress).value == "Up to date"
     assert heard(window.token_pane.strip).value == ""
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
@@ -193,7 +193,7 @@ def test_progress_says_that_numbers_are_on_their_way(qtbot: QtBot) -> None:
     progress = ProgressLine()
     qtbot.addWidget(progress)
     progress.show_working(True, LIGHT)
-    qtbot.waitUntil(lambda: heard(progress).value == "Numbers are on their way")
+    qtbot.waitUntil(lambda: heard(progress).value == "Computing…")
     progress.resize(40, 2)
     progress.show_working(True, LIGHT, 0.25, "Reading 8 tokens … 25 %")
     assert heard(progress).value == "Reading 8 tokens … 25 %"
@@ -201,7 +201,7 @@ def test_progress_says_that_numbers_are_on_their_way(qtbot: QtBot) -> None:
     accent = [row.pixelColor(at, 0).name() == LIGHT.accent.lower() for at in range(40)]
     assert accent == [True] * 10 + [False] * 30
     progress.show_working(False, LIGHT)
-    assert heard(progress).value == "All computed"
+    assert heard(progress).value == "Up to date"
 
 
 # ------------------------------------------------------------------------------ announcements

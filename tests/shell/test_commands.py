@@ -172,7 +172,7 @@ def test_the_list_of_keys_fits_the_window_and_is_scrolled_by_keys(hand: Hand) ->
         ("MASK paint", {"Paint the mask", "Module"}, {"Undo", "Lessons"}),
         ("f5", {"Presenter mode", "F5"}, {"F6"}),
         ("panes", {"Open or close the Cell pane"}, {"Undo"}),
-        ("<b>no such thing", {"No shortcut is for “<b>no such thing”."}, {"Undo"}),
+        ("<b>no such thing", {"No shortcuts match “<b>no such thing”."}, {"Undo"}),
     ],
 )
 def test_the_list_of_keys_is_searched(

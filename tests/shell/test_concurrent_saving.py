@@ -419,7 +419,7 @@ def test_what_a_crash_left_stays_until_it_is_kept_anew(
     hand.until(lambda: hand.window.workspace.run is not None)
     (left,) = recovery_files_of_crashes(recovery())
     hand.window.recovery_prompt.offer([left])
-    answer(hand, "Open it again")
+    answer(hand, "Recover")
     assert left.file.exists()
     hand.until(lambda: not left.file.exists())
     (kept,) = recovery().glob("*.recovery")
@@ -436,7 +436,7 @@ def test_what_a_crash_left_of_a_file_takes_the_place_of_that_file(
     )
     hand.until(lambda: hand.chips == ("as", "it", "was"))
     hand.window.recovery_prompt.offer(recovery_files_of_crashes(recovery()))
-    answer(hand, "Open it again")
+    answer(hand, "Recover")
     hand.until(lambda: hand.chips == ("what", "was", "lost"))
     assert windows.all == [hand.window]
     assert hand.window.workspace.document == crashed

@@ -460,7 +460,7 @@ def test_a_name_that_is_too_long_is_said_to_be(hand: Hand, tmp_path: Path) -> No
     save_as(hand, tmp_path / f"{'a' * 250}.v2")
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
-    assert "could not be written" in box.text()
+    assert "Cannot write" in box.text()
     assert "too long" in box.text()
 
 
@@ -576,7 +576,7 @@ def test_what_cannot_be_reverted_to_is_said(hand: Hand, tmp_path: Path) -> None:
     revert(hand)
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
-    assert f"“a{SUFFIX}” is no document" in box.text()
+    assert f"“a{SUFFIX}” is not an Attention Visualizer document" in box.text()
     box.close()
     assert hand.chips == ("changed", "here")
     assert hand.window.isWindowModified()
@@ -802,7 +802,7 @@ def test_what_a_crash_left_is_offered(
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
     assert "“old”" in box.informativeText()
-    answer(hand, "Open it again" if is_wanted else "Throw it away")
+    answer(hand, "Recover" if is_wanted else "Discard")
     hand.until(lambda: hand.window.workspace.run is not None)
     if is_wanted:
         hand.until(lambda: hand.chips == ("what", "was", "lost"))
@@ -826,7 +826,7 @@ def test_what_was_requested_stays_in_front_of_what_a_crash_left(
     windows.begin(SavedDocument(document, View()), path)
     hand = Hand(qtbot, windows.all[0])
     hand.until(lambda: bool(hand.boxes()))
-    answer(hand, "Open it again")
+    answer(hand, "Recover")
     hand.until(lambda: len(windows.all) == 2)
     hand.until(hand.window.isActiveWindow)
     assert hand.window.workspace.document == document
@@ -875,7 +875,7 @@ def test_a_window_goes_on_while_what_a_crash_left_is_read(
         return saved(given)
 
     monkeypatch.setattr(RecoveredDocument, "saved", held)
-    answer(hand, "Open it again")
+    answer(hand, "Recover")
     hand.until(begun.is_set)
     assert hand.window.statusBar().currentMessage() == "Opening…"
     retype(hand, "typed meanwhile")
@@ -901,7 +901,7 @@ def test_what_does_not_fit_into_memory_is_said_and_the_others_are_opened(
 
     monkeypatch.setattr(recovery_file, "open_regular_file", opened)
     hand.window.recovery_prompt.offer([replace(left, file=large), left])
-    answer(hand, "Open it again")
+    answer(hand, "Recover")
     hand.until(lambda: hand.window.workspace.document == crashed)
     (box,) = hand.boxes()
     assert box.text() == "What was kept needs more memory than is free."
@@ -948,7 +948,7 @@ def test_what_another_program_wrote_before_a_crash_is_asked_about(
     second = Hand(qtbot, windows.open(Document()))
     (recovery() / "crashed.recovery").write_bytes(as_it_crashed)
     second.window.recovery_prompt.offer(recovery_files_of_crashes(recovery()))
-    answer(second, "Open it again")
+    answer(second, "Recover")
     second.until(second.window.isWindowModified)
     press_save(second)
     asks_about(second, path)

@@ -253,7 +253,7 @@ def test_a_lesson_is_read_among_the_pages(pages: DocumentationWindow) -> None:
 def test_what_no_page_has_is_said(pages: DocumentationWindow) -> None:
     QTest.keyClicks(pages.search, "<b>nothing of the kind")
     assert pages.none_found.isVisible()
-    assert pages.none_found.text() == "No page has “<b>nothing of the kind”."
+    assert pages.none_found.text() == "No pages match “<b>nothing of the kind”."
     assert pages.none_found.textFormat() is Qt.TextFormat.PlainText
     assert listed(pages) == []
     pages.search.clear()
@@ -291,7 +291,7 @@ def test_a_text_is_found_in_the_page(pages: DocumentationWindow) -> None:
     press(pages, Qt.Key.Key_Return, SHIFT)
     assert pages.find_bar.count.text() == f"{count} of {count}"
     QTest.keyClicks(pages.find_bar.field, "es of no page")
-    assert pages.find_bar.count.text() == "Not in this page"
+    assert pages.find_bar.count.text() == "No matches"
     press(pages, Qt.Key.Key_Escape)
     assert not pages.find_bar.isVisible()
     assert pages.isVisible()
@@ -365,7 +365,7 @@ def picture_width(pages: DocumentationWindow) -> float:
 def test_what_a_screen_reader_is_told(pages: DocumentationWindow) -> None:
     named = (pages.search, pages.contents, pages.browser, pages.back, pages.forward)
     assert [heard(widget).name for widget in named] == [
-        *("Search all pages", "Contents", "Page of the documentation", "Back", "Forward")
+        *("Search all pages", "Contents", "Documentation page", "Back", "Forward")
     ]
 
 

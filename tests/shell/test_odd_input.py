@@ -317,7 +317,7 @@ def test_a_large_size_is_pooled_across(hand: Hand) -> None:
     hand.settle()
     context = hand.panel("context")
     assert context.values.shape[1] < 3000
-    assert context.notes == (f"each cell: farthest from 0 of 1 × {context.columns.block}",)
+    assert context.notes == (f"each cell: largest magnitude of 1 × {context.columns.block}",)
     assert np.isfinite(context.values).all()
 
 

@@ -240,7 +240,7 @@ def test_a_folder_that_cannot_be_made_is_said(hand: Hand, tmp_path: Path) -> Non
     dialog = settings(hand)
     QTest.mouseClick(dialog.folder_buttons[-1], Qt.MouseButton.LeftButton)
     (box,) = hand.boxes()
-    assert "could not be made" in box.text()
+    assert "Cannot create the folder" in box.text()
     box.close()
 
 

@@ -143,7 +143,7 @@ def test_the_folder_that_a_link_leads_to_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         write(link, content(b""))
     assert refused.value.sentence == (
-        f"“link.npz” could not be written to {tmp_path / 'missing'}: No such file or directory."
+        f"Cannot write “link.npz” to {tmp_path / 'missing'}: No such file or directory."
     )
 
 
@@ -193,7 +193,7 @@ def test_when_the_disk_is_full_all_stays_as_it_was(
         with pytest.raises(InputError) as refused:
             write(path, fail if moment == "fill" else content(b"new"))
     assert refused.value.sentence == (
-        f"“a.npz” could not be written to {tmp_path}: No space left on device."
+        f"Cannot write “a.npz” to {tmp_path}: No space left on device."
     )
     assert refused.value.field == "export"
     assert left(tmp_path) == ["a.npz"] * existed
@@ -297,7 +297,7 @@ def test_a_file_that_is_read_only_is_said_to_be(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     path.write_bytes(b"old")
     path.chmod(0o444)
-    with pytest.raises(InputError, match="it is protected against writing"):
+    with pytest.raises(InputError, match="it is write-protected"):
         write(path, content(b"new"))
     assert path.read_bytes() == b"old"
     assert left(tmp_path) == ["a.npz"]

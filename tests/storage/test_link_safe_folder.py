@@ -65,12 +65,12 @@ def test_what_is_no_file_is_refused(
     file, before = folder.file("a"), tree(outside)
     plant(file.path, kind, outside)
     planted = tree(folder.path)
-    with pytest.raises(OSError, match="it is no file" if kind == "pipe" else LINK):
+    with pytest.raises(OSError, match="it is not a file" if kind == "pipe" else LINK):
         ACTS[act](file)
     assert (tree(outside), tree(folder.path)) == (before, planted)
     assert file.exists()
     assert not file.is_file()
-    with pytest.raises(OSError, match="it is no file" if kind == "pipe" else LINK):
+    with pytest.raises(OSError, match="it is not a file" if kind == "pipe" else LINK):
         is_held(file.path)
 
 

@@ -140,7 +140,7 @@ def test_what_cannot_be_written_is_kept_in_memory(path: Path) -> None:
     path.mkdir(parents=True)
     file = SettingsFile(path)
     for values in ({"a": 1}, {"b": 2}):
-        with pytest.raises(OSError, match="it is no file, but a folder"):
+        with pytest.raises(OSError, match="it is not a file, but a folder"):
             file.store(values)
     assert (file.value("a"), file.value("b")) == (1, 2)
     path.rmdir()

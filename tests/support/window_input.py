@@ -132,7 +132,7 @@ class Hand:
 
     def settle(self) -> None:
         """Wait until the document's numbers are shown, and no turn of the wheel waits."""
-        workspace, is_turned = self.window.workspace, self.board._zoomed_lately.isActive
+        workspace, is_turned = self.window.workspace, self.board._zoom_timer.isActive
         assert problems(workspace.document.spec) == ()
         self.until(
             lambda: (

@@ -182,7 +182,7 @@ def _write_to_standard_output(
             sys.stdout.flush()
         except OSError as error:
             close_standard_output()
-            sentence = f"Standard output could not be written: {reason_of(error)}."
+            sentence = f"Cannot write to standard output: {reason_of(error)}."
             raise InputError("export", sentence) from error
 
 

@@ -227,9 +227,9 @@ def _as_bytes(path: str, array: np.ndarray, tree: Any) -> bytes:
 
 def _parse_tree(content: bytes) -> Any:
     if not content:
-        raise DamagedError("is no document of Attention Visualizer.")
+        raise DamagedError("is not an Attention Visualizer document.")
     if _has_too_many_marks(content):
-        raise DamagedError("is too large to be opened.")
+        raise DamagedError("is too large to open.")
     try:
         text = content.decode("utf-8", "surrogatepass")
         return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_reject_constant)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 MAX_CELL_PX = 144
 """Maximum side of a cell, in pixels."""
 SMALLEST_SIDE = 48
-"""Minimum side of a panel, in pixels; if there is no room for it, the board scrolls."""
+"""Minimum side of a panel, in pixels; if it does not fit, the board scrolls."""
 READABLE_CELL = 32
 """Side of a cell with room for its number; the target for short texts with any head count."""
 MAX_SHORT_TEXT_TOKENS = 12
@@ -62,11 +62,11 @@ HEAD_LINE = 20
 BELOW = 4
 LABELS = ((MAX_LABEL_PX, 1.0), (56, 0.93), (36, 0.88))
 """Maximum label lengths in pixels, and the weight of an arrangement that uses them."""
-FURTHER = 0.8
+EXTRA_BAND_WEIGHT = 0.8
 """Weight of an arrangement per additional band or group."""
-PRESENT = 1.5
+PRESENT_WEIGHT = 1.5
 """Weight of the present arrangement relative to others."""
-WORTH_PAGES = 1.3
+MIN_PAGING_GAIN = 1.3
 """Gain in panel size that justifies fewer heads per page if no arrangement is comfortable."""
 MAX_BANDS = 4
 FEATURE, WIDEST_FEATURE, WIDEST_ONLY_FEATURE = 12, 64, 96
@@ -222,7 +222,7 @@ class BoardArranger:
                     return one
         chosen: PanelArrangement | None = None
         for one in by_heads.values():
-            if one and (chosen is None or one.side >= WORTH_PAGES * chosen.side):
+            if one and (chosen is None or one.side >= MIN_PAGING_GAIN * chosen.side):
                 chosen = one
         return chosen or self._scrolled_arrangement()
 
@@ -257,10 +257,13 @@ class BoardArranger:
             if len(one.bands) > most_bands:
                 continue
             if one.is_like(self.present):
-                worth *= PRESENT
+                worth *= PRESENT_WEIGHT
             at = self._largest_size(one, height, most / worth)
-            if at is not None and worth * self._sizes[at] > most:
-                best, most = self._with_side(one, self._sizes[at]), worth * self._sizes[at]
+            if at is not None and worth * self._panel_sides[at] > most:
+                best, most = (
+                    self._with_side(one, self._panel_sides[at]),
+                    worth * self._panel_sides[at],
+                )
         return best
 
     def candidates(self, heads: int) -> Iterator[tuple[PanelArrangement, float]]:
@@ -269,7 +272,7 @@ class BoardArranger:
         for (longest, named), bands, count in itertools.product(LABELS, self._band_cuts(), groups):
             further = 0 if self.is_grid else len(bands) - 1 + count - 1
             one = PanelArrangement(bands, count, heads, longest * self.scale)
-            yield one, named * FURTHER**further
+            yield one, named * EXTRA_BAND_WEIGHT**further
 
     def _band_cuts(self) -> list[tuple[tuple[int, ...], ...]]:
         """Return the ways to cut the stages into bands.
@@ -293,7 +296,7 @@ class BoardArranger:
         return [tuple(tuple(range(*ends)) for ends in itertools.pairwise(cut)) for cut in edged]
 
     @cached_property
-    def _sizes(self) -> list[float]:
+    def _panel_sides(self) -> list[float]:
         return self.sizes(SMALLEST_SIDE)
 
     def sizes(self, smallest: float) -> list[float]:
@@ -312,7 +315,7 @@ class BoardArranger:
 
     def _largest_size(self, one: PanelArrangement, height: float, least: float) -> int | None:
         """Return the index of the largest side that fits and exceeds `least`, or None."""
-        sizes = self._sizes
+        sizes = self._panel_sides
         low = bisect.bisect_right(sizes, least)
         if low == len(sizes) or not self.fits(one, sizes[low], height):
             return None
@@ -382,7 +385,7 @@ class BoardArranger:
 
     def _scrolled_arrangement(self) -> PanelArrangement:
         """Return the arrangement that scrolls least, for a canvas that is too small."""
-        side = self._sizes[0]
+        side = self._panel_sides[0]
 
         def beyond(one: PanelArrangement) -> tuple[float, float]:
             across = max(self.lefts(one, band, side)[1] for band in one.bands)

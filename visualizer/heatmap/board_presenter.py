@@ -199,8 +199,8 @@ def how_exact(resolved: Resolved) -> str:
     if not sources or share == 1:
         return ""
     block = max(source.sampled_rows for source in sources)
-    rest = f", the rest shows 1 row of {block:,}" if block > 1 else ""
-    return f"pictures {math.floor(100 * share)} % exact{rest}"
+    rest = f"; elsewhere 1 row in {block:,}" if block > 1 else ""
+    return f"heatmaps {math.floor(100 * share)} % exact{rest}"
 
 
 def _drawn_sources(resolved: Resolved) -> Iterator[PanelSource]:
@@ -291,8 +291,8 @@ def _link_origin(resolved: Resolved) -> tuple[str, int | None]:
 def _stage_panel_sources(resolved: Resolved, stage: Stage) -> Iterator[PanelSource]:
     """Yield a stage's panels: one per text or layer, or one per head."""
     if not resolved.is_spread:
-        for whose in resolved.rows_of(stage):
-            yield PanelSource(resolved, stage, *whose)
+        for head_or_aggregate in resolved.rows_of(stage):
+            yield PanelSource(resolved, stage, *head_or_aggregate)
         return
     head = resolved.spread_head(stage)
     for leading in resolved.spread_indices:

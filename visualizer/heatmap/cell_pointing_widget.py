@@ -103,13 +103,13 @@ class CellScrollArea(QAbstractScrollArea):
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
-        self._mark(event.reason() in BY_KEYS)
+        self._set_marked(event.reason() in BY_KEYS)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
-        self._mark(False)
+        self._set_marked(False)
 
-    def _mark(self, is_marked: bool) -> None:
+    def _set_marked(self, is_marked: bool) -> None:
         self._is_marked = is_marked
         self.viewport().update()
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 LETTERS = {ComparedSide.A: "A", ComparedSide.B: "B"}
-Whose = tuple["int | None", "HeadAggregate | None"]
+HeadOrAggregate = tuple["int | None", "HeadAggregate | None"]
 
 
 class SidePanelSource(PanelSource):
@@ -62,7 +62,7 @@ class SidePanelSource(PanelSource):
         self,
         resolved: Resolved,
         stage: Stage,
-        head_or_aggregate: Whose,
+        head_or_aggregate: HeadOrAggregate,
         part: ComparedSide,
         other: Run | None,
     ) -> None:
@@ -134,7 +134,7 @@ class ChangePanelSource(PanelSource):
         self,
         resolved: Resolved,
         stage: Stage,
-        head_or_aggregate: Whose,
+        head_or_aggregate: HeadOrAggregate,
         comparison: Comparison,
         title: str,
     ) -> None:
@@ -184,7 +184,7 @@ class ChangePanelSource(PanelSource):
 
     @property
     def _cut_head(self) -> int | None:
-        """The head whose cut cells count; None for aggregated heads, which have none."""
+        """The head to take cut edges from; None for aggregated heads, which have none."""
         return None if self.by else self.head
 
     def _add_cut_cells(self, forbidden: np.ndarray | None) -> np.ndarray | None:
@@ -217,8 +217,8 @@ class ChangePanelSource(PanelSource):
         masks = self._side_masks()
         if masks:
             mine, yours = masks
-            notes += ["light hatch: A forbids it"] * bool((mine & ~yours).any())
-            notes += ["light hatch: B forbids it"] * bool((yours & ~mine).any())
+            notes += ["light hatching: forbidden in A only"] * bool((mine & ~yours).any())
+            notes += ["light hatching: forbidden in B only"] * bool((yours & ~mine).any())
         return (*notes, *super()._panel_notes(colour, values, marks))
 
     def _value_unit(self) -> str:

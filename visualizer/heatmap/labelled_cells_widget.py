@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
     from visualizer.heatmap.labelled_cells import LabelledCells, Place
 
-WORDY, PLAIN = (46, 96), (7, 26)
+TEXT_CELL_WIDTHS, CELL_WIDTHS = (46, 96), (7, 26)
 """Minimum and maximum width of a cell, with and without text in it."""
-HEIGHTS = (7, 22)
+CELL_HEIGHTS = (7, 22)
 """Minimum and maximum height of a cell without text."""
 GAP = 6
 MAX_TITLE_PX = 90
@@ -116,14 +116,16 @@ class LabelledCellsView(QAbstractScrollArea):
         """Return the width of a cell, in logical pixels."""
         cells = self.cells
         assert cells is not None
-        least, most = (each * text_scale() for each in (WORDY if cells.words else PLAIN))
+        least, most = (
+            each * text_scale() for each in (TEXT_CELL_WIDTHS if cells.words else CELL_WIDTHS)
+        )
         room = self.viewport().width() - self._side - self._gap
         return float(np.clip(room // max(1, len(cells.columns)), least, most))
 
     def _measure_cell_height(self) -> float:
         cells = self.cells
         assert cells is not None
-        least, most = (each * text_scale() for each in HEIGHTS)
+        least, most = (each * text_scale() for each in CELL_HEIGHTS)
         if cells.words:
             least, most = (metrics(10).height() + more for more in (1, 6))
         room = self.viewport().height() - self._top

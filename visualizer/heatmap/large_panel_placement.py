@@ -47,7 +47,7 @@ class LargePanelArrangement(Struct, frozen=True):
 
 
 def placed_beside_large(board: Board, arranger: BoardArranger) -> PlacedPanels | None:
-    """Place the panels of one head around a large one; None if there is no room for that."""
+    """Place the panels of one head around a large one; None if they do not fit."""
     placement = LargePanelPlacement(board, arranger)
     found = placement.best()
     return placement.placed(found) if found else None
@@ -104,10 +104,12 @@ class LargePanelPlacement:
         self, sizes: list[float], arranged: Callable[[float], LargePanelArrangement]
     ) -> float | None:
         """Return the largest of the sorted sizes that fits; None if none does."""
-        count = bisect.bisect_left(sizes, True, key=lambda size: not self._fits(arranged(size)))
+        count = bisect.bisect_left(
+            sizes, True, key=lambda size: not self._fits_canvas(arranged(size))
+        )
         return sizes[count - 1] if count else None
 
-    def _fits(self, one: LargePanelArrangement) -> bool:
+    def _fits_canvas(self, one: LargePanelArrangement) -> bool:
         width, height = self._total_size(one)
         return width <= self.arranger.width and height <= self.arranger.height
 

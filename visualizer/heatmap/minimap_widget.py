@@ -38,7 +38,7 @@ class MinimapWidget(QWidget):
         # The widget paints its whole area, so Qt need not paint the background first.
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setCursor(Qt.CursorShape.SizeAllCursor)
-        self.setToolTip("What is seen of all queries and keys; drag to look elsewhere")
+        self.setToolTip("Visible part of all queries and keys. Drag to pan.")
         self.hide()
 
     def sizeHint(self) -> QSize:
@@ -56,7 +56,9 @@ class MinimapWidget(QWidget):
         if board.zoom:
             queries, keys = board.zoom.queries, board.zoom.keys
             seen = f"queries {queries.start + 1} to {queries.stop}"
-            self.setAccessibleName(f"Map: {seen}, keys {keys.start + 1} to {keys.stop} are seen")
+            self.setAccessibleName(
+                f"Minimap: {seen} and keys {keys.start + 1} to {keys.stop} are visible"
+            )
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:

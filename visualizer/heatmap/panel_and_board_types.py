@@ -27,7 +27,7 @@ POOLED = "each cell: "
 
 def pooling_note(is_signed: bool, rows: int, columns: int) -> str:
     """Describe the number that a pooled cell shows."""
-    which = "farthest from 0" if is_signed else "largest"
+    which = "largest magnitude" if is_signed else "largest"
     return f"{POOLED}{which} of {rows} × {columns}"
 
 

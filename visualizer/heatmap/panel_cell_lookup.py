@@ -26,9 +26,9 @@ def panel_of(board: Board, cell: Cell) -> Heatmap | None:
 
 def is_of(heatmap: Heatmap, cell: Cell) -> bool:
     """Whether a panel shows a cell: its own, or one that it is compared with."""
-    whose = (cell.stage, cell.head, cell.fold)
+    source = (cell.stage, cell.head, cell.fold)
     own = (heatmap.stage, heatmap.head, heatmap.fold)
-    return not heatmap.is_alone and (whose == own or whose in heatmap.kin)
+    return not heatmap.is_alone and (source == own or source in heatmap.kin)
 
 
 def is_own(heatmap: Heatmap, cell: Cell) -> bool:

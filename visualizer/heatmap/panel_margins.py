@@ -85,7 +85,7 @@ def _min_head_width(
 
 
 def fitting_note(note: str, width: float) -> str:
-    """Return a note, without its dispensable beginning if there is no room for it."""
+    """Return a note, without its optional prefix if the whole note does not fit."""
     return note if _line_width(note) <= width else note.removeprefix(POOLED)
 
 
@@ -163,14 +163,14 @@ def _format_limits(colour: ColourScale, unit: str) -> tuple[str, str, str]:
 
 
 def _format_ends(colour: ColourScale) -> tuple[str, str]:
-    whose = "row’s " if colour.limits is ColourLimits.ROW else ""
+    prefix = "row’s " if colour.limits is ColourLimits.ROW else ""
     if colour.curve is ColourCurve.RANK:
-        return (f"−{whose}largest" if colour.is_signed else "smallest"), f"{whose}largest"
-    high = f"{whose}largest" if whose else format_number(colour.high, 2)
+        return (f"−{prefix}largest" if colour.is_signed else "smallest"), f"{prefix}largest"
+    high = f"{prefix}largest" if prefix else format_number(colour.high, 2)
     if colour.is_signed:
         return f"−{high}", high
     if colour.curve is ColourCurve.LOG:
-        return (f"≤1/{1 / LOG_SPAN:,.0f}" if whose else f"≤{_format_lowest(colour)}"), high
+        return (f"≤1/{1 / LOG_SPAN:,.0f}" if prefix else f"≤{_format_lowest(colour)}"), high
     return ("0" if colour.low == 0 else format_number(colour.low, 2)), high
 
 

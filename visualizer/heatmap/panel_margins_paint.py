@@ -279,8 +279,8 @@ def paint_own_title(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
         head, top = slot.column_head, slot.whole.top()
         beside = _paint_title(painter, QPointF(head.left, top), head.heatmap, 14, theme)
         is_sheet = slot.title is TitlePlace.SHEET
-        said = sheet_words(head.heatmap) if is_sheet else _format_axes(head.heatmap)
-        _paint_axes_and_scale(painter, head, said, top, beside, theme)
+        text = sheet_words(head.heatmap) if is_sheet else _format_axes(head.heatmap)
+        _paint_axes_and_scale(painter, head, text, top, beside, theme)
     elif slot.title is TitlePlace.LINE:
         head, scale = slot.column_head, text_scale()
         top = slot.cells.top() - 20 * scale

@@ -1,4 +1,4 @@
-"""Cached pixmaps of what surrounds panels' cells: labels, and the ends of own scales.
+"""Cached pixmaps of the surroundings of panels' cells: labels and ends of colour scales.
 
 While only values change, as during training, redrawing all labels would take most of the time.
 Panels that differ only in their values share a pixmap.
@@ -84,9 +84,9 @@ class PanelMarginsPixmapCache:
         frame = self._cached_frame(
             (_frame_key(slot, whole), theme, ratio, system_font()), slot, whole
         )
-        whose = (heatmap.label, heatmap.head, *slot.head_at) if slot.head_at else None
+        head_label = (heatmap.label, heatmap.head, *slot.head_at) if slot.head_at else None
         notes = heatmap.notes if heatmap.layer is not None else slot.own_notes
-        margins = (frame.cacheKey(), whose, notes, heatmap.is_marked)
+        margins = (frame.cacheKey(), head_label, notes, heatmap.is_marked)
         same = next((at for at, (_, kept) in enumerate(spare) if kept == margins), None)
         if same is not None:
             return PanelPixmap(heatmap, spare.pop(same)[0], margins)
@@ -156,8 +156,8 @@ def _frame_key(slot: PanelSlot, whole: QRectF) -> Hashable:
 def _column_head_key(heatmap: Heatmap) -> Hashable:
     """Return a key of everything shown above a column of panels."""
     axes = (heatmap.rows.name, heatmap.columns.name)
-    whose = None if heatmap.layer is None else (heatmap.layer, heatmap.head)
-    return heatmap.title, axes, heatmap.colour, heatmap.unit, whose, heatmap.is_pooled
+    layer_and_head = None if heatmap.layer is None else (heatmap.layer, heatmap.head)
+    return heatmap.title, axes, heatmap.colour, heatmap.unit, layer_and_head, heatmap.is_pooled
 
 
 def _paint_frame_pixmap(slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float) -> QPixmap:

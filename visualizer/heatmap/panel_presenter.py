@@ -122,7 +122,7 @@ class PanelSource:
         )
 
     def drop(self) -> None:
-        """Discard its picture if it is drawn in parts because it does not fit in memory."""
+        """Discard its picture if it is drawn in tiles because it does not fit in memory."""
         for held in self._read_tensors:
             held.drop(*self.extent.blocks)
 
@@ -288,13 +288,13 @@ class PanelSource:
         if self._before_dropout():
             notes.append(f"kept ×{1 / (1 - self.spec.dropout):.4g}")
         if self.stage.is_weights and self.lens is not self.wanted_lens:
-            notes.append("as they are: there are no values")
+            notes.append("unmodified: no value vectors")
         if self.lens is WeightTransform.WITHOUT_FIRST:
-            notes.append("first token hidden, ÷ the rest")
+            notes.append("without the first token, renormalized")
         if self.extent.blocks != (1, 1):
             notes.append(pooling_note(self.held.limits()[0] < 0, *self.extent.blocks))
         if colour.curve is ColourCurve.RANK and self.extent.rows is not None:
-            notes.append("ranked among those seen")
+            notes.append("ranked within the visible part")
         found = outside_limits(values, marks, colour)
         if found:
             below, above = (int(cells.sum()) for cells in found)

@@ -1,4 +1,4 @@
-"""Paints cells whose mask has just changed, until the recomputed numbers arrive."""
+"""Paints mask changes until the recomputed values arrive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 SMALLEST = 8
-"""Smallest cell in pixels in which hatching is visible."""
+"""Minimum cell size in pixels for hatching to be visible."""
 
 
 def paint_mask_changes(
@@ -24,7 +24,7 @@ def paint_mask_changes(
 ) -> None:
     """Hatch newly forbidden cells, blank newly allowed ones; fill tiny cells with the accent."""
     if fresh.forbidden.shape != slot.heatmap.values.shape:
-        return  # belongs to a board of another size, which is pending
+        return  # belongs to a pending board of a different size
     painter.save()
     painter.translate(slot.cells.topLeft())
     painter.setPen(Qt.PenStyle.NoPen)

@@ -23,7 +23,7 @@ CROSS: Sign = ((-0.6, -0.6, 0.5, 0.5), (-0.6, 0.5, 0.5, -0.6))
 def paint_prediction_marks(
     painter: QPainter, slot: PanelSlot, highlights: Highlights, theme: Theme
 ) -> None:
-    """Paint the marked cells, or which of them were right once the answer is shown."""
+    """Paint the marked cells or, once the answer is shown, which of them are right."""
     if highlights.verdict is None:
         for cell in highlights.marks:
             _paint_mark(painter, slot, cell, theme)
@@ -37,7 +37,7 @@ def paint_prediction_marks(
 
 
 def visible_cell_box(slot: PanelSlot, cell: Cell) -> QRectF | None:
-    """Return the box of a cell in a panel; None where it is not visible."""
+    """Return the rectangle of a cell in a panel; None if it is not visible."""
     if not is_seen(slot.heatmap, cell):
         return None
     return slot.cell(*cell.place[-2:])
@@ -65,7 +65,7 @@ def _paint_ring(painter: QPainter, slot: PanelSlot, cell: Cell, theme: Theme) ->
 def _paint_sign(
     painter: QPainter, slot: PanelSlot, cell: Cell, sign: Sign, colour: str, theme: Theme
 ) -> None:
-    """Draw a tick or a cross into a corner of a cell, beside its number."""
+    """Draw a tick or a cross in a corner of a cell, next to its number."""
     place = visible_cell_box(slot, cell)
     if place is None:
         return
@@ -74,12 +74,12 @@ def _paint_sign(
     x, y = place.right() - size, place.top() + size
     lines = [QLineF(x + size * a, y + size * b, x + size * c, y + size * d) for a, b, c, d in sign]
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-    _outline(painter, lines, colour, theme)
+    _draw_outlined(painter, lines, colour, theme)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
-def _outline(painter: QPainter, lines: list[QLineF], colour: str, theme: Theme) -> None:
-    """Draw lines visible on every colour of a map."""
+def _draw_outlined(painter: QPainter, lines: list[QLineF], colour: str, theme: Theme) -> None:
+    """Draw lines visible on every colour."""
     for ink, width in ((theme.paper, 5.0), (colour, 2.5)):
         painter.setPen(QPen(QColor(ink), width, c=Qt.PenCapStyle.RoundCap))
         painter.drawLines(lines)

@@ -1,4 +1,4 @@
-"""Paints over a panel: cells not computed yet, and what a step computes and reads."""
+"""Paints a playback step over a panel: cells not computed yet, computed cells and inputs."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     )
     from visualizer.widgets.theme import Theme
 
-SMALLEST_GRID = 8
-SMALLEST_UNDERLINED = 20
-SMALLEST_GAP = 20
-"""From this size on, cells have a line of paper between them."""
-MADE, READ = 3.0, 1.5
-"""Width of the frame around what is computed, and around what is read."""
-BAR = 1.5
-"""How much wider the bars beside rows or columns are than a frame."""
+MIN_GRID_CELL = 8
+MIN_UNDERLINED_CELL = 20
+MIN_CELL_WITH_GAP = 20
+"""Minimum size of cells that are separated by a gap."""
+COMPUTED_WIDTH, INPUT_WIDTH = 3.0, 1.5
+"""Frame widths of computed cells and of inputs."""
+BAR_EXTRA_WIDTH = 1.5
+"""Additional width of bars next to rows or columns, compared with a frame."""
 
 
 def paint_highlights(
     painter: QPainter, slot: PanelSlot, highlights: Highlights, theme: Theme
 ) -> None:
-    """Cover the hidden part of a panel, and highlight what is computed and read."""
+    """Cover the hidden part of a panel, and highlight computed cells and inputs."""
     stage = slot.heatmap.stage
     if stage in highlights.covered:
         _paint_covered(painter, slot, theme)
@@ -45,15 +45,15 @@ def paint_highlights(
     lit = [block for block in highlights.blocks if is_lit(slot, block)]
     for block in lit:
         _paint_lit_labels(painter, slot, block, theme)
-    for block in lit:  # over the labels' paper
+    for block in lit:  # over the background of the labels
         _paint_bars(painter, slot, block, theme)
     if (
         highlights.leading
         and len(highlights.blocks[0].rows) * len(highlights.blocks[0].columns) > 1
     ):
         place = visible_cell_box(slot, highlights.leading)
-        if place is not None and min(place.width(), place.height()) >= SMALLEST_UNDERLINED:
-            _underline(painter, place, theme)
+        if place is not None and min(place.width(), place.height()) >= MIN_UNDERLINED_CELL:
+            _paint_underline(painter, place, theme)
     paint_prediction_marks(painter, slot, highlights, theme)
 
 
@@ -68,7 +68,7 @@ def _paint_covered(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def _paint_empty(painter: QPainter, slot: PanelSlot, reach: ComputedExtent, theme: Theme) -> None:
-    """Blank the cells that are computed later: the rest of a row, and all rows after it."""
+    """Blank the cells that are not computed yet: the rest of a row, and all rows after it."""
     cells, heatmap = slot.cells, slot.heatmap
     rows = max(0, (reach.rows - heatmap.rows.seen.start) / heatmap.rows.block)
     if rows >= heatmap.values.shape[0]:
@@ -91,12 +91,12 @@ def _paint_empty(painter: QPainter, slot: PanelSlot, reach: ComputedExtent, them
 
 
 def _paint_grid(painter: QPainter, slot: PanelSlot, first: int, theme: Theme) -> None:
-    """Draw a grid of empty cells from a row on, if they are large enough."""
+    """Draw a grid of empty cells starting at a row, if the cells are large enough."""
     cells = slot.cells
     painter.setPen(QPen(QColor(theme.hairline), 1))
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.drawRect(cells.adjusted(-1, -1, 0, 0))
-    if min(slot.cell_width, slot.cell_height) < SMALLEST_GRID:
+    if min(slot.cell_width, slot.cell_height) < MIN_GRID_CELL:
         return
     rows, columns = slot.heatmap.values.shape
     top = cells.top() + first * slot.cell_height
@@ -107,16 +107,16 @@ def _paint_grid(painter: QPainter, slot: PanelSlot, first: int, theme: Theme) ->
 
 
 def is_lit(slot: PanelSlot, block: HighlightBlock) -> bool:
-    """Whether a panel shows the numbers of a block."""
+    """Whether a panel shows the values of a block."""
     heatmap = slot.heatmap
     is_own = block.stage == heatmap.stage and block.head == heatmap.head
     return is_own and not heatmap.fold and not heatmap.is_alone
 
 
 def visible_cells(slot: PanelSlot, block: HighlightBlock) -> QRectF | None:
-    """Return the box of the cells of a block in a panel; None where none of them is visible."""
-    rows = _common(block.rows, slot.heatmap.rows.seen)
-    columns = _common(block.columns, slot.heatmap.columns.seen)
+    """Return the rectangle of a block in a panel; None if no cell of it is visible."""
+    rows = _intersect_ranges(block.rows, slot.heatmap.rows.seen)
+    columns = _intersect_ranges(block.columns, slot.heatmap.columns.seen)
     if not rows or not columns:
         return None
     return slot.cell(rows[0], columns[0]).united(slot.cell(rows[-1], columns[-1]))
@@ -134,38 +134,38 @@ def _paint_lit_labels(
 
 
 def _paint_bars(painter: QPainter, slot: PanelSlot, block: HighlightBlock, theme: Theme) -> None:
-    """Draw bars beside a block, outside of the panel, where it reaches from edge to edge.
+    """Frame a block; if it spans the panel, draw bars outside the panel instead.
 
-    Between two rows, the line is as thin as what is between them, so that no colour is covered.
-    Only a block within a panel has its frame over the edges of the cells around it.
+    Between two rows, the line is as thin as the gap between them, so that no colour is covered.
+    Only the frame of a block inside a panel covers the edges of neighbouring cells.
     """
     area = visible_cells(slot, block)
     if area is None:
         return
-    has_gaps = min(slot.cell_width, slot.cell_height) >= SMALLEST_GAP
-    width = (MADE if block.is_made else READ) * theme.stroke
+    has_gaps = min(slot.cell_width, slot.cell_height) >= MIN_CELL_WITH_GAP
+    width = (COMPUTED_WIDTH if block.is_made else INPUT_WIDTH) * theme.stroke
     is_wide = area.width() > slot.cells.width() - 0.5
     is_high = area.height() > slot.cells.height() - 0.5
     if is_wide or is_high:
-        beside = width if is_wide and is_high else width + BAR * theme.stroke
-        above, below, left, right = _edges(area.adjusted(-1, -1, 1, 1), beside)
+        beside = width if is_wide and is_high else width + BAR_EXTRA_WIDTH * theme.stroke
+        above, below, left, right = _frame_edges(area.adjusted(-1, -1, 1, 1), beside)
         if not is_wide:  # no corners
             above, below = (bar.adjusted(beside, 0, -beside, 0) for bar in (above, below))
         bars = [*((left, right) if is_wide else ()), *((above, below) if is_high else ())]
         if has_gaps and not (is_wide and is_high):
-            above, below, left, right = _edges(area.adjusted(1, 1, 0, 0), 1)
+            above, below, left, right = _frame_edges(area.adjusted(1, 1, 0, 0), 1)
             bars += (above, below) if is_wide else (left, right)
     else:
         inner = area.adjusted(1, 1, 0, 0) if has_gaps else area
-        for edge in _edges(inner, width + 1):
+        for edge in _frame_edges(inner, width + 1):
             painter.fillRect(edge, QColor(theme.paper))
-        bars = [*_edges(inner, width)]
+        bars = [*_frame_edges(inner, width)]
     for bar in bars:
         painter.fillRect(bar, QColor(theme.accent))
 
 
-def _edges(area: QRectF, width: float) -> tuple[QRectF, QRectF, QRectF, QRectF]:
-    """Return what is above, below, left and right of an area, the first two with the corners."""
+def _frame_edges(area: QRectF, width: float) -> tuple[QRectF, QRectF, QRectF, QRectF]:
+    """Return the top, bottom, left and right edges of a frame; the first two have the corners."""
     left, top, right, bottom = area.left(), area.top(), area.right(), area.bottom()
     across = right - left + 2 * width
     return (
@@ -176,13 +176,13 @@ def _edges(area: QRectF, width: float) -> tuple[QRectF, QRectF, QRectF, QRectF]:
     )
 
 
-def _common(one: range, other: range) -> range:
+def _intersect_ranges(one: range, other: range) -> range:
     return range(max(one.start, other.start), min(one.stop, other.stop))
 
 
-def _underline(painter: QPainter, place: QRectF, theme: Theme) -> None:
-    """Underline the number of the step's sentence, visible on every colour."""
-    thick = 2.5 * theme.stroke
-    line = QRectF(place.left() + 6, place.bottom() - 4.5 - thick, place.width() - 12, thick)
+def _paint_underline(painter: QPainter, place: QRectF, theme: Theme) -> None:
+    """Underline the number that the step's explanation refers to, visible on every colour."""
+    thickness = 2.5 * theme.stroke
+    line = QRectF(place.left() + 6, place.bottom() - 4.5 - thickness, place.width() - 12, thickness)
     painter.fillRect(line.adjusted(-1, -1, 1, 1), QColor(theme.paper))
     painter.fillRect(line, QColor(theme.accent))

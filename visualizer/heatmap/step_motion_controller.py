@@ -1,4 +1,4 @@
-"""Moves the cells that a playback step reads to where they are used, over the painted board."""
+"""Animates the inputs of a playback step: cells move to where they are used."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
     BoardScene = tuple[tuple[PanelSlot, ...], QRectF, Theme]
-    """The panels of a board whose cells may move, the part of it that is visible, and the theme."""
+    """Panels whose cells may move, visible part of the board, and theme."""
 
 MAX_REPAINTED_AREAS = 40
-"""Areas that are painted anew one by one; more are painted as one."""
+"""Maximum number of areas repainted separately; more are merged into one."""
 
 
 class StepMotionController(QObject):
-    """Begins a motion once the numbers of its step are painted; any other change ends it."""
+    """Starts an animation when the values of its step are painted; other changes end it."""
 
     began = Signal()
     ended = Signal()
     needsPaint = Signal(QRegion)
-    """The part of the board over which something moves, or has moved."""
+    """Emits the part of the board that the moving cells cover or have covered."""
 
     def __init__(self, scene: Callable[[], BoardScene], parent: QObject) -> None:
         super().__init__(parent)
@@ -54,16 +54,16 @@ class StepMotionController(QObject):
         self.animation.setDuration(MOTION_MS)
         self.animation.setStartValue(0.0)
         self.animation.setEndValue(1.0)
-        self.animation.valueChanged.connect(self._paint_soon)
+        self.animation.valueChanged.connect(self._request_paint)
         self.animation.finished.connect(self.end)
 
     @property
     def is_moving(self) -> bool:
-        """Whether cells are on their way."""
+        """Whether an animation is running."""
         return bool(self._cells)
 
     def show_highlights(self, highlights: Highlights) -> None:
-        """End the motion of another step; the one of this step begins when it is painted."""
+        """End the animation of another step; that of this step starts when it is painted."""
         before, self._step = self._step, highlights.step
         if ends_motion(before, self._step):
             self.leave_out()
@@ -71,7 +71,7 @@ class StepMotionController(QObject):
             self._is_due = True
 
     def begin(self) -> None:
-        """Begin the motion of a step that is painted now."""
+        """Start the animation of a step that has just been painted."""
         if not self._is_due or self._step is None:
             return
         self._is_due = False
@@ -82,32 +82,32 @@ class StepMotionController(QObject):
             self.began.emit()
 
     def leave_out(self) -> None:
-        """End the motion, or begin none for the step that is shown."""
+        """End the animation, and start none for the current step."""
         self._is_due = False
         self.end()
 
     def end(self) -> None:
-        """Remove what moves; a motion that is still to begin does so."""
+        """Remove the moving cells; an animation that has not started yet still starts."""
         if self._cells:
             self._cells = ()
             self.animation.stop()
-            self._paint_soon()
+            self._request_paint()
             self.ended.emit()
 
     def paint(self, painter: QPainter) -> None:
-        """Paint what moves on the board."""
+        """Paint the moving cells."""
         if self._cells and self._theme:
-            paint_moving_cells(painter, self._cells, self._progress, self._theme)
+            paint_moving_cells(painter, self._cells, self._eased_progress, self._theme)
 
     @property
-    def _progress(self) -> float:
+    def _eased_progress(self) -> float:
         return eased(self.animation.currentTime() / MOTION_MS)
 
-    def _paint_soon(self) -> None:
-        """Have painted what was covered before, and what is covered now."""
+    def _request_paint(self) -> None:
+        """Request a repaint of the areas covered before and now."""
         before, self._painted = self._painted, QRegion()
         for one in self._cells:
-            self._painted += painted_area(one.at(self._progress))
+            self._painted += painted_area(one.at(self._eased_progress))
         area = before + self._painted
         is_scattered = area.rectCount() > MAX_REPAINTED_AREAS
         self.needsPaint.emit(QRegion(area.boundingRect()) if is_scattered else area)

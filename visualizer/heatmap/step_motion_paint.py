@@ -1,4 +1,4 @@
-"""Paints the cells that travel during a playback step from where they are read to where they go."""
+"""Paints the cells that move from a playback step's inputs to where they are used."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 OPACITY = 0.7
 OUTLINE = 3
-"""Pixels that the outline reaches at most beyond the cells."""
+"""Maximum extent of the outline beyond the cells, in pixels."""
 EASING = QEasingCurve.Type.InOutCubic
 
 
 class MovingCells(Struct, frozen=True, eq=False):
-    """A picture of cells that are read, and where it begins and ends.
+    """An image of input cells, with its start and end rectangles.
 
     Parameters
     ----------
     picture : QImage
-        A pixel a cell, in the colours of its panel.
+        One pixel per cell, in the colours of its panel.
     """
 
     picture: QImage
@@ -44,7 +44,7 @@ class MovingCells(Struct, frozen=True, eq=False):
     end: QRectF
 
     def at(self, progress: float) -> QRectF:
-        """Return where it is, for an eased progress from 0 to 1."""
+        """Return the rectangle at an eased progress from 0 to 1."""
         start, end = self.start, self.end
         return QRectF(
             start.left() + (end.left() - start.left()) * progress,
@@ -55,24 +55,24 @@ class MovingCells(Struct, frozen=True, eq=False):
 
 
 def eased(share: float) -> float:
-    """Return the progress of a motion after a share of its time."""
+    """Return the eased progress after a fraction of the duration."""
     return QEasingCurve(EASING).valueForProgress(share)
 
 
 def painted_area(area: QRectF) -> QRect:
-    """Return the pixels that cells and their outline cover."""
+    """Return the pixels covered by cells and their outline."""
     return area.adjusted(-OUTLINE, -OUTLINE, OUTLINE, OUTLINE).toAlignedRect()
 
 
 def moving_cells(
     slots: Iterable[PanelSlot], step: ShownStep, theme: Theme, seen: QRectF | None = None
 ) -> tuple[MovingCells, ...]:
-    """Return what moves between panels; cells of panels that are not there are left out.
+    """Return the cells that move between panels, except those of panels not shown.
 
     Parameters
     ----------
     seen : QRectF or None
-        The visible part of the board; None for all of it.
+        The visible part of the board; None for the whole board.
     """
     slots = tuple(slot for slot in slots if seen is None or seen.intersects(slot.cells))
     shown = (each for each in step.readings if any(is_lit(slot, each.made) for slot in slots))
@@ -80,7 +80,7 @@ def moving_cells(
     colours: dict[Heatmap, np.ndarray] = {}
     found = []
     for path in motion_paths(tuple(shown), axes):
-        for source, target in _ends(slots, path):
+        for source, target in _path_slots(slots, path):
             start, end = visible_cells(source, path.source), visible_cells(target, path.target)
             is_seen = seen is None or (
                 start is not None
@@ -93,15 +93,17 @@ def moving_cells(
             heatmap = source.heatmap
             if heatmap not in colours:
                 colours[heatmap] = value_to_colour_mapping.colour_indices(heatmap)
-            cells = colours[heatmap][_drawn(heatmap.rows, path.source.rows)]
-            cells = cells[:, _drawn(heatmap.columns, path.source.columns)]
+            cells = colours[heatmap][_drawn_cells(heatmap.rows, path.source.rows)]
+            cells = cells[:, _drawn_cells(heatmap.columns, path.source.columns)]
             picture = value_to_colour_mapping.image(cells, heatmap.colour.map, theme)
             found.append(MovingCells(picture, start, end))
     return tuple(found)
 
 
-def _ends(slots: tuple[PanelSlot, ...], path: MotionPath) -> list[tuple[PanelSlot, PanelSlot]]:
-    """Return the panels of both ends of a path, those of one side of a comparison together."""
+def _path_slots(
+    slots: tuple[PanelSlot, ...], path: MotionPath
+) -> list[tuple[PanelSlot, PanelSlot]]:
+    """Return the source and target panels of a path; both on one side of a comparison."""
     return [
         (source, target)
         for source in slots
@@ -112,7 +114,7 @@ def _ends(slots: tuple[PanelSlot, ...], path: MotionPath) -> list[tuple[PanelSlo
 
 
 def _is_whole(heatmap: Heatmap, block: HighlightBlock) -> bool:
-    """Whether the drawn cells of a block stand for no number beside it, where they are pooled."""
+    """Whether the pooled cells of a block represent no numbers outside it."""
     return all(
         span.start % axis.block == 0
         and (span.stop % axis.block == 0 or span.stop == len(axis.labels))
@@ -120,8 +122,8 @@ def _is_whole(heatmap: Heatmap, block: HighlightBlock) -> bool:
     )
 
 
-def _drawn(axis: Axis, span: range) -> slice:
-    """Return the drawn cells of the visible part of some rows or columns."""
+def _drawn_cells(axis: Axis, span: range) -> slice:
+    """Return the drawn cells in the visible part of a range of rows or columns."""
     first, last = max(span.start, axis.seen.start), min(span.stop, axis.seen.stop) - 1
     return slice(axis.cell(first), axis.cell(last) + 1)
 
@@ -129,7 +131,7 @@ def _drawn(axis: Axis, span: range) -> slice:
 def paint_moving_cells(
     painter: QPainter, cells: Iterable[MovingCells], progress: float, theme: Theme
 ) -> None:
-    """Paint translucent, outlined pictures of cells where they are at a progress from 0 to 1."""
+    """Paint translucent, outlined images of cells at an eased progress from 0 to 1."""
     painter.save()
     painter.setOpacity(OPACITY)
     painter.setBrush(Qt.BrushStyle.NoBrush)

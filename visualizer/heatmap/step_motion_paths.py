@@ -1,7 +1,7 @@
-"""Which cells travel to which during a playback step: blocks of cells, without places or pictures.
+"""Motion paths of a playback step: source and target blocks, independent of positions and images.
 
-A path follows the axes that a stage shares by name with the one it reads: a key's row goes to the
-key's column of the scores, and a row of queries to the row of scores that they make.
+A path follows the axes that a stage shares by name with its input: a key's row moves to the key's
+column of the scores, and a query's row to the query's row of scores.
 """
 
 from __future__ import annotations
@@ -23,26 +23,29 @@ if TYPE_CHECKING:
     )
 
 MOTION_MS = 200
-"""How long a motion takes, whatever the speed of playback."""
+"""Duration of a motion in milliseconds, independent of the playback speed."""
 
 MAX_BLOCK_PARTS = 16
-"""Most parts of a block that travel on their own; of more, several travel together."""
+"""Maximum number of parts of a block that move separately; more are grouped."""
 MAX_PATHS = 200
-"""Most paths of a step; where there were more, every block travels as one."""
+"""Maximum number of paths of a step; with more, every block moves as a whole."""
 
 AxisNames = tuple[str, str]
-"""The names of a stage's rows and columns."""
+"""Names of a stage's row and column axes."""
 
 
 class MotionPath(Struct, frozen=True):
-    """Cells that are read, and the cells that they are read for."""
+    """Input cells, and the cells computed from them."""
 
     source: HighlightBlock
     target: HighlightBlock
 
 
 def begins_motion(before: ShownStep | None, after: ShownStep | None) -> bool:
-    """Whether a step is shown anew that lasts long enough: in playback, or as the next one."""
+    """Whether a new step is shown that should be animated.
+
+    During playback, it must last long enough; while paused, it must be the next step.
+    """
     if after is None or (before and before.position == after.position):
         return False
     if after.ms is None:
@@ -60,20 +63,20 @@ def ends_motion(before: ShownStep | None, after: ShownStep | None) -> bool:
 def motion_paths(
     readings: tuple[BlockReading, ...], axes: Mapping[str, AxisNames]
 ) -> tuple[MotionPath, ...]:
-    """Return the paths of a step between the stages whose axes are given."""
+    """Return the paths of a step between the stages in `axes`."""
     whole = [
         MotionPath(source, target)
         for reading in readings
         if reading.made.stage in axes
-        for source, target in _placed(reading)
+        for source, target in _pair_blocks(reading)
         if source.stage in axes and source.rows and source.columns
     ]
-    parts = [part for path in whole for part in _parts(path, axes)]
+    parts = [part for path in whole for part in _split_path(path, axes)]
     return tuple(parts if len(parts) <= MAX_PATHS else whole)
 
 
-def _placed(reading: BlockReading) -> Iterator[tuple[HighlightBlock, HighlightBlock]]:
-    """Pair what is read with the cells it is read for: heads side by side have a part each."""
+def _pair_blocks(reading: BlockReading) -> Iterator[tuple[HighlightBlock, HighlightBlock]]:
+    """Pair inputs with the cells computed from them; concatenated heads each have a part."""
     made = reading.made
     for source in reading.read:
         heads = [block for block in reading.read if block.stage == source.stage]
@@ -86,22 +89,22 @@ def _placed(reading: BlockReading) -> Iterator[tuple[HighlightBlock, HighlightBl
             yield source, made
 
 
-def _parts(path: MotionPath, axes: Mapping[str, AxisNames]) -> Iterator[MotionPath]:
-    """Split a path along the one axis that both ends share; cells that stay together are one."""
-    links = _links(path, axes)
+def _split_path(path: MotionPath, axes: Mapping[str, AxisNames]) -> Iterator[MotionPath]:
+    """Split a path along the axis shared by both ends, if there is exactly one."""
+    links = _shared_axes(path, axes)
     if len(links) != 1:
         yield path
         return
     ((from_, to),) = links
-    span = _spans(path.source)[from_]
+    span = _block_ranges(path.source)[from_]
     size = -(-len(span) // MAX_BLOCK_PARTS)
     for start in range(span.start, span.stop, size):
         part = range(start, min(start + size, span.stop))
-        yield MotionPath(_cut(path.source, from_, part), _cut(path.target, to, part))
+        yield MotionPath(_cut_block(path.source, from_, part), _cut_block(path.target, to, part))
 
 
-def _links(path: MotionPath, axes: Mapping[str, AxisNames]) -> list[tuple[int, int]]:
-    """Return which axis of the cells read is which of the cells made; 0 for rows, 1 for columns."""
+def _shared_axes(path: MotionPath, axes: Mapping[str, AxisNames]) -> list[tuple[int, int]]:
+    """Return pairs of shared source and target axes; 0 for rows, 1 for columns."""
     source, target = path.source, path.target
     own, others = axes[source.stage], axes[target.stage]
     return [
@@ -109,13 +112,13 @@ def _links(path: MotionPath, axes: Mapping[str, AxisNames]) -> list[tuple[int, i
         for from_, name in enumerate(own)
         for to, other in enumerate(others)
         if other in (name, row_role(source.stage) if name == "token" else name)
-        and _spans(source)[from_] == _spans(target)[to]
+        and _block_ranges(source)[from_] == _block_ranges(target)[to]
     ]
 
 
-def _spans(block: HighlightBlock) -> tuple[range, range]:
+def _block_ranges(block: HighlightBlock) -> tuple[range, range]:
     return block.rows, block.columns
 
 
-def _cut(block: HighlightBlock, axis: int, part: range) -> HighlightBlock:
+def _cut_block(block: HighlightBlock, axis: int, part: range) -> HighlightBlock:
     return replace(block, rows=part) if axis == 0 else replace(block, columns=part)

@@ -1,4 +1,4 @@
-"""Maps numbers to colours by tables of 256 entries, the last three for cells without a number."""
+"""Maps values to colours with tables of 256 entries; the last three mark missing values."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 NAN_COLOUR_INDEX, DROPPED, FORBIDDEN = 253, 254, 255
 MAX_COLOUR_INDEX = 252
-# On a log scale the lowest colour is for this share of the largest number and below.
+# On a log scale, values at or below this fraction of the maximum have the lowest colour.
 LOG_SPAN = 1e-4
 HUGE = 1e38
-# For signed numbers, 0 has nearly the paper colour, so that numbers far from 0 stand out.
+# For signed values, 0 is close to the background colour, so that large magnitudes stand out.
 LIGHT_CENTRED, DARK_CENTRED = "CET-CBD1", "blue-gold-dark"
 
 
 @cache
-def _tables() -> dict[str, np.ndarray]:
+def _load_colour_maps() -> dict[str, np.ndarray]:
     loaded = json.loads(resource("colormaps.json").read_text(encoding="utf-8"))
     maps = {name: colours for kind in MapKind for name, colours in loaded[kind].items()}
     return {
@@ -39,8 +39,8 @@ def _tables() -> dict[str, np.ndarray]:
 
 @cache
 def table(name: str, theme: Theme) -> np.ndarray:
-    """Return a colour map as 256 words 0xffrrggbb, the last three for cells without a number."""
-    whole = _tables()[_map_name(name, theme)]
+    """Return a colour map as 256 words 0xffrrggbb; the last three mark missing values."""
+    whole = _load_colour_maps()[_map_name(name, theme)]
     colours = whole[np.linspace(0, 255, MAX_COLOUR_INDEX + 1).round().astype(int)]
     marks = [QColor(colour).rgb() for colour in (theme.warning, theme.raised, theme.paper)]
     return np.concatenate([colours, np.array(marks, dtype=np.uint32)])
@@ -54,7 +54,7 @@ def _map_name(name: str, theme: Theme) -> str:
 
 @cache
 def light_entries(name: str, theme: Theme) -> np.ndarray:
-    """Mark which of the 256 colours need dark text."""
+    """Return which of the 256 colours need dark text."""
     words = table(name, theme)
     channels = np.stack([words >> 16 & 255, words >> 8 & 255, words & 255]) / 255
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
@@ -65,7 +65,7 @@ def light_entries(name: str, theme: Theme) -> np.ndarray:
 
 def colour_indices(heatmap: Heatmap) -> np.ndarray:
     """Return the colour index of each cell, uint8 [row, column]."""
-    chosen = _position(heatmap) * MAX_COLOUR_INDEX + 0.5
+    chosen = _scale_positions(heatmap) * MAX_COLOUR_INDEX + 0.5
     is_finite = bool(np.isfinite(chosen).all())
     if not is_finite:
         chosen = np.nan_to_num(chosen, nan=0, posinf=MAX_COLOUR_INDEX, neginf=0)
@@ -80,26 +80,30 @@ def colour_indices(heatmap: Heatmap) -> np.ndarray:
     return indices
 
 
-def _position(heatmap: Heatmap) -> np.ndarray:
-    """Map each number to its position on the colour scale, from 0 to 1."""
+def _scale_positions(heatmap: Heatmap) -> np.ndarray:
+    """Map each value to its position on the colour scale, from 0 to 1."""
     values, colour = heatmap.values, heatmap.colour
     if colour.curve is ColourCurve.RANK:
-        return _mirrored(_ranks(heatmap), values) if colour.is_signed else _ranks(heatmap)
-    low, high = _ends(heatmap)
+        return (
+            _mirror_signed(_rank_positions(heatmap), values)
+            if colour.is_signed
+            else _rank_positions(heatmap)
+        )
+    low, high = _scale_ends(heatmap)
     if colour.limits is ColourLimits.TYPED or colour.high - colour.low > HUGE:
-        values = values.astype(np.float64)  # the ends, or their difference, may overflow float32
+        values = values.astype(np.float64)  # the ends or their difference may overflow float32
     if colour.curve is ColourCurve.LOG:
-        powers = _powers(np.abs(values) if colour.is_signed else values, low, high)
-        return _mirrored(powers, values) if colour.is_signed else powers
+        powers = _log_positions(np.abs(values) if colour.is_signed else values, low, high)
+        return _mirror_signed(powers, values) if colour.is_signed else powers
     return np.asarray((values - low) / (high - low))
 
 
-def _mirrored(sizes: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Map positive numbers to the upper half of the colours, negative ones to the lower."""
+def _mirror_signed(sizes: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Map positive values to the upper half of the scale, negative ones to the lower."""
     return np.asarray((1 + np.sign(values) * sizes) / 2)
 
 
-def _ends(heatmap: Heatmap) -> tuple[float | np.ndarray, float | np.ndarray]:
+def _scale_ends(heatmap: Heatmap) -> tuple[float | np.ndarray, float | np.ndarray]:
     colour = heatmap.colour
     if heatmap.row_ends is None:
         return colour.low, colour.high
@@ -107,34 +111,36 @@ def _ends(heatmap: Heatmap) -> tuple[float | np.ndarray, float | np.ndarray]:
     return (-high if colour.is_signed else np.zeros_like(high)), high
 
 
-def _powers(sizes: np.ndarray, low: float | np.ndarray, high: float | np.ndarray) -> np.ndarray:
+def _log_positions(
+    sizes: np.ndarray, low: float | np.ndarray, high: float | np.ndarray
+) -> np.ndarray:
     span = np.maximum(low / high, LOG_SPAN)
     return np.asarray(1 - np.log(np.maximum(sizes / high, span)) / np.log(span))
 
 
-def _ranks(heatmap: Heatmap) -> np.ndarray:
-    """Return the quantile of each number in its panel or row; ties count half."""
+def _rank_positions(heatmap: Heatmap) -> np.ndarray:
+    """Return the quantile of each value in its panel or row; ties count half."""
     sizes = np.abs(heatmap.values) if heatmap.colour.is_signed else heatmap.values
     counts = counted(sizes, heatmap.marks)
     if heatmap.row_ends is None:
-        return _ranked(sizes, sizes[counts])
-    rows = [_ranked(row, row[own]) for row, own in zip(sizes, counts, strict=True)]
+        return _rank_among(sizes, sizes[counts])
+    rows = [_rank_among(row, row[own]) for row, own in zip(sizes, counts, strict=True)]
     return np.stack(rows)
 
 
-def _ranked(sizes: np.ndarray, among: np.ndarray) -> np.ndarray:
+def _rank_among(sizes: np.ndarray, among: np.ndarray) -> np.ndarray:
     if not len(among):
         return np.where(np.isnan(sizes), np.nan, 0)
     steps = (
         np.linspace(0, len(among) - 1, min(len(among), MAX_COLOUR_INDEX + 1)).round().astype(int)
     )
-    edges = np.sort(among)[steps]  # at most as many as colours
+    edges = np.sort(among)[steps]  # at most one per colour
     places = np.searchsorted(edges, sizes) + np.searchsorted(edges, sizes, side="right")
     return np.where(np.isnan(sizes), np.nan, places / (2 * len(edges)))
 
 
 def image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
-    """Make an image of one pixel a cell."""
+    """Create an image with one pixel per cell."""
     words = np.ascontiguousarray(table(map_name, theme)[indices])
     rows, columns = words.shape
     made = QImage(words.data, columns, rows, 4 * columns, QImage.Format.Format_RGB32)
@@ -142,7 +148,7 @@ def image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
 
 
 def indexed(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
-    """Make an indexed image of one pixel a cell, a quarter as large in a file."""
+    """Create an indexed image with one pixel per cell; a quarter of the file size."""
     rows, columns = indices.shape
     words = np.ascontiguousarray(indices)
     made = QImage(words.data, columns, rows, columns, QImage.Format.Format_Indexed8)

@@ -1,4 +1,4 @@
-"""The heatmaps in the window: laid out, kept as pictures, lit by the cursor, pointed at, zoomed."""
+"""Widget that shows a board of heatmaps: layout, cached pixmaps, mouse, wheel and keyboard."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ if TYPE_CHECKING:
 
 
 AROUND = 500
-"""What belongs to a panel is no further from its cells."""
+"""Maximum distance in pixels of a panel's labels and titles from its cells."""
 
 
 class BoardCanvas(CellScrollArea):
-    """All panels of a board."""
+    """Shows all panels of a board, with highlights, cursor and minimap."""
 
     roomChanged = Signal(int, int)
-    """How many cells fit a panel's side, and that of a panel beside a large one."""
+    """Number of cells that fit along a panel's side, and the same next to a large panel."""
     arranged = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName("Heatmaps")
-        self.setAccessibleDescription("Arrow keys walk from cell to cell; Escape lets go.")
+        self.setAccessibleDescription("Arrow keys move from cell to cell; Esc unpins the cell.")
         self._board = Board()
         self._cursor = CellCursor()
         self._highlights = Highlights()
@@ -74,13 +74,13 @@ class BoardCanvas(CellScrollArea):
         self._layout = BoardLayout((), 0, 0, 0)
         self._seen = QSize()
         self._stages: list[Hashable] = []
-        """What stands in the columns of the layout."""
-        # All of it is filled with paper: Qt need not clear it first.
+        """Keys of the layout's columns."""
+        # The whole viewport is painted, so Qt need not paint the background first.
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.minimap = MinimapWidget(self.viewport())
         self._pictures: dict[int, PanelPixmap] = {}
         self._spare: list[SparePixmap] = []
-        """Pictures of panels that are gone, to paint others on until the next frame."""
+        """Pixmaps of removed panels, reused for new ones until the next frame."""
         self._frames = PanelMarginsPixmapCache()
         self.motion = StepMotionController(self._moving_scene, self)
         self.motion.needsPaint.connect(self._paint_part)
@@ -92,88 +92,88 @@ class BoardCanvas(CellScrollArea):
     def show_board(
         self, board: Board, cursor: CellCursor, highlights: Highlights, theme: Theme, message: str
     ) -> None:
-        """Show panels under a cursor and lights; `message` stands where there are none."""
-        is_pinned_anew = cursor.pinned is not None and cursor.pinned != self._cursor.pinned
+        """Show panels, cursor and highlights, or `message` if there are no panels."""
+        is_newly_pinned = cursor.pinned is not None and cursor.pinned != self._cursor.pinned
         self._cursor, before = cursor, self._cursor
-        self._highlights, lit_before = highlights, self._highlights
+        self._highlights, highlights_before = highlights, self._highlights
         if board is not self._board or theme is not self._theme or message != self._message:
             if theme is not self._theme:
                 self._pictures.clear()
             self._board, self._theme, self._message = board, theme, message
-            self._arrange()
+            self._arrange_panels()
         self.minimap.show_board(board, highlights, theme)
         self.motion.show_highlights(highlights)
-        if cursor != before or highlights is not lit_before:
-            self._paint_soon()
-        if is_pinned_anew:
-            self._see(cursor.pinned)
-        elif highlights is not lit_before:
-            self._see(highlights.leading)
+        if cursor != before or highlights is not highlights_before:
+            self._schedule_paint()
+        if is_newly_pinned:
+            self._reveal_if_hidden(cursor.pinned)
+        elif highlights is not highlights_before:
+            self._reveal_if_hidden(highlights.leading)
 
     def show_mask_changes(self, fresh: Mapping[Drawn, PendingCells]) -> None:
-        """Show cells that were painted before their numbers are there."""
+        """Show cells whose mask has changed and whose values are pending."""
         if fresh or self._fresh:
             self._fresh = fresh
-            self._paint_soon()
+            self._schedule_paint()
 
     def paint_now(self) -> None:
-        """Paint what has changed before anything else is done: it is what the eye is on."""
+        """Repaint changes immediately: the user is looking at them."""
         if self._is_stale and self.isVisible():
             self.viewport().repaint()
 
-    def _paint_soon(self) -> None:
+    def _schedule_paint(self) -> None:
         self._is_stale = True
         self.viewport().update()
 
     def _moving_scene(self) -> tuple[tuple[PanelSlot, ...], QRectF, Theme]:
         slots = (slot for slot in self._layout.slots if self._board.is_current(slot.heatmap))
-        seen = QRectF(self.viewport().rect()).translated(self._offset())
+        seen = QRectF(self.viewport().rect()).translated(self._scroll_offset())
         return tuple(slots), seen, self._theme
 
     def _paint_part(self, area: QRegion) -> None:
-        self.viewport().update(area.translated(-self._offset().toPoint()))
+        self.viewport().update(area.translated(-self._scroll_offset().toPoint()))
 
     def reveal(self, cell: Cell) -> None:
         """Scroll to a cell."""
-        found = self._place(cell)
+        found = self._find_slot(cell)
         if found:
-            above = round(self._layout.head) + 24  # the titles stand over the cells
+            above = round(self._layout.head) + 24  # column titles overlay the cells
             area = found[0].cell(*cell.place[-2:]).toAlignedRect().adjusted(-24, -above, 24, 24)
-            with QSignalBlocker(self):  # who walks by keys looks at that cell, not at the pointer's
+            with QSignalBlocker(self):  # do not hover the cell that scrolls under the pointer
                 self._scroll_to(area)
 
-    def _see(self, cell: Cell | None) -> None:
-        """Scroll to the cell that is pinned, or that a step is about, where it cannot be seen."""
+    def _reveal_if_hidden(self, cell: Cell | None) -> None:
+        """Scroll to a cell if it is not fully visible."""
         area = self.area_of(cell) if cell else None
         seen = self.viewport().rect().adjusted(0, round(self._layout.head), 0, 0)
         if cell and area and not seen.contains(area):
             self.reveal(cell)
 
     def area_of(self, cell: Cell) -> QRect | None:
-        """Give the place of a cell within the viewport; None where its stage has no panel."""
-        found = self._place(cell)
+        """Return the rectangle of a cell in the viewport; None if no panel shows it."""
+        found = self._find_slot(cell)
         if not found:
             return None
-        return found[0].cell(*cell.place[-2:]).translated(-self._offset()).toAlignedRect()
+        return found[0].cell(*cell.place[-2:]).translated(-self._scroll_offset()).toAlignedRect()
 
-    def _arrange(self) -> None:
+    def _arrange_panels(self) -> None:
         self._is_to_arrange = False
         ratio = self.devicePixelRatioF()
-        width, height = self._space()
-        board, layout = self._board, self._placed(width, height, ratio)
-        seen, self._seen = self._seen, self.viewport().size()  # less where there are scroll bars
-        is_placed_anew = self._seen != seen or not layout.is_placed_as(self._layout)
+        width, height = self._canvas_size()
+        board, layout = self._board, self._compute_layout(width, height, ratio)
+        seen, self._seen = self._seen, self.viewport().size()  # smaller with scroll bars
+        is_moved = self._seen != seen or not layout.is_placed_as(self._layout)
         if layout.room:
             self.roomChanged.emit(layout.room, layout.small_room)
         if self._board is not board:
-            return  # one with as many cells is shown already
+            return  # the signal has already replaced the board by one with this many cells
         self._stages = [column[0].column for column in self._board.columns]
         old = {id(slot.heatmap): slot for slot in self._layout.all_slots}
         self._layout = layout
         unmoved = {
             id(slot.heatmap)
             for slot in self._layout.all_slots
-            if _looks_alike(old.get(id(slot.heatmap)), slot)
+            if _has_same_appearance(old.get(id(slot.heatmap)), slot)
         }
         pictures, self._pictures = self._pictures, {}
         for key, kept in pictures.items():
@@ -182,13 +182,13 @@ class BoardCanvas(CellScrollArea):
             else:
                 self._spare.append(kept.spare)
         del self._spare[:-MAX_CACHED_PANELS]
-        if is_placed_anew:
+        if is_moved:
             self._set_ranges()
             self._place_minimap()
-        self._paint_soon()
+        self._schedule_paint()
         self.arranged.emit()
 
-    def _placed(self, width: float, height: float, ratio: float) -> BoardLayout:
+    def _compute_layout(self, width: float, height: float, ratio: float) -> BoardLayout:
         present = None
         if self._layout.placed and self._stages == [one[0].column for one in self._board.columns]:
             present = self._layout.placed.arrangement
@@ -199,8 +199,8 @@ class BoardCanvas(CellScrollArea):
         corner = self.viewport().rect().bottomRight() - QPoint(12, 12)
         self.minimap.move(corner - self.minimap.rect().bottomRight())
 
-    def _space(self) -> tuple[int, int]:
-        # Whether scroll bars are there or not: else their coming and going would move everything.
+    def _canvas_size(self) -> tuple[int, int]:
+        # Always excludes the scroll bar; otherwise, showing or hiding it would move everything.
         size = self.maximumViewportSize()
         return size.width() - self.verticalScrollBar().sizeHint().width(), size.height()
 
@@ -213,13 +213,13 @@ class BoardCanvas(CellScrollArea):
             bar.setRange(0, max(0, round(whole) - part))
             bar.setPageStep(part)
             bar.setSingleStep(40)
-        page = self._page
+        page = self._page_height
         if page:
             bar.setRange(0, round(layout.height - page))
             bar.setPageStep(round(page))
             bar.setSingleStep(round(page))
 
-    def _place(self, cell: Cell) -> tuple[PanelSlot, Cell] | None:
+    def _find_slot(self, cell: Cell) -> tuple[PanelSlot, Cell] | None:
         current = [slot for slot in self._layout.all_slots if self._board.is_current(slot.heatmap)]
         slots = [slot for slot in current if is_seen(slot.heatmap, cell)]
         own = [slot for slot in slots if is_own(slot.heatmap, cell)]
@@ -231,24 +231,28 @@ class BoardCanvas(CellScrollArea):
             (self.verticalScrollBar(), area.top(), area.bottom(), self.viewport().height()),
         ):
             bar.setValue(min(max(bar.value(), high - part), low))
-        if self._page:
-            self.verticalScrollBar().setValue(round(area.center().y() // self._page * self._page))
+        if self._page_height:
+            self.verticalScrollBar().setValue(
+                round(area.center().y() // self._page_height * self._page_height)
+            )
 
     @property
-    def _page(self) -> float | None:
-        """The height of a page of heads, where heads are turned like pages."""
+    def _page_height(self) -> float | None:
+        """Height of a page of heads; None without pages."""
         return self._layout.placed.page if self._layout.placed else None
 
     def turn_page(self, pages: int) -> None:
-        """Show other heads, where not all fit."""
-        if self._page:
+        """Turn by a number of pages of heads."""
+        if self._page_height:
             bar = self.verticalScrollBar()
-            bar.setValue(round((round(bar.value() / self._page) + pages) * self._page))
+            bar.setValue(
+                round((round(bar.value() / self._page_height) + pages) * self._page_height)
+            )
 
-    def _offset(self) -> QPointF:
+    def _scroll_offset(self) -> QPointF:
         down: float = self.verticalScrollBar().value()
-        if self._page:  # whole pages alone are shown
-            down = round(down / self._page) * self._page
+        if self._page_height:  # only whole pages are shown
+            down = round(down / self._page_height) * self._page_height
         return QPointF(self.horizontalScrollBar().value(), down)
 
     # ------------------------------------------------------------------ drawing
@@ -256,9 +260,9 @@ class BoardCanvas(CellScrollArea):
     def paintEvent(self, event: QPaintEvent) -> None:
         self._is_stale = False
         painter = QPainter(self.viewport())
-        offset = self._offset()
+        offset = self._scroll_offset()
         seen = QRectF(event.rect()).translated(offset)
-        near = seen.adjusted(-AROUND, -AROUND, AROUND, AROUND)  # not of the other pages
+        near = seen.adjusted(-AROUND, -AROUND, AROUND, AROUND)  # excludes other pages
         slots = [slot for slot in self._layout.slots if slot.cells.intersects(near)]
         wholes = [self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4)) for slot in slots]
         self._fill_between(painter, event.rect(), [whole.translated(-offset) for whole in wholes])
@@ -267,7 +271,7 @@ class BoardCanvas(CellScrollArea):
         painter.translate(-offset)
         for slot, whole in zip(slots, wholes, strict=True):
             if whole.intersects(seen):
-                painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
+                painter.drawPixmap(whole.topLeft(), self._panel_pixmap(slot, whole))
                 fresh = self._fresh.get((*target_of(slot.heatmap), slot.heatmap.leading))
                 if fresh:
                     paint_mask_changes(painter, slot, fresh, self._theme)
@@ -287,11 +291,11 @@ class BoardCanvas(CellScrollArea):
         self.painted.emit()
 
     def _fill_between(self, painter: QPainter, area: QRect, pictures: list[QRectF]) -> None:
-        """Fill with paper what no picture is drawn over, of which there is less than of those."""
+        """Fill the area between the pixmaps, which is smaller than the whole viewport."""
         rest, paper = QRegion(area), QColor(self._theme.paper)
         for picture in pictures:
             left, top = math.ceil(picture.left()), math.ceil(picture.top())
-            # A picture is rounded to whole pixels of the screen: less than one may be missing.
+            # Pixmaps are rounded to whole device pixels, so less than one pixel may be missing.
             right, bottom = math.floor(picture.right()) - 1, math.floor(picture.bottom()) - 1
             rest -= QRect(left, top, right - left, bottom - top)
         painter.setClipRegion(rest)
@@ -309,11 +313,11 @@ class BoardCanvas(CellScrollArea):
             painter.drawPixmap(0, 0, self._frames.titles(self._layout, width, self._theme, ratio))
 
     def _paint_sheet(self, painter: QPainter, slot: PanelSlot) -> None:
-        """Draw the panel that a link led to over the others."""
+        """Draw the panel that a link led to as an overlay."""
         area = self._whole_pixels(slot.sheet_area)
         painter.fillRect(area, QColor(self._theme.paper))
         whole = self._whole_pixels(slot.whole)
-        painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
+        painter.drawPixmap(whole.topLeft(), self._panel_pixmap(slot, whole))
         paint_highlights(painter, slot, self._highlights, self._theme)
         paint_cursor(painter, slot, self._cursor, self._theme)
         painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -321,7 +325,7 @@ class BoardCanvas(CellScrollArea):
         painter.drawRect(area.adjusted(0.5, 0.5, -0.5, -0.5))
 
     def _whole_pixels(self, area: QRectF) -> QRectF:
-        """Begin a picture at a pixel of the screen, or its cells would lie across two."""
+        """Align an area with device pixels; otherwise, cells would straddle two pixels."""
         ratio = self.devicePixelRatioF()
         left, top = (math.floor(edge * ratio) / ratio for edge in (area.left(), area.top()))
         return QRectF(left, top, area.right() - left, area.bottom() - top)
@@ -329,21 +333,21 @@ class BoardCanvas(CellScrollArea):
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.DevicePixelRatioChange:
             self._pictures.clear()
-            self._arrange()
+            self._arrange_panels()
         return super().event(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        # While a window is rearranged, only the last of many sizes counts.
+        # While the window is rearranged, only the final size counts.
         self._is_to_arrange = not self.updatesEnabled()
         if not self._is_to_arrange:
-            self._arrange()
+            self._arrange_panels()
 
     def arrange_late(self) -> None:
-        """Arrange panels for a size that came while nothing was painted."""
+        """Arrange the panels if the size changed while updates were disabled."""
         if self._is_to_arrange:
-            self._arrange()
+            self._arrange_panels()
 
-    def _picture(self, slot: PanelSlot, whole: QRectF) -> QPixmap:
+    def _panel_pixmap(self, slot: PanelSlot, whole: QRectF) -> QPixmap:
         key = id(slot.heatmap)
         if key not in self._pictures:
             picture = self._frames.paint_on(
@@ -357,12 +361,12 @@ class BoardCanvas(CellScrollArea):
         return self._pictures[key].pixmap
 
 
-def _looks_alike(old: PanelSlot | None, new: PanelSlot) -> bool:
-    return old is not None and _look(old) == _look(new)
+def _has_same_appearance(old: PanelSlot | None, new: PanelSlot) -> bool:
+    return old is not None and _appearance_key(old) == _appearance_key(new)
 
 
-def _look(slot: PanelSlot) -> tuple[object, ...]:
-    """Give all of a slot but its panel and its place."""
+def _appearance_key(slot: PanelSlot) -> tuple[object, ...]:
+    """Return everything that determines a slot's picture, except its panel and position."""
     labels = (slot.has_row_labels, slot.has_column_labels)
     return (
         slot.cell_width,
@@ -378,25 +382,25 @@ def _look(slot: PanelSlot) -> tuple[object, ...]:
 
 ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 CLOSER = 1.25
-"""How much closer one notch of the wheel goes."""
-SAID_MS = 5_000
+"""Zoom factor per notch of the wheel."""
+PAGE_MESSAGE_MS = 5_000
 MIN_PINCH_FACTOR = 0.1
-"""By how much fingers that meet look from further away, at once."""
+"""Minimum zoom factor of one pinch event, when the fingers meet."""
 
 
 class BoardView(BoardCanvas):
-    """The canvas with a hand on it."""
+    """Board canvas with mouse, wheel and keyboard input."""
 
     leadingPointed = Signal(tuple)
-    """The leading index of a panel that the pointer came to, where there are panels of several."""
+    """Emits the leading index of the hovered panel, if it differs from the current one."""
     zoomed = Signal(float, str, float, float)
-    """By how much closer, at which row and column of which stage, with their fractions."""
+    """Emits the zoom factor, and the stage with the fractional row and column to zoom at."""
     enlarged = Signal(object)
-    """A cell whose panel is to be large: double-clicked, or pinned as Enter was pressed."""
+    """Emits a cell whose panel to enlarge, on double-click or Enter."""
     pageTurned = Signal(str, int)
-    """Which page of heads is shown, in words, and for how many milliseconds to say so."""
+    """Emits a description of the current page of heads, and how long to show it in ms."""
     dragged = Signal(str, int, int)
-    """How many rows and columns of a stage the hand pulled into view, down and right."""
+    """Emits a stage and the number of rows and columns by which it was panned."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -404,29 +408,29 @@ class BoardView(BoardCanvas):
         self._grip: tuple[PanelSlot, QPointF, QPointF] | None = None
         self._is_dragging = False
         self._wheel = WheelNotches()
-        self._notches_waiting, self._turned_at = 0, QPointF()
-        self._zoomed_lately = QTimer(self, singleShot=True, interval=0)
-        """Until all events that wait are taken: a wheel turns faster than pictures are made."""
-        self._zoomed_lately.timeout.connect(self._zoom_on)
-        self.verticalScrollBar().valueChanged.connect(self._tell_page)
-        self.arranged.connect(self._later.start)  # another cell may be under the pointer
+        self._pending_notches, self._zoom_point = 0, QPointF()
+        self._zoom_timer = QTimer(self, singleShot=True, interval=0)
+        """Active until pending events are handled: wheel events may arrive faster than frames."""
+        self._zoom_timer.timeout.connect(self._emit_zoom)
+        self.verticalScrollBar().valueChanged.connect(self._report_page)
+        self.arranged.connect(self._later.start)  # a different cell may be under the pointer
 
     # ------------------------------------------------------------------ the mouse
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if self._grip and event.buttons():
-            self._drag(event.position())
+            self._drag_board(event.position())
         else:
             super().mouseMoveEvent(event)
 
     def _point(self, point: QPointF) -> None:
         cell = self._cell_at(point)
-        self._tell_leading(self.slot_at(point))
+        self._report_leading(self.slot_at(point))
         if cell != self._pointed:
             self._pointed = cell
             self.cellHovered.emit(cell)
 
-    def _tell_leading(self, slot: PanelSlot | None) -> None:
+    def _report_leading(self, slot: PanelSlot | None) -> None:
         if slot and not self._board.is_current(slot.heatmap):
             self.leadingPointed.emit(slot.heatmap.leading)
 
@@ -434,8 +438,8 @@ class BoardView(BoardCanvas):
         if event.button() != Qt.MouseButton.LeftButton:
             return
         slot, self._is_dragging = self.slot_at(event.position()), False
-        self._tell_leading(slot)
-        if slot and slot.heatmap.is_zoomed:  # a drag moves what is seen, a click pins
+        self._report_leading(slot)
+        if slot and slot.heatmap.is_zoomed:  # dragging pans, clicking pins
             self._grip = (slot, event.position(), event.position())
         else:
             self.cellClicked.emit(self._cell_at(event.position()))
@@ -458,7 +462,7 @@ class BoardView(BoardCanvas):
         self._grip, self._is_dragging = None, False
         self.viewport().unsetCursor()
 
-    def _drag(self, point: QPointF) -> None:
+    def _drag_board(self, point: QPointF) -> None:
         if self._grip is None:
             return
         slot, pressed, last = self._grip
@@ -468,9 +472,9 @@ class BoardView(BoardCanvas):
                 return
             self._is_dragging = True
             self.viewport().setCursor(Qt.CursorShape.ClosedHandCursor)
-        moved = last - point
-        down = int(moved.y() / slot.cell_height)
-        right = int(moved.x() / slot.cell_width)
+        distance = last - point
+        down = int(distance.y() / slot.cell_height)
+        right = int(distance.x() / slot.cell_width)
         if down or right:
             self._grip = (
                 slot,
@@ -482,63 +486,65 @@ class BoardView(BoardCanvas):
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
-            self._zoom(event.position(), event.angleDelta().y())
-        elif self._page and event.angleDelta().y():
+            self._queue_zoom(event.position(), event.angleDelta().y())
+        elif self._page_height and event.angleDelta().y():
             self.turn_page(-self._wheel.count(event.angleDelta().y()))
         else:
             super().wheelEvent(event)
 
-    def _tell_page(self) -> None:
-        if not self._page:
+    def _report_page(self) -> None:
+        if not self._page_height:
             return
-        seen = QRectF(0, self._offset().y(), self._layout.width, self._page)
-        whose = [slot.heatmap.label for slot in self._layout.slots
-                 if slot.heatmap.label and seen.contains(slot.cells.center())]  # fmt: skip
-        named = " to ".join(dict.fromkeys((whose[0], whose[-1]))) if whose else ""
-        pages = round(self._layout.height / self._page)
+        seen = QRectF(0, self._scroll_offset().y(), self._layout.width, self._page_height)
+        labels = [slot.heatmap.label for slot in self._layout.slots
+                  if slot.heatmap.label and seen.contains(slot.cells.center())]  # fmt: skip
+        named = " to ".join(dict.fromkeys((labels[0], labels[-1]))) if labels else ""
+        pages = round(self._layout.height / self._page_height)
         self.pageTurned.emit(
-            f"Page {round(seen.top() / self._page) + 1} of {pages}: {named}", SAID_MS
+            f"Page {round(seen.top() / self._page_height) + 1} of {pages}: {named}", PAGE_MESSAGE_MS
         )
 
-    def _zoom(self, point: QPointF, turned: float) -> None:
-        """Look closer by whole notches; those of events that wait behind this one are added up."""
-        self._notches_waiting += self._wheel.count(turned)
-        self._turned_at = point
-        if not self._zoomed_lately.isActive():
-            self._zoom_on()
+    def _queue_zoom(self, point: QPointF, turned: float) -> None:
+        """Zoom by whole notches; those of events that arrive before the next frame are added up."""
+        self._pending_notches += self._wheel.count(turned)
+        self._zoom_point = point
+        if not self._zoom_timer.isActive():
+            self._emit_zoom()
 
-    def _zoom_on(self) -> None:
-        notches, self._notches_waiting = self._notches_waiting, 0
-        slot = self.slot_at(self._turned_at)
+    def _emit_zoom(self) -> None:
+        notches, self._pending_notches = self._pending_notches, 0
+        slot = self.slot_at(self._zoom_point)
         if slot and notches:
-            self._zoomed_lately.start()
-            within = self._turned_at + self._offset()
+            self._zoom_timer.start()
+            within = self._zoom_point + self._scroll_offset()
             self.zoomed.emit(CLOSER**notches, slot.heatmap.stage, *slot.between(within))
 
     def viewportEvent(self, event: QEvent) -> bool:
         pinched = Qt.NativeGestureType.ZoomNativeGesture
         if isinstance(event, QNativeGestureEvent) and event.gestureType() is pinched:
-            self._zoom(
+            self._queue_zoom(
                 event.position(), NOTCH * math.log(max(1 + event.value(), MIN_PINCH_FACTOR), CLOSER)
             )
             return True
         return super().viewportEvent(event)
 
     def slot_at(self, point: QPointF) -> PanelSlot | None:
-        """Give the panel whose cells are under a point of the viewport."""
+        """Return the panel whose cells are under a point of the viewport."""
         return (
-            None if point.y() < self._layout.head else self._layout.slot_at(point + self._offset())
+            None
+            if point.y() < self._layout.head
+            else self._layout.slot_at(point + self._scroll_offset())
         )
 
     def _cell_at(self, point: QPointF) -> Cell | None:
         slot = self.slot_at(point)
-        place = slot.at(point + self._offset()) if slot else None
+        place = slot.at(point + self._scroll_offset()) if slot else None
         is_free = slot is None or not slot.heatmap.is_alone
         return cell_of(slot.heatmap, *place) if slot and place and is_free else None
 
     def cell_nearest(self, slot: PanelSlot, point: QPointF) -> Cell:
-        """Give the cell of a panel that is nearest to a point of the viewport."""
-        at, area = point + self._offset(), slot.cells
+        """Return the cell of a panel that is nearest to a point of the viewport."""
+        at, area = point + self._scroll_offset(), slot.cells
         x = min(max(at.x(), area.left()), area.right())
         y = min(max(at.y(), area.top()), area.bottom())
         return cell_of(slot.heatmap, *(slot.at(QPointF(x, y)) or (0, 0)))

@@ -123,7 +123,7 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, bytes], dict[str, np.ndarray
     except DamagedError:
         raise
     except BROKEN_ARCHIVE_ERRORS as error:
-        raise DamagedError("is damaged: what is in it does not fit together.") from error
+        raise DamagedError("is damaged: its contents are inconsistent.") from error
 
 
 def _check_end(file: BinaryIO) -> None:
@@ -131,18 +131,18 @@ def _check_end(file: BinaryIO) -> None:
     size = file.seek(0, 2)
     file.seek(0)
     if file.read(2) != b"PK":
-        raise DamagedError("is no document of Attention Visualizer.")
+        raise DamagedError("is not an Attention Visualizer document.")
     file.seek(max(0, size - _END_RECORD.size - _ZIP64_LOCATOR.size))
     tail = file.read()
     larger, end = tail[: -_END_RECORD.size], tail[-_END_RECORD.size :]
     if len(end) < _END_RECORD.size or end[:4] != b"PK\5\6":
-        raise DamagedError("is cut off: its end is missing.")
+        raise DamagedError("is incomplete: its end is missing.")
     _, _, _, _, count, length, start, comment = _END_RECORD.unpack(end)
     is_whole = start + length + _END_RECORD.size == size and not comment
     if not is_whole or count > MAX_MEMBERS or larger.startswith(b"PK\6\7"):
-        raise DamagedError("is damaged: the list of what is in it is wrong.")
+        raise DamagedError("is damaged: its table of contents is invalid.")
     if length > count * (MAX_NAME_LENGTH + 100):
-        raise DamagedError("is damaged: the list of what is in it is too long.")
+        raise DamagedError("is damaged: its table of contents is too long.")
 
 
 def _is_text(member: zipfile.ZipInfo) -> bool:
@@ -154,28 +154,28 @@ def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
     for member in members:
         _check_member(member)
     if len({name.casefold() for name in names}) < len(names):
-        raise DamagedError("has two things of the same name in it.")
+        raise DamagedError("contains two entries with the same name.")
     if sum(member.compress_size for member in members) > size:
-        raise DamagedError("is damaged: what is in it overlaps.")
+        raise DamagedError("is damaged: its entries overlap.")
     texts = sum(member.file_size for member in members if _is_text(member))
     if texts > MAX_TOTAL_TEXT_BYTES or sum(member.file_size for member in members) > MAX_BYTES:
-        raise DamagedError("is too large to be opened.")
+        raise DamagedError("is too large to open.")
 
 
 def _check_member(member: zipfile.ZipInfo) -> None:
     name, mode = member.filename, member.external_attr >> 16
     is_plain = _MEMBER_NAME.fullmatch(name) and len(name) <= MAX_NAME_LENGTH and ".." not in name
     if not is_plain or not name.endswith((*TEXTS, ".npy")):
-        raise DamagedError(f"has a member with a strange name: “{shown(name)}”.")
+        raise DamagedError(f"contains an entry with an invalid name: “{shown(name)}”.")
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG) or member.flag_bits & 1:
-        raise DamagedError(f"has a member that is no plain file: “{shown(name)}”.")
+        raise DamagedError(f"contains an entry that is not a regular file: “{shown(name)}”.")
     is_stored = member.compress_type == zipfile.ZIP_STORED
     if not is_stored and not (_is_text(member) and member.compress_type == zipfile.ZIP_DEFLATED):
-        raise DamagedError(f"has a member that is packed in another way: “{shown(name)}”.")
+        raise DamagedError(f"contains an entry with unsupported compression: “{shown(name)}”.")
     if is_stored and member.file_size != member.compress_size:
-        raise DamagedError(f"has a member of two sizes: “{shown(name)}”.")
+        raise DamagedError(f"contains an entry with inconsistent sizes: “{shown(name)}”.")
     if _is_text(member) and member.file_size > MAX_TEXT_BYTES:
-        raise DamagedError(f"has a text that is too long: “{shown(name)}”.")
+        raise DamagedError(f"contains a text that is too long: “{shown(name)}”.")
 
 
 def _read_text(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
@@ -188,7 +188,7 @@ def _read_text(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
 
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     """Read an array; its size is checked against the member's before memory is allocated."""
-    wrong = DamagedError(f"has no plain numbers in “{shown(member.filename)}”.")
+    wrong = DamagedError(f"contains an invalid array: “{shown(member.filename)}”.")
     with archive.open(member) as opened:
         start = opened.read(10)
         if len(start) < 10 or start[:8] != b"\x93NUMPY\x01\x00":

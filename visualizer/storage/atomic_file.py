@@ -54,4 +54,4 @@ def write(
 def _write_error_message(path: Path, target: Path, error: OSError) -> str:
     is_elsewhere = os.path.realpath(path.parent) != os.path.realpath(target.parent)
     folder = target.parent if is_elsewhere or path.parent == Path() else path.parent
-    return f"“{path.name}” could not be written to {folder}: {reason_of(error)}."
+    return f"Cannot write “{path.name}” to {folder}: {reason_of(error)}."

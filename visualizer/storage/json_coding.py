@@ -97,9 +97,9 @@ class JsonCoding:
         if origin is UnionType:
             return None if given is None else self.decode(given, _without_none(hint), path, members)
         if origin is tuple:
-            _require(isinstance(given, list), path, "a list", given)
+            _check_type(isinstance(given, list), path, "a list", given)
             kinds = _element_types(hint, len(given))
-            _require(len(kinds) == len(given), path, f"a list of {len(kinds)}", given)
+            _check_type(len(kinds) == len(given), path, f"a list of length {len(kinds)}", given)
             pairs = enumerate(zip(given, kinds, strict=True))
             return tuple(
                 self.decode(one, kind, f"{path}/{at}", members) for at, (one, kind) in pairs
@@ -115,18 +115,18 @@ class JsonCoding:
         return _DECODERS[hint](given, path)
 
     def _decode_set(self, given: Any, kind: Any, path: str, members: Members) -> frozenset[Any]:
-        _require(isinstance(given, list), path, "a list", given)
+        _check_type(isinstance(given, list), path, "a list", given)
         found = frozenset(self.decode(one, kind, path, members) for one in given)
-        _require(len(found) == len(given), path, "a list without repetitions", given)
+        _check_type(len(found) == len(given), path, "a list without duplicates", given)
         return found
 
     def _decode_struct(self, given: Any, kind: Any, path: str, members: Members) -> Any:
-        _require(isinstance(given, dict), path, "a table", given)
+        _check_type(isinstance(given, dict), path, "an object", given)
         kept = self.hints(kind)
         if more := sorted(given.keys() - kept.keys()):
-            raise DamagedError(f"has something unknown at {path}: “{shown(more[0])}”.")
+            raise DamagedError(f"contains an unexpected entry at {path}: “{shown(more[0])}”.")
         if missing := sorted(kept.keys() - given.keys()):
-            raise DamagedError(f"lacks “{missing[0]}” at {path}.")
+            raise DamagedError(f"is missing “{missing[0]}” at {path}.")
         return kind(
             **{
                 name: self.decode(given[name], hint, f"{path}/{name}", members)
@@ -143,15 +143,15 @@ def shown(value: object) -> str:
 
 
 def _describe_value(value: object) -> str:
-    kinds = {list: "a list", dict: "a table", NoneType: "nothing", bool: str(value).lower()}
+    kinds = {list: "a list", dict: "an object", NoneType: "null", bool: str(value).lower()}
     if isinstance(value, int) and abs(value) > INTEGER_LIMIT:
         return "a very large number"  # Python may refuse to convert it to decimal
     return kinds.get(type(value)) or str(value)
 
 
-def _require(is_valid: bool, path: str, expected: str, given: object) -> None:
+def _check_type(is_valid: bool, path: str, expected: str, given: object) -> None:
     if not is_valid:
-        raise DamagedError(f"has {shown(given)} at {path}, where {expected} should be.")
+        raise DamagedError(f"contains {shown(given)} at {path}; expected {expected}.")
 
 
 def _without_none(hint: Any) -> Any:
@@ -167,17 +167,17 @@ def _element_types(hint: Any, count: int) -> tuple[Any, ...]:
 def _decode_enum(given: Any, kind: type[Enum], path: str) -> Enum:
     found = {member.value: member for member in kind}
     expected = f"one of {', '.join(found)}"
-    _require(isinstance(given, str) and given in found, path, expected, given)
+    _check_type(isinstance(given, str) and given in found, path, expected, given)
     return found[given]
 
 
 def _decode_bytes(given: Any, path: str, members: Members) -> bytes:
     count = _decode_integer(given, path)
     if path not in members:
-        raise DamagedError(f"lacks the numbers of {path}.")
+        raise DamagedError(f"is missing the data of {path}.")
     found = members.pop(path)
     if len(found) != count:
-        raise DamagedError(f"has {len(found):,} bytes of {path}, where {shown(count)} should be.")
+        raise DamagedError(f"contains {len(found):,} bytes at {path}; expected {shown(count)}.")
     return found
 
 
@@ -186,7 +186,7 @@ def _decode_bytes(given: Any, path: str, members: Members) -> bytes:
 
 def _encode_integer(value: int) -> int:
     if not _is_valid_integer(value):
-        raise DamagedError("has a number in it that is too large")
+        raise DamagedError("contains a number that is too large")
     return value
 
 
@@ -198,12 +198,12 @@ def _encode_float(value: float) -> Any:
 
 
 def _decode_text(given: Any, path: str) -> str:
-    _require(isinstance(given, str), path, "text", given)
+    _check_type(isinstance(given, str), path, "text", given)
     return str(given)
 
 
 def _decode_bool(given: Any, path: str) -> bool:
-    _require(isinstance(given, bool), path, "true or false", given)
+    _check_type(isinstance(given, bool), path, "true or false", given)
     return bool(given)
 
 
@@ -212,20 +212,22 @@ def _is_valid_integer(given: Any) -> bool:
 
 
 def _decode_integer(given: Any, path: str) -> int:
-    _require(_is_valid_integer(given), path, "a whole number", given)
+    _check_type(_is_valid_integer(given), path, "an integer", given)
     return int(given)
 
 
 def _decode_float(given: Any, path: str) -> float:
     if isinstance(given, str) and given in NON_FINITE:
         return NON_FINITE[given]
-    _require(isinstance(given, float) or _is_valid_integer(given), path, "a number", given)
+    _check_type(isinstance(given, float) or _is_valid_integer(given), path, "a number", given)
     return float(given)
 
 
 def _decode_range(given: Any, path: str) -> range:
     is_pair = isinstance(given, list) and len(given) == 2 and all(map(_is_valid_integer, given))
-    _require(is_pair and 0 <= given[0] <= given[1] < RANGE_LIMIT, path, "a start and an end", given)
+    _check_type(
+        is_pair and 0 <= given[0] <= given[1] < RANGE_LIMIT, path, "a start and an end", given
+    )
     return range(*given)
 
 

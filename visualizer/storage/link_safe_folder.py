@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-LINK = "it is a link, and no link is followed there"
-FOLDER_REQUIRED = "it is no folder"
-PROTECTED = "it is protected against writing"
-HARD_LINK_ERROR = "it is also a file elsewhere (a hard link)"
+LINK = "it is a link, and links are not followed there"
+FOLDER_REQUIRED = "it is not a folder"
+PROTECTED = "it is write-protected"
+HARD_LINK_ERROR = "it is a hard link to a file elsewhere"
 HAS_FOLDER_DESCRIPTORS = {os.open, os.rename, os.unlink} <= os.supports_dir_fd
 _TEMPORARY_NAME = re.compile(r"\.attention-[0-9a-f]{8}\.part")
 """Names of temporary files that are later renamed; no other program uses such names."""
@@ -301,8 +301,8 @@ class ContainedFile(Struct, frozen=True):
         file = os.fdopen(self.descriptor(os.O_RDONLY), "rb")
         if os.fstat(file.fileno()).st_size > most_bytes:
             file.close()
-            most = f"{most_bytes / 2**20:,.4g} MiB"
-            raise OSError(errno.EFBIG, f"it is larger than {most}, which none is", self.name)
+            limit = f"{most_bytes / 2**20:,.4g} MiB"
+            raise OSError(errno.EFBIG, f"it is larger than the limit of {limit}", self.name)
         return file
 
     def read_bytes(self, most_bytes: int) -> bytes:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, BinaryIO
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILE_REQUIRED = "it is no file"
-INVALID_NAME = "no file can have such a name"
+FILE_REQUIRED = "it is not a file"
+INVALID_NAME = "the file name is invalid"
 _FILE_KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),

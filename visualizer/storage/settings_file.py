@@ -41,7 +41,7 @@ class SettingsFile:
     def value(self, key: str) -> Setting | None:
         """Return the value of a key; None if it has none."""
         with suppress(OSError):  # the values that were read last are the best available
-            self._reload()
+            self._reload_if_changed()
         return (self._read_values | self._unwritten_values).get(key)
 
     def store(self, values: Mapping[str, Setting]) -> None:
@@ -54,7 +54,7 @@ class SettingsFile:
             the next ones.
         """
         self._unwritten_values |= values
-        self._reload()
+        self._reload_if_changed()
         changed = self._read_values | self._unwritten_values
         if repr(changed) != repr(self._read_values):  # unlike ==, repr distinguishes 1 from True
             write_private_json(self.path, changed)
@@ -71,7 +71,7 @@ class SettingsFile:
         self.path.unlink(missing_ok=True)
         self._unwritten_values.clear()
 
-    def _reload(self) -> None:
+    def _reload_if_changed(self) -> None:
         """Read the file if it has changed; if it cannot be read, the previous values are kept."""
         version = version_at(self.path)
         if version != self._version:

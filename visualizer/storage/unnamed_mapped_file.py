@@ -15,7 +15,7 @@ from visualizer.storage.private_folder import make_private_folder
 if TYPE_CHECKING:
     from pathlib import Path
 
-WRITTEN_AT_ONCE = 2**22
+ZEROS_BLOCK_BYTES = 2**22
 _UNSUPPORTED_ERRORS = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 """Errors of file systems that cannot reserve space without writing."""
 
@@ -56,7 +56,7 @@ def _reserve_space(file: IO[bytes], size: int) -> None:
                 raise
         else:
             return
-    left, zeros = size, memoryview(bytes(WRITTEN_AT_ONCE))
+    left, zeros = size, memoryview(bytes(ZEROS_BLOCK_BYTES))
     while left:
         check_stopped()
         left -= file.write(zeros[:left])

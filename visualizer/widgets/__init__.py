@@ -1,1 +1,1 @@
-"""Theme and reusable widgets that know nothing of attention."""
+"""Theme and reusable widgets, independent of attention."""

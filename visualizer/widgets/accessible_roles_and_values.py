@@ -1,7 +1,8 @@
-"""Accessible roles, values and announcements of widgets that paint themselves.
+"""Accessible roles, values and announcements for custom-painted widgets.
 
-Names and descriptions are the widgets' own (`setAccessibleName`). Qt knows neither the role of a
-widget that paints itself, given by its class's `ACCESSIBLE_ROLE`, nor a value other than a number.
+Names and descriptions are set on the widgets themselves (`setAccessibleName`). Qt cannot infer the
+role of a custom-painted widget, so its class sets `ACCESSIBLE_ROLE`; and Qt supports only numeric
+values, so text values are stored in a property.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
 
 Politeness = QAccessible.AnnouncementPoliteness
 
-VALUE = "value told"
+VALUE = "accessible value"
 
 
 class AccessibleWidget(QAccessibleWidget):
-    """The accessible interface of a widget: its class's role, and the value that it was given."""
+    """Accessible interface with the role of the widget's class and a text value."""
 
     def text(self, kind: QAccessible.Text) -> str:
         if kind is QAccessible.Text.Value:
@@ -29,18 +30,18 @@ class AccessibleWidget(QAccessibleWidget):
         return super().text(kind)
 
 
-def _told(name: str, thing: QObject) -> AccessibleWidget | None:
-    """Return the interface of a widget whose class has an `ACCESSIBLE_ROLE`."""
+def _create_interface(name: str, thing: QObject) -> AccessibleWidget | None:
+    """Return an interface if the widget's class defines `ACCESSIBLE_ROLE`."""
     role = getattr(thing, "ACCESSIBLE_ROLE", None)
     return (
         AccessibleWidget(thing, role) if role is not None and isinstance(thing, QWidget) else None
     )
 
 
-@cache  # once, as Qt would call every installed factory
+@cache  # only once: Qt calls every installed factory
 def install() -> None:
-    """Install the accessible interfaces in Qt."""
-    QAccessible.installFactory(_told)
+    """Register the accessible interface factory with Qt."""
+    QAccessible.installFactory(_create_interface)
 
 
 def set_accessible_value(widget: QWidget, value: str) -> None:
@@ -49,7 +50,7 @@ def set_accessible_value(widget: QWidget, value: str) -> None:
 
 
 def announce(widget: QWidget, sentence: str, politeness: Politeness) -> None:
-    """Have screen readers announce a sentence, at once or after the present one."""
+    """Make screen readers announce a sentence, immediately or after the current one."""
     event = QAccessibleAnnouncementEvent(widget, sentence)
     event.setPoliteness(politeness)
     QAccessible.updateAccessibility(event)

@@ -1,4 +1,4 @@
-"""Settings remembered between two starts: windows, appearance, last files, what is kept."""
+"""Settings stored between sessions: window state, appearance, recent files, autosave."""
 
 from __future__ import annotations
 
@@ -46,44 +46,44 @@ def _settings_file(path: Path) -> SettingsFile:
 
 
 def stored(key: str) -> Setting | None:
-    """Return the stored value of a key; None where there is none."""
+    """Return the stored value of a key; None if there is none."""
     return settings_file().value(key)
 
 
 def store(values: Mapping[str, Setting]) -> None:
-    """Store values by key; those that cannot be written last as long as the program."""
+    """Store values by key; if the file is not writable, they last until the program exits."""
     with suppress(OSError):
         settings_file().store(values)
 
 
 def forget() -> str:
-    """Delete all settings; return the error, if any."""
+    """Delete all settings; return an error message, or an empty string."""
     file = settings_file()
     try:
         file.clear()
     except OSError as error:
-        return f"The settings in {file.path} could not be deleted: {reason_of(error)}."
+        return f"Cannot delete the settings in {file.path}: {reason_of(error)}."
     return ""
 
 
 def keep_private() -> None:
-    """Have the program's folders be the user's alone, also those that were made for all."""
+    """Restrict access to the program's folders to the user, including existing folders."""
     for folder in (own_folder(), settings_file().path.parent):
         with suppress(OSError):
             make_private_folder(folder)
 
 
 def keep_qt_from_storing() -> None:
-    """Have Qt's own dialogs store nothing, but read what other programs have stored of them.
+    """Prevent Qt's own dialogs from writing settings; they can still read shared ones.
 
-    A file dialog stores its state as it is deleted and waits for the disk, on the window's thread:
-    for seconds where that is busy. `save_file_dialog` does so instead. Not so on Windows and macOS,
-    where the system keeps the settings of programs.
+    A Qt file dialog saves its state when it is deleted, which blocks the GUI thread for seconds if
+    the disk is busy. `save_file_dialog` saves it instead. No effect on Windows and macOS, where the
+    system stores the settings of programs.
     """
     kind, folder = QSettings.Format.NativeFormat, QStandardPaths.StandardLocation
     others = QStandardPaths.writableLocation(folder.GenericConfigLocation)
     QSettings.setPath(kind, QSettings.Scope.SystemScope, others)
-    QSettings.setPath(kind, QSettings.Scope.UserScope, os.devnull)  # no folder can be made there
+    QSettings.setPath(kind, QSettings.Scope.UserScope, os.devnull)  # not writable
 
 
 VERSION = 2
@@ -92,20 +92,20 @@ START_PAGE, AUTOSAVE, TEXT_SIZE, DEVICE = "start page", "autosave", "text size",
 COLOUR_MAPS = {MapKind.SEQUENTIAL: "colour map", MapKind.DIVERGING: "signed colour map"}
 FILE_DIALOG, FILE_DIALOG_SEAL = "file dialog", "file dialog seal"
 RECOVERY, LESSONS, RUNS = "recovery", "lessons", "runs"
-"""Folders within the program's own."""
+"""Names of folders in `own_folder()`."""
 TEXT_SIZES = (AUTOMATIC_TEXT, 100, 115, 130, 150, 175, 200)
-"""In per cent of the system's."""
+"""In per cent of the system text size."""
 LAST_RUN, FOLDED = "lab/run", "lab/folded"
 ACROSS, MIDDLE, RIGHT = "lab/across", "lab/middle", "lab/right"
-"""Keys of the lab's splitters: across the window, in its middle and at its right."""
+"""Keys of the lab's splitters: main, middle column and right column."""
 NOTICE_MS = 20_000
-"""How long the status bar shows messages worth reading twice."""
+"""How long the status bar shows important messages."""
 MAX_SIZE_DIGITS = 5
-"""Of a size in pixels."""
+"""Maximum number of digits of a stored size in pixels."""
 
 
 class WindowKeys(Struct, frozen=True):
-    """The keys that store the geometry and state of one kind of window."""
+    """Settings keys for the geometry and state of one kind of window."""
 
     geometry: str
     state: str
@@ -117,7 +117,7 @@ LAB_WINDOW = WindowKeys("lab/geometry", "lab/state", "lab/seal")
 
 
 def load_scheme() -> Scheme:
-    """Return the chosen colour scheme; the system's where none valid is stored."""
+    """Return the chosen colour scheme; the system's if no valid one is stored."""
     found = stored(SCHEME)
     return next((scheme for scheme in Scheme if scheme.value == found), Scheme.SYSTEM)
 
@@ -131,7 +131,7 @@ def load_last() -> Path | None:
     """Return the file open at the last exit, if it still exists."""
     found = stored(LAST_FILE)
     path = Path(found) if isinstance(found, str) and found and "\0" not in found else None
-    with suppress(OSError):  # a folder that may not be read, a name that is too long
+    with suppress(OSError):  # unreadable folder, or name too long
         return path if path and path.is_file() else None
     return None
 
@@ -142,7 +142,7 @@ def save_last(path: Path | None) -> None:
 
 
 def load_last_run() -> str:
-    """Return the name of the run last open in the lab; empty where there was none."""
+    """Return the name of the run last open in the lab; empty if none."""
     found = stored(LAST_RUN)
     return found if isinstance(found, str) else ""
 
@@ -153,7 +153,7 @@ def save_last_run(name: str) -> None:
 
 
 def load_collapsed() -> frozenset[str] | None:
-    """Return the collapsed sections of the lab; None where never chosen."""
+    """Return the collapsed sections of the lab; None if never set."""
     found = stored(FOLDED)
     return frozenset(found.split()) if isinstance(found, str) else None
 
@@ -164,7 +164,7 @@ def save_collapsed(names: frozenset[str]) -> None:
 
 
 def restore_window(window: QMainWindow, keys: WindowKeys) -> bool:
-    """Restore a window's geometry and state; return whether any was stored."""
+    """Restore a window's geometry and state; return whether that succeeded."""
     states = _intact_states(keys.seal, (keys.geometry, keys.state))
     if not states:
         return False
@@ -173,46 +173,46 @@ def restore_window(window: QMainWindow, keys: WindowKeys) -> bool:
 
 
 def save_window(window: QMainWindow, keys: WindowKeys) -> None:
-    """Store a window's geometry and its panes' state."""
+    """Store a window's geometry and the state of its panes."""
     states = {keys.geometry: window.saveGeometry(), keys.state: window.saveState(VERSION)}
     _store_states(keys.seal, states)
 
 
 def restore_file_dialog(dialog: QFileDialog) -> None:
-    """Give Qt's own file dialog the looks, the places and the visited folders of the last one."""
+    """Restore the layout, sidebar and history of Qt's own file dialog."""
     for state in _intact_states(FILE_DIALOG_SEAL, (FILE_DIALOG,)):
         dialog.restoreState(state)
 
 
 def save_file_dialog(dialog: QFileDialog) -> None:
-    """Store the looks of Qt's own file dialog, its places and the folders visited in it."""
+    """Store the layout, sidebar and history of Qt's own file dialog."""
     _store_states(FILE_DIALOG_SEAL, {FILE_DIALOG: dialog.saveState()})
 
 
 def _intact_states(seal: str, keys: Sequence[str]) -> list[QByteArray]:
-    """Return the states of these keys; none if one is missing or damaged.
+    """Return the states of these keys; an empty list if one is missing or damaged.
 
-    Qt crashes on some damaged states.
+    The checksum is needed because Qt crashes on some damaged states.
     """
     found = [value for value in map(stored, keys) if isinstance(value, str)]
     with suppress(ValueError):
         states = [QByteArray(b64decode(value)) for value in found]
-        if len(states) == len(keys) and stored(seal) == _seal(states):
+        if len(states) == len(keys) and stored(seal) == _compute_seal(states):
             return states
     return []
 
 
 def _store_states(seal: str, states: Mapping[str, QByteArray]) -> None:
     texts = {key: b64encode(state.data()).decode("ascii") for key, state in states.items()}
-    store({**texts, seal: _seal(states.values())})
+    store({**texts, seal: _compute_seal(states.values())})
 
 
-def _seal(states: Iterable[QByteArray]) -> str:
+def _compute_seal(states: Iterable[QByteArray]) -> str:
     return blake2b(b"".join(state.data() for state in states), digest_size=16).hexdigest()
 
 
 def load_sizes(key: str) -> list[int]:
-    """Return a splitter's stored sizes; empty where none valid are stored."""
+    """Return a splitter's stored sizes; empty if no valid ones are stored."""
     found = stored(key)
     parts = found.split() if isinstance(found, str) else []
     return [int(part) for part in parts if part.isdecimal() and len(part) <= MAX_SIZE_DIGITS]
@@ -244,38 +244,38 @@ def set_reduced(is_on: bool) -> None:
 
 
 def has_start_page() -> bool:
-    """Whether a start without a document shows the start page."""
+    """Whether to show the start page when the program starts without a document."""
     return stored(START_PAGE) is not False
 
 
 def set_start_page(is_on: bool) -> None:
-    """Store whether a start without a document shows the start page."""
+    """Store whether to show the start page at startup."""
     store({START_PAGE: is_on})
 
 
 def is_autosaving() -> bool:
-    """Whether unsaved changes are kept for the case of a crash."""
+    """Whether unsaved changes are saved for crash recovery."""
     return stored(AUTOSAVE) is not False
 
 
 def set_autosaving(is_on: bool) -> None:
-    """Store whether unsaved changes are kept."""
+    """Store whether unsaved changes are saved for crash recovery."""
     store({AUTOSAVE: is_on})
 
 
 def load_text_size() -> int:
-    """Return the text size in per cent; automatic where none valid is stored."""
+    """Return the text size in per cent; automatic if no valid one is stored."""
     found = stored(TEXT_SIZE)
     return next((size for size in TEXT_SIZES if size == found), AUTOMATIC_TEXT)
 
 
 def save_text_size(size: int) -> None:
-    """Store the text size in per cent, or that it is automatic."""
+    """Store the text size in per cent, or `AUTOMATIC_TEXT`."""
     store({TEXT_SIZE: size})
 
 
 def load_colouring() -> ColourOptions:
-    """Return the colour maps of new windows; the usual ones where none valid are stored."""
+    """Return the colour maps for new windows; the defaults if no valid ones are stored."""
     usual = ColourOptions()
     return ColourOptions(
         sequential=_map_of(MapKind.SEQUENTIAL) or usual.sequential,
@@ -284,7 +284,7 @@ def load_colouring() -> ColourOptions:
 
 
 def save_colour_map(id_: str, kind: MapKind) -> None:
-    """Store the colour map of a kind, for new windows."""
+    """Store the default colour map of a kind for new windows."""
     store({COLOUR_MAPS[kind]: id_})
 
 
@@ -294,16 +294,16 @@ def _map_of(kind: MapKind) -> str | None:
 
 
 def load_device() -> Device:
-    """Return the device of new documents; the best available where none valid is stored."""
+    """Return the device for new documents; automatic if no valid one is stored."""
     found = stored(DEVICE)
     return next((device for device in Device if device.value == found), Device.AUTO)
 
 
 def save_device(device: Device) -> None:
-    """Store the device of new documents."""
+    """Store the device for new documents."""
     store({DEVICE: device.value})
 
 
 def style_sheet() -> str:
-    """Return the style sheet that turns off the style's animations."""
+    """Return a style sheet that turns off Qt animations if motion is reduced."""
     return "* { widget-animation-duration: 0; }" if is_reduced() else ""

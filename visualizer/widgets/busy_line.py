@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 # Shorter work would only make the line flicker.
 DELAY_MS = 150
-READY, WORKING = "All computed", "Numbers are on their way"
+READY, WORKING = "Up to date", "Computing…"
 
 
 class ProgressLine(QWidget):
-    """The line below the stage bar: a hairline, with the accent colour on it while working."""
+    """Progress line below the stage bar: a hairline, accented while working."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ProgressBar
 
@@ -30,7 +30,7 @@ class ProgressLine(QWidget):
         self.setAccessibleName("Progress")
         self._theme = LIGHT
         self.is_shown_working = False
-        self._share, self._said = 1.0, WORKING
+        self._share, self._description = 1.0, WORKING
         set_accessible_value(self, READY)
         self._delay = QTimer(self)
         self._delay.setSingleShot(True)
@@ -38,20 +38,20 @@ class ProgressLine(QWidget):
         self._delay.timeout.connect(self._show_working)
 
     def show_working(
-        self, is_working: bool, theme: Theme, share: float = 1.0, said: str = WORKING
+        self, is_working: bool, theme: Theme, share: float = 1.0, description: str = WORKING
     ) -> None:
         """Set whether a computation is in progress.
 
         Parameters
         ----------
         share : float
-            How long the line is, as a share of its place: how much is done, where that is known.
-        said : str
-            What screen readers say of it.
+            Progress from 0 to 1; 1 if the progress is unknown.
+        description : str
+            Text for screen readers.
         """
-        self._theme, self._share, self._said = theme, share, said
+        self._theme, self._share, self._description = theme, share, description
         if is_working and self.is_shown_working:
-            set_accessible_value(self, said)
+            set_accessible_value(self, description)
         if is_working and not self._delay.isActive() and not self.is_shown_working:
             self._delay.start()
         if not is_working:
@@ -62,7 +62,7 @@ class ProgressLine(QWidget):
 
     def _show_working(self) -> None:
         self.is_shown_working = True
-        set_accessible_value(self, self._said)
+        set_accessible_value(self, self._description)
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -1,4 +1,4 @@
-"""A scroll area of chips that are wrapped over lines."""
+"""Scroll area for chips that wrap over several lines."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 GAP = 5
-"""Space between chips, at the usual text size."""
+"""Space between chips, at the normal text size."""
 ROUND = 4
-"""The radius of their corners."""
+"""Corner radius."""
 NUMBER_SIZE = 11
-"""The text size of a second line."""
+"""Text size of the second line."""
 CENTRE = Qt.AlignmentFlag.AlignCenter
 
 
 def chip_height(has_number: bool) -> float:
-    """Return the height of a chip with one line or two."""
+    """Return the height of a chip with one or two lines of text."""
     number_line = metrics(NUMBER_SIZE).height() - 2 if has_number else 0
     return metrics(12).height() + 6 * text_scale() + number_line
 
 
 class ChipScrollArea(QAbstractScrollArea):
-    """Chips with tooltips; subclasses lay them out by `_flow` and paint them."""
+    """Chips with tooltips; subclasses lay them out with `_flow` and paint them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class ChipScrollArea(QAbstractScrollArea):
         self._theme: Theme = LIGHT
         self._wrapped = WrappedChips(0, 0, (0, 0))
         self._chips: Sequence[QRectF] = self._wrapped
-        """The rectangle of each chip, without scrolling."""
+        """Rectangle of each chip, ignoring the scroll position."""
 
     def tip(self, chip: int) -> str:
         """Return a chip's tooltip."""

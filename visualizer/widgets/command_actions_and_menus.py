@@ -1,4 +1,4 @@
-"""The command table's rows, and the actions, shortcuts and menus made from them."""
+"""Rows of the command table, and the actions, shortcuts and menus built from them."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 ControllersT = TypeVar("ControllersT")
-"""What the commands of a window act on."""
+"""Controllers that a window's commands act on."""
 StateT = TypeVar("StateT")
-"""What decides which commands of a window are enabled and which are checked."""
+"""State that determines which of a window's commands are enabled and checked."""
 
 
 class Face(Struct, frozen=True):
-    """What a button shows for a command whose text or icon changes.
+    """Current appearance of a command whose text or icon changes.
 
     Parameters
     ----------
     text : str
-        Beside the icon; the command's own if empty.
+        Button text next to the icon; if empty, the command's text.
     tip : str
-        The command's own if empty.
+        Tooltip; if empty, the command's tooltip.
     entry : str
-        In its menu; the command's own if empty.
+        Menu text; if empty, the command's text.
     """
 
     icon: str
@@ -51,26 +51,26 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
     Parameters
     ----------
     id : str
-        The object name of its action.
+        Object name of its action.
     menu : str
-        Its menu, or a submenu: ``&View>Co&lours``.
+        Path of its menu or submenu: ``&View>Co&lours``.
     do : callable
-        Runs it, given the window's controllers.
+        Runs the command, given the window's controllers.
     group : str
         Mutually exclusive commands share a group.
     divides : bool
         Whether a separator precedes it in the menu.
     near : bool
-        Whether its shortcut works only in the heatmaps and the timeline, as other widgets type
-        with it.
+        Whether its shortcut works only in the heatmaps and the timeline, because other widgets
+        use the key for typing.
     is_enabled : callable, optional
-        Whether it is enabled; always, if left out.
+        Whether it is enabled; if omitted, always.
     is_checked : callable, optional
-        Whether it is checked, or chosen in its group; without it the command is not checkable.
+        Whether it is checked, or selected in its group; if omitted, it is not checkable.
     face : callable, optional
-        What its buttons show, where that changes.
+        Its current appearance, if that changes.
     tip : str
-        What the tool tips of its buttons say, before its keys; what it does, if empty.
+        Tooltip of its buttons, without the shortcut; if empty, `said`.
     """
 
     id: str
@@ -89,19 +89,19 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
 
     @property
     def said(self) -> str:
-        """What it does, in words that suffice outside its menu."""
+        """Description of the command that is clear outside its menu."""
         within = self.menu.partition(">")[2]
         return (f"{within}: {self.text}" if within else self.text).replace("&", "")
 
 
 def tip_with_keys(tip: str, action: QAction) -> str:
-    """Return a tool tip that names the first shortcut of an action."""
+    """Append the first shortcut of an action to a tooltip."""
     keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
     return f"{tip.removesuffix('…')} ({keys})" if keys else tip
 
 
 class CommandAction(QAction):
-    """The action of a command; it acts on the controllers that it was given."""
+    """Action that runs a command on the current controllers."""
 
     def __init__(self, command: Command[Any, Any], window: QMainWindow) -> None:
         super().__init__(command.text, window)
@@ -113,14 +113,17 @@ class CommandAction(QAction):
         self.setCheckable(command.is_checked is not None)
         if command.near:
             self.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-        self.triggered.connect(self._do)
+        self.triggered.connect(self._run_command)
 
-    def _do(self) -> None:
+    def _run_command(self) -> None:
         self.command.do(self.controllers)
 
 
 def add_separator(menu: QMenu, before: QAction | None = None) -> QAction:
-    """Add a separator that may be kept: Python would not learn of the end of one of Qt's own."""
+    """Add a separator that is safe to keep a reference to.
+
+    PySide is not notified when a separator created by Qt is deleted.
+    """
     separator = QAction(menu)
     separator.setSeparator(True)
     if before is None:
@@ -131,28 +134,28 @@ def add_separator(menu: QMenu, before: QAction | None = None) -> QAction:
 
 
 class CommandMenus(Generic[ControllersT, StateT]):
-    """A window's actions, by the ids of their commands, and its menus."""
+    """A window's menus, and its actions by command id."""
 
     def __init__(
         self, window: QMainWindow, commands: Iterable[Command[ControllersT, StateT]]
     ) -> None:
         self._window = window
         self._commands = tuple(commands)
-        # Made here and not by Qt: Python learns of the end of these. Of a bar that Qt made it does
-        # not, and would take the next window's at the same address for it, and end its menus.
+        # Create the menu bar here: PySide is not notified when one created by Qt is deleted. It
+        # would mistake the next window's bar at the same address for it and delete its menus.
         self._bar = QMenuBar(window)
         window.setMenuBar(self._bar)
         self.menus: dict[str, QMenu] = {}
         self._groups: dict[str, QActionGroup] = {}
         self._faces: dict[str, Face] = {}
-        self.by_id = {command.id: self._make(command) for command in self._commands}
-        # Asked at every change of the window, so only commands that can change are listed.
+        self.by_id = {command.id: self._create_action(command) for command in self._commands}
+        # Evaluated at every change of the window, so only commands that can change are listed.
         rows = [(self.by_id[command.id], command) for command in self._commands]
         self._enabling = [(action, row.is_enabled) for action, row in rows if row.is_enabled]
         self._checking = [(action, row.is_checked) for action, row in rows if row.is_checked]
         self._facing = [(action, row.face) for action, row in rows if row.face]
 
-    def _make(self, command: Command[ControllersT, StateT]) -> CommandAction:
+    def _create_action(self, command: Command[ControllersT, StateT]) -> CommandAction:
         action = CommandAction(command, self._window)
         if command.group:
             group = self._groups.setdefault(command.group, QActionGroup(self._window))
@@ -164,7 +167,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
         return action
 
     def menu(self, path: str) -> QMenu:
-        """Return a menu by its name, or a submenu: ``&View>Co&lours``."""
+        """Return a menu or submenu by its path (``&View>Co&lours``), creating it if needed."""
         if path not in self.menus:
             above, _, name = path.rpartition(">")
             parent = self.menu(above) if above else self._bar
@@ -178,7 +181,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
             action.controllers = controllers
 
     def give_keys(self, *widgets: QWidget) -> None:
-        """Enable the shortcuts of `near` commands in some widgets."""
+        """Enable the shortcuts of `near` commands in the given widgets."""
         for command in self._commands:
             if command.near:
                 for widget in widgets:
@@ -187,7 +190,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
     # ------------------------------------------------------------------ showing
 
     def show_state(self, state: StateT, theme: Theme) -> None:
-        """Update which actions are enabled and checked, and what they show."""
+        """Update which actions are enabled and checked, and their appearance."""
         for action, is_enabled in self._enabling:
             action.setEnabled(is_enabled(state))
         for action, is_checked in self._checking:
@@ -210,7 +213,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
             action.setToolTip(plain_tooltip(tip_with_keys(face.tip, action)))
 
     def show_theme(self, theme: Theme) -> None:
-        """Draw the icons in a theme's ink."""
+        """Draw the icons in the theme's text colour."""
         self._faces.clear()  # redrawn with the next state
         for command in self._commands:
             if command.icon:
@@ -218,7 +221,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
 
 
 def shortcuts_by_menu(commands: Iterable[Command[Any, Any]]) -> list[ShortcutGroup]:
-    """Group the shortcuts of commands by the menus of the menu bar."""
+    """Group the shortcuts of commands by menu."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for row in commands:
         menu = row.menu.partition(">")[0].replace("&", "")

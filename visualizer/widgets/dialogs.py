@@ -1,4 +1,4 @@
-"""File dialogs and message boxes that do not block the event loop."""
+"""Non-blocking file dialogs and message boxes."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 
 
 def ask_open_path(parent: QWidget, folder: Path, kinds: str, then: Callable[[str], object]) -> None:
-    """Ask for an existing file; `then` is called with its name."""
-    dialog = _dialog(parent, "Open", folder, kinds, then)
+    """Ask for an existing file and call `then` with its path."""
+    dialog = _create_file_dialog(parent, "Open", folder, kinds, then)
     dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
     dialog.open()
 
 
 def ask_for_folder(parent: QWidget, title: str, start: Path, then: Callable[[str], object]) -> None:
-    """Ask for an existing folder; `then` is called with its name."""
-    dialog = _dialog(parent, title, start, "", then)
+    """Ask for an existing folder and call `then` with its path."""
+    dialog = _create_file_dialog(parent, title, start, "", then)
     dialog.setFileMode(QFileDialog.FileMode.Directory)
     dialog.open()
 
@@ -62,8 +62,8 @@ def ask_for_folder(parent: QWidget, title: str, start: Path, then: Callable[[str
 def ask_save_path(
     parent: QWidget, title: str, start: Path, kinds: str, then: Callable[[str], object]
 ) -> QFileDialog:
-    """Ask for a file to write, confirming before one is replaced."""
-    dialog = _dialog(parent, title, start.parent, kinds, then)
+    """Ask for a file to write to, and confirm before an existing file is replaced."""
+    dialog = _create_file_dialog(parent, title, start.parent, kinds, then)
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.setDefaultSuffix(start.suffix)
     dialog.selectFile(start.name)
@@ -71,7 +71,7 @@ def ask_save_path(
     return dialog
 
 
-def _dialog(
+def _create_file_dialog(
     parent: QWidget, title: str, folder: Path, kinds: str, then: Callable[[str], object]
 ) -> QFileDialog:
     dialog = QFileDialog(parent, title, str(folder), kinds)
@@ -81,14 +81,14 @@ def _dialog(
 
 
 class _FileDialogGuard(QObject):
-    """Makes Qt's own file dialog safe to answer, and deletes it once it is answered.
+    """Makes Qt's own file dialog safe to use, and deletes it when it is finished.
 
-    Its questions and errors are message boxes on the stack, each with an event loop of its own.
-    They quote file names, which Qt would take for HTML where they look like it. And while one is
-    open, its list of completions may come up late and pass one more Return to the dialog. So only
-    the first name counts; and the dialog is deleted, and the name handed on, once no box is open:
-    what is done with the name may close the window, which deletes the dialog as well. A window
-    that is deleted while a box is open takes the question back, and is deleted after it.
+    Qt creates the dialog's questions and errors as message boxes on the stack, each with its own
+    event loop. They quote file names, which Qt interprets as HTML if they look like it. While a
+    box is open, a late completion popup may send another Return to the dialog. Therefore only the
+    first name counts, and the dialog is deleted and the name delivered only when no box is open:
+    the callback may close the window, which also deletes the dialog. If the window is deleted
+    while a box is open, the dialog is cancelled and the deletion deferred until the box is closed.
     """
 
     def __init__(self, dialog: QFileDialog, then: Callable[[str], object]) -> None:
@@ -96,76 +96,76 @@ class _FileDialogGuard(QObject):
         self._dialog, self._then = dialog, then
         self._chosen = ""
         self._is_answered = self._is_over = False
-        self._watched = [dialog, *_ancestors(dialog)]
+        self._watched = [dialog, *_ancestor_widgets(dialog)]
         self._deleted_after = list[QObject]()
-        dialog.fileSelected.connect(self._choose)
-        dialog.finished.connect(self._end)
+        dialog.fileSelected.connect(self._store_choice)
+        dialog.finished.connect(self._finish_dialog)
         for each in self._watched:
             each.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.DeferredDelete:
-            return self._put_off(watched)
+            return self._is_deletion_deferred(watched)
         if watched is self._dialog and isinstance(event, QChildEvent):
             if event.type() == QEvent.Type.ChildPolished:
                 box = event.child()
                 if isinstance(box, QMessageBox):  # before it is laid out
                     box.setTextFormat(Qt.TextFormat.PlainText)
             elif event.type() == QEvent.Type.ChildRemoved and self._is_answered:
-                self._end()
+                self._finish_dialog()
         return False
 
-    def _put_off(self, owner: QObject) -> bool:
-        """Return whether the deletion of an owner waits for the boxes that are open."""
+    def _is_deletion_deferred(self, owner: QObject) -> bool:
+        """Defer the deletion of an owner until open boxes are closed; return whether any are."""
         boxes = self._dialog.findChildren(QMessageBox)
         if not boxes:
-            self._let_go()
+            self._remove_filters()
             return False
         self._deleted_after.append(owner)
         for one in (*boxes, self._dialog):
             one.reject()
         return True
 
-    def _choose(self, name: str) -> None:
+    def _store_choice(self, name: str) -> None:
         self._chosen = self._chosen or name
 
-    def _end(self) -> None:
-        """Hand on the answer and delete the dialog, once nothing of it is open."""
+    def _finish_dialog(self) -> None:
+        """Deliver the answer and delete the dialog when none of its boxes is open."""
         self._is_answered = True
         if self._is_over or self._dialog.findChild(QMessageBox):
             return
         self._is_over = True
-        self._let_go()
+        self._remove_filters()
         self._dialog.deleteLater()
         save_file_dialog(self._dialog)
         for owner in self._deleted_after:
-            QTimer.singleShot(0, partial(_delete, owner))
+            QTimer.singleShot(0, partial(_send_deferred_delete, owner))
         if self._chosen and not self._deleted_after:
             self._then(self._chosen)
 
-    def _let_go(self) -> None:
-        for each in self._watched:  # what they own is removed as they are deleted
+    def _remove_filters(self) -> None:
+        for each in self._watched:  # deleted children are removed automatically
             each.removeEventFilter(self)
 
 
-def _ancestors(widget: QWidget) -> Iterator[QWidget]:
+def _ancestor_widgets(widget: QWidget) -> Iterator[QWidget]:
     owner = widget.parentWidget()
     while owner:
         yield owner
         owner = owner.parentWidget()
 
 
-def _delete(put_off: QObject) -> None:
-    """Delete what was to be deleted; `deleteLater` does nothing a second time."""
-    if isValid(put_off):
-        QCoreApplication.sendEvent(put_off, QEvent(QEvent.Type.DeferredDelete))
+def _send_deferred_delete(owner: QObject) -> None:
+    """Delete an object whose deletion was deferred; a second `deleteLater` has no effect."""
+    if isValid(owner):
+        QCoreApplication.sendEvent(owner, QEvent(QEvent.Type.DeferredDelete))
 
 
 LIST_SIZE = QSize(720, 640)
 
 
 def message_box(window: QWidget, name: str, icon: QMessageBox.Icon, sentence: str) -> QMessageBox:
-    """Make a message box that shows all its texts as plain text."""
+    """Create a message box that shows its texts as plain text."""
     box = QMessageBox(window)
     box.setObjectName(name)
     box.setIcon(icon)
@@ -176,11 +176,11 @@ def message_box(window: QWidget, name: str, icon: QMessageBox.Icon, sentence: st
 
 
 def show_bug(window: QWidget, details: str) -> None:
-    """Report an unexpected exception, with details to send to the developers; one box at a time."""
+    """Report an unexpected exception with details to copy; shows one box at a time."""
     if window.findChild(QMessageBox, "bug"):
         return
-    said = "Something broke that should not have. The last picture stays."
-    box = message_box(window, "bug", QMessageBox.Icon.Critical, said)
+    message = "An unexpected error occurred. The window keeps showing the last valid result."
+    box = message_box(window, "bug", QMessageBox.Icon.Critical, message)
     box.setDetailedText(details)
     copy = box.addButton("Copy details", QMessageBox.ButtonRole.ActionRole)
     box.addButton(QMessageBox.StandardButton.Close)
@@ -189,7 +189,7 @@ def show_bug(window: QWidget, details: str) -> None:
 
 
 def show_out_of_memory(window: QWidget) -> None:
-    """Say that memory ran out, at most in one box."""
+    """Report that memory ran out; shows one box at a time."""
     if not window.findChild(QMessageBox, "memory"):
         message_box(window, "memory", QMessageBox.Icon.Warning, MEMORY_ERROR).open()
 
@@ -197,11 +197,11 @@ def show_out_of_memory(window: QWidget) -> None:
 def ask_unsaved(
     window: QWidget, name: str, save: Callable[[], object], lose: Callable[[], object]
 ) -> None:
-    """Ask whether to save changes; cancelling does nothing. One box at a time."""
+    """Ask whether to save changes; cancelling does nothing. Shows one box at a time."""
     if window.findChild(QMessageBox, "unsaved"):
         return
-    said = f"“{name}” has changes that are not saved."
-    box = message_box(window, "unsaved", QMessageBox.Icon.Question, said)
+    message = f"“{name}” has unsaved changes."
+    box = message_box(window, "unsaved", QMessageBox.Icon.Question, message)
     saving = box.addButton(QMessageBox.StandardButton.Save)
     losing = box.addButton("&Don’t save", QMessageBox.ButtonRole.DestructiveRole)
     box.addButton(QMessageBox.StandardButton.Cancel)
@@ -219,66 +219,68 @@ def ask_overwrite(
     save_as: Callable[[], object],
     cancel: Callable[[], object],
 ) -> None:
-    """Ask whether to overwrite a file that nobody was asked about. One box at a time.
+    """Ask whether to overwrite a file; shows one box at a time.
+
+    Needed if no file dialog has asked before.
 
     Parameters
     ----------
     said : str
-        A sentence on the file.
+        A sentence about the file.
     lost : str
-        What is lost with it.
+        The content that would be lost, as a noun phrase.
     """
     if window.findChild(QMessageBox, "overwrite"):
         return
     box = message_box(window, "overwrite", QMessageBox.Icon.Warning, said)
-    box.setInformativeText(f"To overwrite it loses {lost}.")
+    box.setInformativeText(f"Overwriting the file discards {lost}.")
     overwriting = box.addButton("&Overwrite", QMessageBox.ButtonRole.DestructiveRole)
     saving_as = box.addButton("Save &as…", QMessageBox.ButtonRole.AcceptRole)
     box.addButton(QMessageBox.StandardButton.Cancel)
     box.setDefaultButton(saving_as)
     overwriting.clicked.connect(overwrite)
     saving_as.clicked.connect(save_as)
-    box.rejected.connect(cancel)  # by the button, by Escape, or as it is closed
+    box.rejected.connect(cancel)  # by the button, Esc or closing the box
     box.open()
 
 
 def ask_recover(
     window: QWidget, names: str, recover: Callable[[], None], drop: Callable[[], None]
 ) -> None:
-    """Offer recovered documents; if cancelled, they are offered again at the next start."""
-    said = "The program ended without having been closed. This was not saved:"
-    box = message_box(window, "recover", QMessageBox.Icon.Information, said)
+    """Offer to recover documents; if cancelled, they are offered again at the next start."""
+    message = "The program did not exit normally. These documents have unsaved changes:"
+    box = message_box(window, "recover", QMessageBox.Icon.Information, message)
     box.setInformativeText(names)
-    again = box.addButton("&Open it again", QMessageBox.ButtonRole.AcceptRole)
-    away = box.addButton("&Throw it away", QMessageBox.ButtonRole.DestructiveRole)
+    recovering = box.addButton("&Recover", QMessageBox.ButtonRole.AcceptRole)
+    discarding = box.addButton("&Discard", QMessageBox.ButtonRole.DestructiveRole)
     box.addButton("&Later", QMessageBox.ButtonRole.RejectRole)
-    box.setDefaultButton(again)
-    again.clicked.connect(recover)
-    away.clicked.connect(drop)
+    box.setDefaultButton(recovering)
+    recovering.clicked.connect(recover)
+    discarding.clicked.connect(drop)
     box.open()
 
 
 def refuse(window: QWidget, title: str, sentence: str) -> None:
-    """Explain why something was not done."""
+    """Explain why an action was not performed."""
     box = message_box(window, "refused", QMessageBox.Icon.Warning, sentence)
     box.setWindowTitle(title)
     box.open()
 
 
 class ShortcutGroup(Struct, frozen=True):
-    """Shortcuts of one subject.
+    """Shortcuts on one subject.
 
     Parameters
     ----------
     rows : tuple of (str, str)
-        What is done, and by which keys.
+        Descriptions of the actions, and their keys.
     """
 
     title: str
     rows: tuple[tuple[str, str], ...]
 
     def matching(self, text: str) -> ShortcutGroup:
-        """Return the rows that contain every word of a text; all, if its title does."""
+        """Return the rows that contain every word of a text; all rows if the title does."""
         words = text.casefold().split()
         if all(word in self.title.casefold() for word in words):
             return self
@@ -291,7 +293,7 @@ def _is_in(word: str, title: str, row: tuple[str, str]) -> bool:
 
 
 def show_shortcuts(window: QWidget, groups: Iterable[ShortcutGroup]) -> None:
-    """Show the list of shortcuts."""
+    """Open the list of shortcuts."""
     ShortcutListDialog(window, groups).open()
 
 
@@ -299,7 +301,7 @@ SCROLLS = {Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDow
 
 
 class ShortcutListDialog(QDialog):
-    """All shortcuts in groups, in a scrolling list that can be searched."""
+    """Searchable, grouped list of all shortcuts."""
 
     def __init__(self, window: QWidget, groups: Iterable[ShortcutGroup]) -> None:
         super().__init__(window)
@@ -307,10 +309,10 @@ class ShortcutListDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._groups = tuple(groups)
         self.search = QLineEdit()
-        self.search.setPlaceholderText("Search what is done, or keys")
-        self.search.setAccessibleName("Search the shortcuts")
+        self.search.setPlaceholderText("Search by action or key")
+        self.search.setAccessibleName("Search shortcuts")
         self.search.setClearButtonEnabled(True)
-        self.search.textChanged.connect(self._show)
+        self.search.textChanged.connect(self._show_matches)
         self.search.installEventFilter(self)
         self.list = QTextBrowser()
         self.list.setAccessibleName("Keyboard shortcuts")
@@ -320,17 +322,17 @@ class ShortcutListDialog(QDialog):
         for part in (self.search, self.list, close):
             column.addWidget(part)
         self.resize((LIST_SIZE * text_scale()).boundedTo(window.size() * 0.9))
-        self._show("")
+        self._show_matches("")
         self.search.setFocus()
 
-    def _show(self, text: str) -> None:
+    def _show_matches(self, text: str) -> None:
         found = [group for each in self._groups if (group := each.matching(text)).rows]
-        tables = _table_row(" ").join(map(_table, found))
-        none = f"<p>No shortcut is for “{escape(text)}”.</p>"
+        tables = _table_row(" ").join(map(_format_group, found))
+        none = f"<p>No shortcuts match “{escape(text)}”.</p>"
         self.list.setHtml(f"<table cellpadding=4 width='100%'>{tables}</table>" if found else none)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Scroll the list by the keys that mean nothing in the search."""
+        """Use the keys that have no effect in the search field to scroll the list."""
         pressed = event if event.type() == QEvent.Type.KeyPress else None
         if isinstance(pressed, QKeyEvent) and pressed.key() in SCROLLS:
             QApplication.sendEvent(self.list, event)
@@ -338,11 +340,11 @@ class ShortcutListDialog(QDialog):
         return super().eventFilter(watched, event)
 
 
-def _table(group: ShortcutGroup) -> str:
+def _format_group(group: ShortcutGroup) -> str:
     head = _table_row(f"<b>{escape(group.title)}</b>")
     rows = (
-        f"<tr><td width='62%'>{escape(words)}</td><td>{escape(pressed)}</td></tr>"
-        for words, pressed in group.rows
+        f"<tr><td width='62%'>{escape(action)}</td><td>{escape(keys)}</td></tr>"
+        for action, keys in group.rows
     )
     return head + "".join(rows)
 
@@ -356,7 +358,7 @@ BOOK = "https://github.com/rasbt/LLMs-from-scratch"
 
 
 def versions() -> tuple[tuple[str, str], ...]:
-    """List what the program runs on; torch, which it loads late, only once it is there."""
+    """List the versions of the program and its libraries; torch only once it is imported."""
     torch = sys.modules.get("torch")
     return (
         ("Attention Visualizer", __version__),
@@ -373,9 +375,9 @@ def show_about(window: QWidget) -> None:
     rows = "".join(
         f"<tr><td>{escape(name)}</td><td>{escape(version)}</td></tr>" for name, version in found[1:]
     )
-    text = "Real attention modules, computed and shown stage by stage, head by head."
+    text = "Runs real attention modules and shows every stage of every head."
     links = (
-        f"Free software under the <a href='{LICENCE}'>MIT licence</a>. The book’s chapter: "
+        f"Free software under the <a href='{LICENCE}'>MIT licence</a>. Lessons follow the book "
         f"<a href='{BOOK}'>Build a Large Language Model (From Scratch)</a>."
     )
     table = f"<table cellpadding=2>{rows}</table>"
@@ -384,7 +386,7 @@ def show_about(window: QWidget) -> None:
     box.setTextFormat(Qt.TextFormat.RichText)
     box.setText(f"<h3>Attention Visualizer {__version__}</h3><p>{text}</p>{table}<p>{links}</p>")
     copy = box.addButton("Copy versions", QMessageBox.ButtonRole.ActionRole)
-    copy.setToolTip("For a report of what does not work")
+    copy.setToolTip("Copy this information for a bug report")
     box.addButton(QMessageBox.StandardButton.Close)
     box.setDefaultButton(QMessageBox.StandardButton.Close)
     copied = "\n".join(f"{name}: {version}" for name, version in found)
@@ -393,7 +395,7 @@ def show_about(window: QWidget) -> None:
 
 
 def show_message(window: QWidget, title: str, html: str) -> None:
-    """Show a message; texts from elsewhere must be escaped in it."""
+    """Show an HTML message; escape any text from files or the user."""
     box = message_box(window, "told", QMessageBox.Icon.NoIcon, "")
     box.setWindowTitle(title)
     box.setTextFormat(Qt.TextFormat.RichText)

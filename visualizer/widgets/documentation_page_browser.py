@@ -1,4 +1,4 @@
-"""Shows a page of the documentation in the colours and the text size of the program."""
+"""Shows a documentation page in the program's colours and text size."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 TEXT, CODE = 14, 13
 HEADINGS = {1: 24, 2: 18, 3: 14}
-"""Sizes of text in pixels, at the usual text size."""
-WIDEST = 820
-"""Of a column of text in pixels, at the usual text size; longer lines are hard to read."""
+"""Font sizes in pixels, at the normal text size."""
+MAX_TEXT_WIDTH = 820
+"""Maximum width of the text in pixels, at the normal text size; keeps lines readable."""
 MARGIN, PADDING, ABOVE_HEADING = 24, 6, 24
 LINE = 115
-"""The height of a line of text, in per cent of the font's."""
+"""Line height in per cent of the font's."""
 MONOSPACE = "monospace"
-"""The family that Qt gives to keys."""
+"""Font family that Qt assigns to keys."""
 MAX_SEARCH_MARKS = 1_000
 
 
@@ -50,7 +50,7 @@ APPEARANCE_CHANGES = {QEvent.Type.PaletteChange, QEvent.Type.StyleChange, QEvent
 
 
 class DocumentationPageBrowser(QTextBrowser):
-    """Shows one page; links are told by `anchorClicked`, and followed by others."""
+    """Shows one page; it emits `anchorClicked` but does not follow links."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -64,30 +64,30 @@ class DocumentationPageBrowser(QTextBrowser):
         self._marked = ""
         self.setOpenLinks(False)
         self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setAccessibleName("Page of the documentation")
+        self.setAccessibleName("Documentation page")
 
     def show_page(self, page: DocumentationPage) -> None:
-        """Show a page from its beginning, made anew only if it is another."""
+        """Show a page from the top; it is rendered only if it is a different page."""
         if page is not self._page:
             self._page = page
-            self._render()
+            self._render_page()
         self._scroll_to(self.document().firstBlock())
 
     def go_to(self, anchor: str) -> None:
-        """Scroll to a heading; to the beginning where there is none of that name."""
+        """Scroll to a heading, or to the top if there is no such heading."""
         block = self.document().findBlock(self._anchors.get(anchor, 0))
         self.setTextCursor(QTextCursor(block))
         self._scroll_to(block)
 
     def _scroll_to(self, block: QTextBlock) -> None:
-        """Have a paragraph at the top, and the page whole if it is the first."""
+        """Scroll a paragraph to the top; for the first one, include the page margin."""
         top = self.document().documentLayout().blockBoundingRect(block).top()
         self.verticalScrollBar().setValue(round(top) if block.position() else 0)
 
     # ------------------------------------------------------------------ finding
 
     def places_of(self, text: str) -> list[QTextCursor]:
-        """List where a text stands, in any case."""
+        """Find all occurrences of a text, ignoring case."""
         found: list[QTextCursor] = []
         place = self.document().find(text, 0) if text else QTextCursor()
         while not place.isNull() and len(found) < MAX_SEARCH_MARKS:
@@ -96,7 +96,7 @@ class DocumentationPageBrowser(QTextBrowser):
         return found
 
     def mark(self, words: str) -> None:
-        """Mark every place of each word of a text; none of an empty one."""
+        """Highlight every occurrence of each word; an empty text clears the highlights."""
         self._marked = words
         marked = QTextCharFormat()
         marked.setBackground(self.palette().highlight())
@@ -112,37 +112,41 @@ class DocumentationPageBrowser(QTextBrowser):
     # ------------------------------------------------------------------ rendering
 
     def changeEvent(self, event: QEvent) -> None:
-        """Show the page in the new colours and text size, with what is read still at the top."""
-        top = self._top() if self._page and event.type() in APPEARANCE_CHANGES else None
+        """Render the page in the new colours and text size, keeping the scroll position."""
+        top = (
+            self._first_visible_block()
+            if self._page and event.type() in APPEARANCE_CHANGES
+            else None
+        )
         super().changeEvent(event)
         if top is None:
             return
         if self._appearance != self._present_appearance():
-            self._render()
-        else:  # Qt has set the font of controls
+            self._render_page()
+        else:  # Qt has set the font for controls
             self.document().setDefaultFont(font(TEXT))
         self._scroll_to(self.document().findBlockByNumber(top))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        top = self._top()
+        top = self._first_visible_block()
         super().resizeEvent(event)
         self._fit_width(self.document())
         self._scroll_to(self.document().findBlockByNumber(top))
 
-    def _top(self) -> int:
-        """Return the number of the first paragraph that is seen."""
+    def _first_visible_block(self) -> int:
+        """Return the number of the first visible paragraph."""
         return self.cursorForPosition(QPoint(MARGIN, 0)).blockNumber()
 
     def _present_appearance(self) -> tuple[object, ...]:
-        colours = (each.name() for each in self._colours())
+        colours = (each.name() for each in self._palette_colours())
         return (*colours, text_scale(), self.font().family())
 
-    def _colours(self) -> tuple[QColor, ...]:
+    def _palette_colours(self) -> tuple[QColor, ...]:
         roles = (QPalette.ColorRole.Text, QPalette.ColorRole.Link, QPalette.ColorRole.Mid)
         return tuple(self.palette().color(role) for role in roles)
 
-    def _render(self) -> None:
-        """Make the page anew, in a document that is laid out once when it is whole."""
+    def _render_page(self) -> None:
+        """Render the page into a new document, so that it is laid out only once."""
         assert self._page
         self._appearance = self._present_appearance()
         made = QTextDocument(self)
@@ -167,9 +171,9 @@ class DocumentationPageBrowser(QTextBrowser):
         self.mark(self._marked)
 
     def _fit_width(self, document: QTextDocument) -> None:
-        """Keep lines short enough to be read, and pictures within them."""
+        """Limit the line width for readability, and fit the images to it."""
         room = self.viewport().width()
-        width = max(1, min(room - 2 * MARGIN, round(WIDEST * text_scale())))
+        width = max(1, min(room - 2 * MARGIN, round(MAX_TEXT_WIDTH * text_scale())))
         frame = document.rootFrame()
         shape = frame.frameFormat()
         shape.setMargin(MARGIN)
@@ -184,7 +188,7 @@ class DocumentationPageBrowser(QTextBrowser):
     def _fit_picture(
         self, document: QTextDocument, position: int, name: str, picture: QImage, width: int
     ) -> None:
-        """Draw a picture as wide as the text, smoothly: Qt itself leaves out pixels."""
+        """Scale an image to the text width with smooth filtering, which Qt does not use."""
         sharp = self.devicePixelRatioF()
         smooth = Qt.TransformationMode.SmoothTransformation
         scaled = picture.scaledToWidth(min(picture.width(), round(width * sharp)), smooth)
@@ -197,7 +201,7 @@ class DocumentationPageBrowser(QTextBrowser):
 
 
 def format_blocks(document: QTextDocument, raised: QBrush) -> dict[str, int]:
-    """Format headings, code and lines of text; return where each heading stands."""
+    """Format headings, code and text; return the position of each heading."""
     anchors: dict[str, int] = {}
     shapes, spans = [], []
     for block in blocks_of(document):
@@ -222,7 +226,7 @@ def format_blocks(document: QTextDocument, raised: QBrush) -> dict[str, int]:
 
 
 def heading_shape(*, is_first: bool) -> QTextBlockFormat:
-    """Return the space around a heading."""
+    """Return the margins of a heading."""
     shape = QTextBlockFormat()
     shape.setTopMargin(0 if is_first else ABOVE_HEADING)
     shape.setBottomMargin(PADDING)
@@ -230,7 +234,7 @@ def heading_shape(*, is_first: bool) -> QTextBlockFormat:
 
 
 def text_shape(*, is_paragraph: bool) -> QTextBlockFormat:
-    """Return the height of a line of text, and the space around a paragraph."""
+    """Return the line height of text and the margins of a paragraph."""
     shape = QTextBlockFormat()
     if is_paragraph:
         shape.setTopMargin(PADDING)
@@ -240,7 +244,7 @@ def text_shape(*, is_paragraph: bool) -> QTextBlockFormat:
 
 
 def code_shape(block: QTextBlock, raised: QBrush) -> QTextBlockFormat:
-    """Return the space and the ground of a line of code, with room around the lines together."""
+    """Return the background of a line of code, and the margins of its block."""
     shape = QTextBlockFormat()
     shape.setBackground(raised)
     shape.setTextIndent(PADDING)
@@ -252,17 +256,17 @@ def code_shape(block: QTextBlock, raised: QBrush) -> QTextBlockFormat:
 
 
 def is_paragraph(block: QTextBlock) -> bool:
-    """Whether a block is neither in a table nor in a list."""
+    """Whether a block is outside tables and lists."""
     return QTextCursor(block).currentTable() is None and block.textList() is None
 
 
 def is_code(block: QTextBlock) -> bool:
-    """Whether a block is a line of code that stands by itself."""
+    """Whether a block is part of a fenced code block."""
     return block.blockFormat().hasProperty(QTextFormat.Property.BlockCodeFence)
 
 
 def blocks_of(document: QTextDocument) -> Iterator[QTextBlock]:
-    """Give the paragraphs, headings and lines of code."""
+    """Iterate over paragraphs, headings and lines of code."""
     block = document.begin()
     while block.isValid():
         yield block
@@ -272,7 +276,7 @@ def blocks_of(document: QTextDocument) -> Iterator[QTextBlock]:
 def code_and_links_within(
     block: QTextBlock, raised: QBrush
 ) -> Iterator[tuple[int, int, QTextCharFormat]]:
-    """Find code, keys and links within a sentence, with their formats."""
+    """Find inline code, keys and links, with their formats."""
     for part in fragments_of(block):
         kind, span = part.charFormat(), (part.position(), part.position() + part.length())
         if kind.fontFixedPitch() or MONOSPACE in (kind.fontFamilies() or ()):
@@ -286,7 +290,7 @@ def code_and_links_within(
 
 
 def pictures_of(document: QTextDocument) -> Iterator[tuple[int, str]]:
-    """Find the pictures, with the names of their files."""
+    """Find the images, with their file names."""
     for block in blocks_of(document):
         for part in fragments_of(block):
             if part.charFormat().isImageFormat():
@@ -294,7 +298,7 @@ def pictures_of(document: QTextDocument) -> Iterator[tuple[int, str]]:
 
 
 def fragments_of(block: QTextBlock) -> Iterator[QTextFragment]:
-    """Give the parts of a block that have one format each."""
+    """Iterate over the fragments of a block, each with a single format."""
     within = block.begin()
     while not within.atEnd():
         yield within.fragment()
@@ -302,7 +306,7 @@ def fragments_of(block: QTextBlock) -> Iterator[QTextFragment]:
 
 
 def merge(document: QTextDocument, start: int, end: int, style: QTextCharFormat) -> None:
-    """Give a part of the text a format, besides what it has."""
+    """Merge a format into a part of the text."""
     cursor = QTextCursor(document)
     cursor.setPosition(start)
     cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
@@ -332,7 +336,7 @@ def heading(level: int) -> QTextCharFormat:
 
 
 def code() -> QTextCharFormat:
-    """Return the format of code and of keys."""
+    """Return the format of code and keys."""
     family = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
     style = QTextCharFormat()
     style.setFontFamilies([family])

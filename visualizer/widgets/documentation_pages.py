@@ -1,4 +1,4 @@
-"""Reads the pages of the documentation and of the lessons, and finds words in their sections."""
+"""Reads documentation and lesson pages, and searches their sections."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 INDEX = "index.md"
-"""The first page; its links give the order of the others."""
+"""First page; its links determine the order of the others."""
 NOTES = "notes"
-"""The section of lessons that follow the notes."""
+"""Value of `section` for lessons based on the notes rather than the book."""
 FENCE = "```"
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]*)\)")
 HEADING = re.compile(r"(#{1,2}) +(.*)")
-"""Of a page or of one of its sections; smaller headings stay within their section."""
+"""Heading of a page or section; lower levels belong to their section."""
 MARKS = re.compile(r"</?kbd>|[`*|\\]")
-"""What Markdown writes and a reader does not see."""
+"""Markdown syntax to strip from searchable text."""
 
 
 class PageSection(Struct, frozen=True):
-    """A part of a page under its own heading.
+    """A section of a page.
 
     Parameters
     ----------
     anchor : str
-        What a link to it names after ``#``.
+        URL fragment of the section.
     text : str
-        The heading and all under it, as a reader sees it.
+        Heading and body without Markdown syntax.
     """
 
     title: str
@@ -40,7 +40,7 @@ class PageSection(Struct, frozen=True):
     text: str
 
     def has_all(self, words: str) -> bool:
-        """Whether the section holds every word of a text, in any case."""
+        """Whether the section contains every word of a text, ignoring case."""
         text = self.text.casefold()
         return all(word in text for word in words.casefold().split())
 
@@ -51,9 +51,9 @@ class DocumentationPage(Struct, frozen=True):
     Parameters
     ----------
     name : str
-        The name of its file.
+        File name.
     sections : tuple of PageSection
-        The first begins with the title of the page.
+        The first begins with the page title.
     """
 
     name: str
@@ -66,7 +66,7 @@ class DocumentationPage(Struct, frozen=True):
 
 
 def read_pages(folder: Path) -> tuple[DocumentationPage, ...]:
-    """Read the pages: the index, and those that it links to in its order."""
+    """Read the index and the pages that it links to, in that order."""
     index = read_page(folder / INDEX)
     targets = (target.partition("#")[0] for _, target in links_of(index.markdown))
     names = dict.fromkeys(each for each in targets if _is_other_page(each))
@@ -74,7 +74,7 @@ def read_pages(folder: Path) -> tuple[DocumentationPage, ...]:
 
 
 def lesson_pages(folder: Path) -> tuple[DocumentationPage, ...]:
-    """Read the lessons of a folder as pages, one per lesson with a section per page of it."""
+    """Read the lessons in a folder: one page per lesson, one section per lesson page."""
     return tuple(
         _lesson_page(number, path) for number, path in enumerate(sorted(folder.glob("*.toml")), 1)
     )
@@ -84,12 +84,12 @@ def _lesson_page(number: int, path: Path) -> DocumentationPage:
     lesson = tomllib.loads(path.read_text(encoding="utf-8"))
     title = lesson["title"]
     about = f"Section {lesson['section']} of the book. " if lesson["section"] != NOTES else ""
-    parts = [f"# Lesson {number}: {title}", f"{about}To read it beside the window, choose "
+    parts = [f"# Lesson {number}: {title}", f"{about}To follow this lesson in the window, choose "
              f"*Lessons > {number} {title}*."]  # fmt: skip
     for page in lesson["page"]:
         parts += [f"## {page['title']}", page["says"].strip()]
     markdown = "\n\n".join(parts) + "\n"
-    return DocumentationPage(f"{path.stem}.md", markdown, tuple(_sections(markdown)))
+    return DocumentationPage(f"{path.stem}.md", markdown, tuple(_split_sections(markdown)))
 
 
 def _is_other_page(target: str) -> bool:
@@ -97,36 +97,36 @@ def _is_other_page(target: str) -> bool:
 
 
 def read_page(path: Path) -> DocumentationPage:
-    """Read one page."""
+    """Read a page."""
     markdown = path.read_text(encoding="utf-8")
-    return DocumentationPage(path.name, markdown, tuple(_sections(markdown)))
+    return DocumentationPage(path.name, markdown, tuple(_split_sections(markdown)))
 
 
 def links_of(markdown: str) -> list[tuple[str, str]]:
-    """List the words and the targets of the links and pictures, code left out."""
+    """List the texts and targets of links and images outside code."""
     plain = re.sub(r"`[^`]*`", "", "\n".join(line for line, _ in _lines_of_text(markdown)))
     return LINK.findall(plain)
 
 
 def anchor_of(heading: str) -> str:
-    """Return the anchor of a heading, as GitHub and others form it."""
+    """Return the anchor of a heading, in GitHub's format."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def _sections(markdown: str) -> Iterator[PageSection]:
+def _split_sections(markdown: str) -> Iterator[PageSection]:
     title, lines = "", list[str]()
     for line, is_text in _all_lines(markdown):
         heading = HEADING.fullmatch(line) if is_text else None
         if heading:
             if title:
-                yield _section(title, lines)
+                yield _make_section(title, lines)
             title, lines = MARKS.sub("", heading[2]), []
         else:
             lines.append(line)
-    yield _section(title, lines)
+    yield _make_section(title, lines)
 
 
-def _section(title: str, lines: list[str]) -> PageSection:
+def _make_section(title: str, lines: list[str]) -> PageSection:
     text = MARKS.sub("", LINK.sub(r"\1", "\n".join(lines)))
     return PageSection(title, anchor_of(title), f"{title}\n{text}")
 
@@ -136,7 +136,7 @@ def _lines_of_text(markdown: str) -> Iterator[tuple[str, bool]]:
 
 
 def _all_lines(markdown: str) -> Iterator[tuple[str, bool]]:
-    """Give each line, and whether it is text and no code; the fences are left out."""
+    """Yield each line and whether it is text rather than code, omitting the fences."""
     is_text = True
     for line in markdown.splitlines():
         if line.startswith(FENCE):

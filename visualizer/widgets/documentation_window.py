@@ -1,4 +1,4 @@
-"""The Documentation window: contents with a search, and the page that is read."""
+"""Documentation window: searchable contents and a page view."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ SIZE = QSize(1120, 760)
 CONTENTS_WIDTH = 260
 ENTER = {Qt.Key.Key_Return, Qt.Key.Key_Enter}
 SCROLLS = {Qt.Key.Key_PageUp, Qt.Key.Key_PageDown}
-"""Keys that mean nothing in the search, and scroll the page."""
+"""Keys that have no effect in the search field and scroll the page instead."""
 
 
 def open_documentation(window: QWidget, page: str = INDEX) -> None:
-    """Open the documentation beside a window at a page, or bring it to the front as it is."""
+    """Open the documentation at a page; if it is already open, bring it to the front."""
     shown = window.findChild(DocumentationWindow) or DocumentationWindow(window, page)
     shown.show()
     shown.raise_()
@@ -53,12 +53,12 @@ def open_documentation(window: QWidget, page: str = INDEX) -> None:
 
 @dataclass(slots=True)
 class VisitedPlace:
-    """A place in the pages that was read.
+    """An entry of the navigation history.
 
     Parameters
     ----------
     scroll : int
-        How far the page was scrolled when it was left.
+        Scroll position when the page was left.
     """
 
     page: str
@@ -67,7 +67,7 @@ class VisitedPlace:
 
 
 class ContentsItem(QTreeWidgetItem):
-    """A page or a section in the contents."""
+    """Contents entry for a page or section."""
 
     def __init__(self, words: str, page: str, anchor: str) -> None:
         super().__init__([words])
@@ -75,7 +75,7 @@ class ContentsItem(QTreeWidgetItem):
 
 
 class FindBar(QWidget):
-    """Finds a text in the page that is read."""
+    """Search bar for the current page."""
 
     sought = Signal(str)
     stepped = Signal(int)
@@ -105,7 +105,7 @@ class FindBar(QWidget):
         self.hide()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Go on to the next place by Enter, back by Shift+Enter."""
+        """Go to the next match on Enter, to the previous one on Shift+Enter."""
         pressed = event if event.type() == QEvent.Type.KeyPress else None
         if isinstance(pressed, QKeyEvent) and pressed.key() in ENTER:
             is_back = bool(pressed.modifiers() & Qt.KeyboardModifier.ShiftModifier)
@@ -115,7 +115,7 @@ class FindBar(QWidget):
 
 
 class DocumentationWindow(QDialog):
-    """Shows the pages that are shipped with the program; stays open beside its window."""
+    """Shows the documentation and lessons shipped with the program; non-modal."""
 
     def __init__(self, window: QWidget, page: str = INDEX) -> None:
         super().__init__(window)
@@ -133,7 +133,7 @@ class DocumentationWindow(QDialog):
         self.back, self.forward, self.find_button = QToolButton(), QToolButton(), QPushButton()
         self._lay_out()
         self._fill_contents()
-        self._connect()
+        self._connect_signals()
         self.resize((SIZE * text_scale()).boundedTo(window.size() * 0.9))
         self.open_place(page)
         self._show_theme()
@@ -189,18 +189,18 @@ class DocumentationWindow(QDialog):
                 item.addChild(inner)
                 self._items[page.name, section.anchor] = inner
 
-    def _connect(self) -> None:
+    def _connect_signals(self) -> None:
         self.search.textChanged.connect(self._search_pages)
         self.search.returnPressed.connect(self._open_first_found)
         self.search.installEventFilter(self)
         self.contents.currentItemChanged.connect(self._open_item)
         self.contents.itemActivated.connect(self.browser.setFocus)
-        self.browser.anchorClicked.connect(self._follow)
+        self.browser.anchorClicked.connect(self._follow_link)
         self.back.clicked.connect(partial(self.go, -1))
         self.forward.clicked.connect(partial(self.go, 1))
         self.find_button.clicked.connect(self.find_in_page)
-        self.find_bar.sought.connect(self._seek)
-        self.find_bar.stepped.connect(self._step)
+        self.find_bar.sought.connect(self._find_text)
+        self.find_bar.stepped.connect(self._step_match)
         self.find_bar.left.connect(self._stop_finding)
         for keys, act in (
             ("Alt+Left", partial(self.go, -1)),
@@ -213,7 +213,7 @@ class DocumentationWindow(QDialog):
     # ------------------------------------------------------------------ going to places
 
     def open_place(self, page: str, anchor: str = "") -> None:
-        """Show a page, or a section of it, and remember the way back."""
+        """Show a page or section, and add it to the history."""
         self._leave_place()
         del self._visited[self._at + 1 :]
         self._visited.append(VisitedPlace(page, anchor))
@@ -221,7 +221,7 @@ class DocumentationWindow(QDialog):
         self._show_place()
 
     def go(self, by: int) -> None:
-        """Go back to what was read before, or forward again."""
+        """Go back or forward in the history."""
         if 0 <= self._at + by < len(self._visited):
             self._leave_place()
             self._at += by
@@ -242,10 +242,10 @@ class DocumentationWindow(QDialog):
         self.back.setEnabled(self._at > 0)
         self.forward.setEnabled(self._at < len(self._visited) - 1)
         self._choose_item(place)
-        self._seek(self.find_bar.field.text() if self.find_bar.isVisible() else "")
+        self._find_text(self.find_bar.field.text() if self.find_bar.isVisible() else "")
 
     def _choose_item(self, place: VisitedPlace) -> None:
-        """Choose the place in the contents, and open no other by that."""
+        """Select the current place in the contents without opening it again."""
         page = self._items[place.page, ""]
         item = self._items.get((place.page, place.anchor), page)
         page.setExpanded(True)
@@ -258,26 +258,30 @@ class DocumentationWindow(QDialog):
         if isinstance(item, ContentsItem):
             self.open_place(item.page, item.anchor)
 
-    def _follow(self, link: QUrl) -> None:
-        """Follow a link to another page, or to the web, which the browser shows."""
+    def _follow_link(self, link: QUrl) -> None:
+        """Open a link to another page, or a web link in the browser."""
         if link.scheme() in {"http", "https"}:
             if not QDesktopServices.openUrl(link):
                 address = escape(link.toString())
-                show_message(self, "Documentation", f"No browser opened this address:<br>{address}")
+                show_message(
+                    self,
+                    "Documentation",
+                    f"Could not open a web browser. The address is:<br>{address}",
+                )
             return
         self.open_place(link.path() or self._visited[self._at].page, link.fragment())
 
     # ------------------------------------------------------------------ searching all pages
 
     def search_pages(self) -> None:
-        """Go to the field that searches all pages."""
+        """Focus the field that searches all pages."""
         self.search.setFocus()
         self.search.selectAll()
 
     def _search_pages(self, words: str) -> None:
-        """List the sections that hold all words, and mark them in the page."""
+        """List the sections that contain all words, and highlight the words in the page."""
         is_found = [self._show_found(page, words) for page in self.pages.values()]
-        self.none_found.setText(f"No page has “{words}”.")
+        self.none_found.setText(f"No pages match “{words}”.")
         self.none_found.setVisible(not any(is_found))
         self.browser.mark(words)
 
@@ -302,17 +306,17 @@ class DocumentationWindow(QDialog):
     # ------------------------------------------------------------------ finding in the page
 
     def find_in_page(self) -> None:
-        """Open the bar that finds a text in the page."""
+        """Open the search bar for the current page."""
         self.find_bar.show()
         self.find_bar.field.setFocus()
         self.find_bar.field.selectAll()
-        self._seek(self.find_bar.field.text())
+        self._find_text(self.find_bar.field.text())
 
-    def _seek(self, text: str) -> None:
+    def _find_text(self, text: str) -> None:
         self._found = 0
         self._show_found_place(self.browser.places_of(text))
 
-    def _step(self, by: int) -> None:
+    def _step_match(self, by: int) -> None:
         places = self.browser.places_of(self.find_bar.field.text())
         if places:
             self._found = (self._found + by) % len(places)
@@ -322,7 +326,7 @@ class DocumentationWindow(QDialog):
         text = self.find_bar.field.text()
         if places:
             self.browser.setTextCursor(places[self._found])
-        counted = f"{self._found + 1} of {len(places)}" if places else "Not in this page"
+        counted = f"{self._found + 1} of {len(places)}" if places else "No matches"
         self.find_bar.count.setText(counted if text else "")
 
     def _stop_finding(self) -> None:
@@ -332,7 +336,7 @@ class DocumentationWindow(QDialog):
     # ------------------------------------------------------------------ keys and theme
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Go from the search into the contents by Down, and scroll the page by Page Up and Down."""
+        """In the search field, Down focuses the contents; Page Up and Down scroll the page."""
         pressed = event if event.type() == QEvent.Type.KeyPress else None
         if isinstance(pressed, QKeyEvent) and pressed.key() in SCROLLS:
             QApplication.sendEvent(self.browser, event)
@@ -343,7 +347,7 @@ class DocumentationWindow(QDialog):
         return super().eventFilter(watched, event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Close the find bar by Esc, then the window."""
+        """On Esc, close the search bar or else the window."""
         if event.key() == Qt.Key.Key_Escape and self.find_bar.isVisible():
             self._stop_finding()
         else:

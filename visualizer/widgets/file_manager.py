@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 
 def open_folder(window: QWidget, title: str, folder: Path) -> None:
-    """Open a folder, which is made if it is missing; name it where no file manager opens it."""
+    """Open a folder, creating it if missing; show its path if no file manager opens it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        show_message(window, title, f"The folder could not be made: {escape(str(error))}")
+        show_message(window, title, f"Cannot create the folder: {escape(str(error))}")
         return
     if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
-        show_message(window, title, f"The folder is here:<br>{escape(str(folder))}")
+        show_message(
+            window, title, f"Could not open a file manager. The folder is:<br>{escape(str(folder))}"
+        )

@@ -1,4 +1,4 @@
-"""Buttons of fixed width whose text changes, so that nothing beside them moves."""
+"""Buttons with changing text but a fixed width, so that the layout does not move."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHORTCUTS = Qt.TextFlag.TextShowMnemonic.value
 
 
 class FixedWidthButton(QPushButton):
-    """A button as wide as the widest of its possible texts."""
+    """Push button as wide as the widest of its possible texts."""
 
     def __init__(self, *words: str) -> None:
         super().__init__(words[0])
@@ -26,9 +26,9 @@ class FixedWidthButton(QPushButton):
         option = QStyleOptionButton()
         self.initStyleOption(option)
         hint = super().sizeHint()
-        for words in self._words:  # each text has a minimum width, as Qt computes it
+        for words in self._words:  # Qt applies a minimum width to each text
             option.text = words
-            inner = QSize(_width(self, words), self.fontMetrics().height())
+            inner = QSize(_text_width(self, words), self.fontMetrics().height())
             kind = QStyle.ContentsType.CT_PushButton
             hint = hint.expandedTo(self.style().sizeFromContents(kind, option, inner, self))
         return hint
@@ -38,7 +38,7 @@ class FixedWidthButton(QPushButton):
 
 
 class FixedWidthToolButton(QToolButton):
-    """A tool button as wide as the widest of its possible texts."""
+    """Tool button as wide as the widest of its possible texts."""
 
     def __init__(self, words: Iterable[str]) -> None:
         super().__init__()
@@ -46,13 +46,15 @@ class FixedWidthToolButton(QToolButton):
 
     def sizeHint(self) -> QSize:
         hint = super().sizeHint()
-        more = max(_width(self, words) for words in self._words) - _width(self, self.text())
+        more = max(_text_width(self, words) for words in self._words) - _text_width(
+            self, self.text()
+        )
         return QSize(hint.width() + max(0, more), hint.height())
 
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()
 
 
-def _width(button: QAbstractButton, words: str) -> int:
-    """Measure a text as Qt does, to the pixel."""
+def _text_width(button: QAbstractButton, words: str) -> int:
+    """Measure a text exactly as Qt does."""
     return button.fontMetrics().size(SHORTCUTS, words).width()

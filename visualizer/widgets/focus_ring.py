@@ -1,4 +1,4 @@
-"""Draws a ring around the focused widget: the style's own focus marks are hardly visible."""
+"""Draws a ring around the focused widget; the style's focus marks are barely visible."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent
 
 SHOWS_OWN_FOCUS = "shows own focus"
-"""The property of widgets without a ring: they show the focus themselves, or fill the window."""
+"""Property of widgets without a ring: they show the focus themselves or fill the window."""
 AROUND = 3
 MOVES = {QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.Hide}
 
 
 class FocusRing(QWidget):
-    """An overlay that outlines the widget with the keyboard focus, unless it was clicked."""
+    """Overlay that outlines the focused widget, unless it was focused by a click."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Border
 
@@ -34,26 +34,26 @@ class FocusRing(QWidget):
         self._theme = LIGHT
         self._around: QWidget | None = None
         self._watched: list[QWidget] = []
-        QApplication.instance().focusChanged.connect(self._follow)  # type: ignore[union-attr]
+        QApplication.instance().focusChanged.connect(self._follow_focus)  # type: ignore[union-attr]
 
     def show_theme(self, theme: Theme) -> None:
         self._theme = theme
         self.update()
 
-    def _follow(self, old: QWidget | None, new: QWidget | None) -> None:
+    def _follow_focus(self, old: QWidget | None, new: QWidget | None) -> None:
         is_clicked = QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton
         is_ours = new is not None and self._window.isAncestorOf(new)
         shows_own = new is not None and bool(new.property(SHOWS_OWN_FOCUS))
         self._around = new if is_ours and not is_clicked and not shows_own else None
         for widget in filter(isValid, self._watched):  # a closing window deletes them first
             widget.removeEventFilter(self)
-        self._watched = list(self._chain())
+        self._watched = list(self._widget_chain())
         for widget in self._watched:
             widget.installEventFilter(self)
-        self._place()
+        self._place_ring()
 
-    def _chain(self) -> list[QWidget]:
-        """Return the widget and the parents that move it."""
+    def _widget_chain(self) -> list[QWidget]:
+        """Return the focused widget and its ancestors within the window."""
         chain, widget = [], self._around
         while widget is not None and widget is not self._window:
             chain.append(widget)
@@ -62,24 +62,24 @@ class FocusRing(QWidget):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() in MOVES:
-            self._place()
+            self._place_ring()
         return False
 
-    def _place(self) -> None:
+    def _place_ring(self) -> None:
         around = self._around
         if around is None or not all(map(isValid, self._watched)) or not around.isVisible():
             self.hide()
             return
-        seen = self._area(around)
+        seen = self._area_in_window(around)
         for widget in self._watched[1:]:
             if isinstance(widget.parentWidget(), QAbstractScrollArea):
-                seen = seen.intersected(self._area(widget))
+                seen = seen.intersected(self._area_in_window(widget))
         self.setVisible(not seen.isEmpty())
         ring = seen.adjusted(-AROUND, -AROUND, AROUND, AROUND)
         self.setGeometry(ring.intersected(self._window.rect()))
         self.raise_()
 
-    def _area(self, widget: QWidget) -> QRect:
+    def _area_in_window(self, widget: QWidget) -> QRect:
         return QRect(widget.mapTo(self._window, QPoint()), widget.size())
 
     def paintEvent(self, event: QPaintEvent) -> None:

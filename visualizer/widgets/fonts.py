@@ -1,4 +1,4 @@
-"""The interface fonts, their metrics and the text scale of the desktop."""
+"""Interface fonts, their metrics and the text scale."""
 
 from __future__ import annotations
 
@@ -11,72 +11,71 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QSize
 
 AUTOMATIC_TEXT = 0
-"""In place of a text size in per cent: that which fits the screen."""
-USUAL_SCREEN = (1920, 1080)
+"""Special text size in per cent: fit the screen."""
+DEFAULT_SCREEN_SIZE = (1920, 1080)
 MAX_AUTOMATIC_SCALE = 1.5
-USUAL_PX = 13
-"""The font height in pixels at which the program's sizes are unscaled."""
+DEFAULT_PX = 13
+"""System font height in pixels at which the text scale is 1."""
 
 
 def font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
-    """Return the interface font, at 10, 12, 14 or 20 px at the usual text size, or fitted."""
-    return QFont(_font(size, weight, system_font()))
+    """Return the interface font at a size in pixels, scaled by the text scale."""
+    return QFont(_make_font(size, weight, system_font()))
 
 
 def larger_font(times: float) -> QFont:
-    """Return the system font enlarged; sizes derived from it scale along."""
+    """Return an enlarged system font; sizes derived from it scale with it."""
     made = QFont(QGuiApplication.font())
-    made.setPixelSize(round(USUAL_PX * text_scale() * times))
+    made.setPixelSize(round(DEFAULT_PX * text_scale() * times))
     return made
 
 
 def apply_text_size(percent: int) -> None:
-    """Scale the application's font, from which all sizes derive, from that of the system.
+    """Set the application font, from which all sizes are derived, to a scaled system font.
 
     Parameters
     ----------
     percent : int
-        Of the system's size, or `AUTOMATIC_TEXT`.
+        Per cent of the system's size, or `AUTOMATIC_TEXT`.
     """
     made = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
     own = QFontInfo(made).pixelSize()
     if percent == AUTOMATIC_TEXT:
-        fitting = round(USUAL_PX * screen_scale(QGuiApplication.primaryScreen().size()))
-        if fitting > max(USUAL_PX, own):
+        fitting = round(DEFAULT_PX * screen_scale(QGuiApplication.primaryScreen().size()))
+        if fitting > max(DEFAULT_PX, own):
             made.setPixelSize(fitting)
     elif percent != 100:
-        made.setPixelSize(round(max(USUAL_PX, own) * percent / 100))
-    if made != QGuiApplication.font():  # a font that was never set follows the desktop's
+        made.setPixelSize(round(max(DEFAULT_PX, own) * percent / 100))
+    if made != QGuiApplication.font():  # a font that is never set follows the desktop's
         QGuiApplication.setFont(made)
 
 
 def screen_scale(screen: QSize) -> float:
-    """Return the factor on the usual text size that fits a screen, in logical pixels.
+    """Return the text scale for a screen size in logical pixels.
 
-    On a large screen whose pixels the desktop does not scale, text of the usual size is tiny in a
-    window that fills it.
+    On a large screen without desktop scaling, text of normal size is tiny in a maximized window.
     """
-    shares = (screen.width() / USUAL_SCREEN[0], screen.height() / USUAL_SCREEN[1])
+    shares = (screen.width() / DEFAULT_SCREEN_SIZE[0], screen.height() / DEFAULT_SCREEN_SIZE[1])
     return min(MAX_AUTOMATIC_SCALE, max(1.0, min(shares)))
 
 
 def metrics(size: int) -> QFontMetricsF:
     """Return the metrics of the interface font at a size."""
-    return _metrics(size, system_font())
+    return _make_metrics(size, system_font())
 
 
 def text_scale() -> float:
-    """Return the factor of the system's text size on the usual one."""
+    """Return the ratio of the system's text size to the normal one, at least 1."""
     return _text_scale(system_font())
 
 
-# Cached for every label: making a font takes longer than writing with it, and so does naming the
-# system font, which may change while the program runs.
+# Cached because creating a font takes longer than drawing a label with it. So does `QFont.key()`
+# of the system font, which may change while the program runs.
 _named: list[tuple[QFont, str]] = []
 
 
 def system_font() -> str:
-    """Return the system font's name, the key of cached measurements."""
+    """Return the system font's key, used as cache key for measurements."""
     present = QGuiApplication.font()
     if not _named or _named[0][0] != present:
         _named[:] = [(present, present.key())]
@@ -84,7 +83,7 @@ def system_font() -> str:
 
 
 @lru_cache(maxsize=16)
-def _font(size: int, weight: QFont.Weight, system: str) -> QFont:
+def _make_font(size: int, weight: QFont.Weight, system: str) -> QFont:
     made = QFont(QGuiApplication.font())
     made.setPixelSize(max(1, round(size * text_scale())))
     made.setWeight(weight)
@@ -93,17 +92,17 @@ def _font(size: int, weight: QFont.Weight, system: str) -> QFont:
 
 
 @lru_cache(maxsize=8)
-def _metrics(size: int, system: str) -> QFontMetricsF:
-    return QFontMetricsF(_font(size, QFont.Weight.Normal, system))
+def _make_metrics(size: int, system: str) -> QFontMetricsF:
+    return QFontMetricsF(_make_font(size, QFont.Weight.Normal, system))
 
 
 @lru_cache(maxsize=2)
 def _text_scale(system: str) -> float:
-    return max(1.0, QFontInfo(QGuiApplication.font()).pixelSize() / USUAL_PX)
+    return max(1.0, QFontInfo(QGuiApplication.font()).pixelSize() / DEFAULT_PX)
 
 
 def forget_fonts() -> None:
     """Clear the font cache, which must not outlive the application."""
     _named.clear()
-    for kept in (_font, _metrics, _text_scale):
+    for kept in (_make_font, _make_metrics, _text_scale):
         kept.cache_clear()

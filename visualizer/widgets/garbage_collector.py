@@ -1,4 +1,4 @@
-"""Collects Python's garbage on the window's thread, between events."""
+"""Runs Python's garbage collection on the GUI thread, between events."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from PySide6.QtCore import QCoreApplication, QObject, Qt, QTimer, Signal
 
 from visualizer.garbage_collection import collect_by, is_held_off
 
-LOOK_MS = 500
-"""So often it is looked whether there are enough new objects, by Python's own threshold."""
+CHECK_INTERVAL_MS = 500
+"""Interval at which the number of new objects is compared with Python's threshold."""
 YOUNG_COLLECTIONS, OLDER_COLLECTIONS = 10, 10
-"""So many collections of new objects come to one of older ones, and of these to one of all."""
+"""Youngest-generation collections per middle one, and middle collections per full one."""
 
 
 class GarbageCollector(QObject):
-    """Collects in place of Python, as long as an application lives.
+    """Replaces Python's automatic collection during the lifetime of an application.
 
     Parameters
     ----------
     delay_ms : int
-        So long it does not begin: nearly all objects of a start are permanent.
+        Delay before the first collection: nearly all objects created at startup are permanent.
     """
 
     _wanted = Signal(Event)
@@ -31,12 +31,12 @@ class GarbageCollector(QObject):
         self._count = 0
         self._wanted.connect(self._collect_all)
         collect_by(self._wanted.emit)
-        timer = QTimer(self, interval=LOOK_MS, timerType=Qt.TimerType.CoarseTimer)
+        timer = QTimer(self, interval=CHECK_INTERVAL_MS, timerType=Qt.TimerType.CoarseTimer)
         timer.timeout.connect(self.look)
         QTimer.singleShot(delay_ms, timer, timer.start)
 
     def look(self) -> None:
-        """Collect where there are enough new objects; now and then older ones, too."""
+        """Collect if there are enough new objects; periodically include older generations."""
         if gc.get_count()[0] > gc.get_threshold()[0] and not is_held_off():
             self._count += 1
             is_of_older = self._count % YOUNG_COLLECTIONS == 0

@@ -1,4 +1,4 @@
-"""The mark of a head: a dot of its colour, whose shape tells apart heads of the same colour."""
+"""Marks of heads: coloured dots; heads with the same colour differ in shape."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SHAPES: tuple[tuple[str | tuple[tuple[float, float], ...], bool], ...] = (
       (0.7, 1.0), (0.3, 1.0), (0.3, 0.7), (0.0, 0.7), (0.0, 0.3), (0.3, 0.3)), True),
     (((0.05, 0.05), (0.95, 0.05), (0.95, 0.95), (0.05, 0.95)), False),
 )  # fmt: skip
-"""The corners of each shape in a square of side 1, and whether it is filled."""
+"""Corners of each shape in the unit square, and whether it is filled."""
 OUTLINE = 0.22
-"""The width of an outline, as a share of the mark's side."""
+"""Outline width as a fraction of the mark's side."""
 
 
 def shape_of(head: int, theme: Theme) -> int:
-    """Return the index of a head's shape: it changes each time the colours begin again."""
+    """Return the index of a head's shape, which changes each time the colours repeat."""
     return head // len(theme.heads) % len(SHAPES)
 
 
@@ -43,7 +43,7 @@ def paint_head_mark(
     Parameters
     ----------
     edge : str, optional
-        The colour of a line around the mark, where its own may not stand out.
+        Colour of an outline for backgrounds with too little contrast.
     """
     shape, is_filled = SHAPES[shape_of(head, theme)]
     colour = QColor(head_colour(head, theme))
@@ -76,7 +76,7 @@ def _paint_shape(
 
 
 def head_icon(head: int, side: int, ratio: float, theme: Theme) -> QIcon:
-    """Make an icon of a head's mark, ``side`` logical pixels wide, for a device pixel ratio."""
+    """Create an icon of a head's mark, ``side`` logical pixels wide, at a pixel ratio."""
     picture = QPixmap(QSize(side, side) * ratio)
     picture.setDevicePixelRatio(ratio)
     picture.fill(Qt.GlobalColor.transparent)

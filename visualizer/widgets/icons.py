@@ -1,4 +1,4 @@
-"""The program's icons, drawn in the theme's ink."""
+"""Icons in the theme's text colour."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from PySide6.QtSvg import QSvgRenderer
 from visualizer.resources import resource
 
 FADED = 0.4
-"""Opacity of a disabled icon, about that of disabled text."""
+"""Opacity of disabled icons, similar to that of disabled text."""
 
 
 @lru_cache(maxsize=128)
 def icon(name: str, colour: str) -> QIcon:
-    """Draw an icon in one colour, sharp at up to three times its size; faded where disabled."""
+    """Render an icon in one colour at several sizes; its disabled mode is faded."""
     drawing = resource("icons", f"{name}.svg").read_text(encoding="utf-8")
     renderer = QSvgRenderer(QByteArray(drawing.replace("currentColor", colour).encode()))
     made = QIcon()
     for side in (16, 24, 32, 48, 64, 128, 256) if name == "app" else (16, 24, 32, 48):
-        pixmap = _blank(side)
+        pixmap = _blank_pixmap(side)
         painter = QPainter(pixmap)
         renderer.render(painter, QRectF(0, 0, side, side))
         painter.end()
         made.addPixmap(pixmap)
-        made.addPixmap(_faded(pixmap), QIcon.Mode.Disabled)
+        made.addPixmap(_fade_pixmap(pixmap), QIcon.Mode.Disabled)
     return made
 
 
-def _faded(pixmap: QPixmap) -> QPixmap:
-    """Fade a drawing evenly, also where its strokes cross."""
-    faded = _blank(pixmap.width())
+def _fade_pixmap(pixmap: QPixmap) -> QPixmap:
+    """Fade a pixmap uniformly, including where strokes overlap."""
+    faded = _blank_pixmap(pixmap.width())
     painter = QPainter(faded)
     painter.setOpacity(FADED)
     painter.drawPixmap(0, 0, pixmap)
@@ -40,7 +40,7 @@ def _faded(pixmap: QPixmap) -> QPixmap:
     return faded
 
 
-def _blank(side: int) -> QPixmap:
+def _blank_pixmap(side: int) -> QPixmap:
     pixmap = QPixmap(side, side)
     pixmap.fill(Qt.GlobalColor.transparent)
     return pixmap

@@ -1,4 +1,4 @@
-"""A long task in short parts on the GUI thread, between which events are handled."""
+"""Long tasks on the GUI thread, split into short parts between events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class IncrementalTask(QObject):
     ----------
     work : generator
         Performs one short part of the task at each `next`; it is closed when the task is stopped,
-        so that what it would do at its end in any case is done.
+        so that its `finally` blocks run.
     """
 
     ended = Signal()
@@ -29,7 +29,7 @@ class IncrementalTask(QObject):
         self.is_working = True
         self._is_in_part = False
         self._timer = QTimer(self, singleShot=True, interval=1)
-        self._timer.timeout.connect(self._go_on)
+        self._timer.timeout.connect(self._run_part)
         self._timer.start()
 
     def stop(self) -> None:
@@ -38,9 +38,9 @@ class IncrementalTask(QObject):
             self.is_working = False
             self._timer.stop()
             if not self._is_in_part:
-                self._end()
+                self._finish_task()
 
-    def _go_on(self) -> None:
+    def _run_part(self) -> None:
         self._is_in_part = True
         try:
             next(self._work)
@@ -52,11 +52,11 @@ class IncrementalTask(QObject):
         finally:
             self._is_in_part = False
             if self.is_working:
-                self._timer.start()  # after all events that came due during this part
+                self._timer.start()  # after all events that became due during this part
             else:
-                self._end()
+                self._finish_task()
 
-    def _end(self) -> None:
+    def _finish_task(self) -> None:
         self._work.close()
         self.deleteLater()
         self.ended.emit()

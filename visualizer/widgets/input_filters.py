@@ -1,4 +1,4 @@
-"""Filters events from controls for the window: wheel scrolling, undo, shortcuts, dropped files."""
+"""Event filters that leave scrolling, undo and dropped files to the window."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 
 WINDOW_SHORTCUTS = (
     *(QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo),
-    # On X11 Ctrl+U and Ctrl+K would empty a number field.
+    # On X11, Ctrl+U and Ctrl+K would clear a number field.
     *(QKeySequence.StandardKey.DeleteCompleteLine, QKeySequence.StandardKey.DeleteEndOfLine),
 )
-"""Keys of text fields that are commands of the window."""
+"""Text field shortcuts that are window commands here."""
 
 
 class ControlEventFilter(QObject):
@@ -25,29 +25,34 @@ class ControlEventFilter(QObject):
         if event.type() == QEvent.Type.ShortcutOverride and is_of_window(event):
             event.ignore()
             return True
-        if isinstance(event, QDropEvent) and event.mimeData().hasUrls():  # or one of dragging
-            event.ignore()  # a field would insert the path, and let the file be moved
+        if (
+            isinstance(event, QDropEvent) and event.mimeData().hasUrls()
+        ):  # drag events are subclasses
+            event.ignore()  # a field would insert the path and accept a move of the file
             return True
         return False
 
 
 def is_of_window(event: QEvent) -> bool:
-    """Whether a key event is a command of the window that a text field would take."""
+    """Whether a key event is a window command that a text field would consume."""
     return isinstance(event, QKeyEvent) and any(event.matches(key) for key in WINDOW_SHORTCUTS)
 
 
 def is_command(event: QKeyEvent) -> bool:
-    """Whether a key event is some action's shortcut, enabled or not."""
+    """Whether a key event has a modifier used by shortcuts (Ctrl or Alt)."""
     commanding = Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.ControlModifier
     return bool(event.modifiers() & commanding)
 
 
 def install_input_filters(widget: QWidget) -> None:
-    """Let the wheel scroll the page unless a control has the focus; undo acts on the document.
+    """Let the wheel scroll the page unless the control is focused, and undo the document.
 
-    Files are left to the window to open.
+    Dropped files are opened by the window.
     """
-    widget.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # otherwise the wheel itself gives the focus
+    widget.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # otherwise the wheel itself sets the focus
     control_filter = ControlEventFilter(widget)
-    for part in (widget, *widget.findChildren(QLineEdit)):  # files are dropped on the inner one
+    for part in (
+        widget,
+        *widget.findChildren(QLineEdit),
+    ):  # files are dropped on the inner line edit
         part.installEventFilter(control_filter)

@@ -1,7 +1,7 @@
-"""Labels of plain text or of trusted HTML: wrapping, auto-fitting and elided.
+"""Labels for plain text or trusted HTML: wrapping, auto-fitting and elided.
 
-Qt's own label guesses whether a text is HTML. A token, a file's name or an error message that
-quotes one may look like it, and HTML can read files and block the program.
+`QLabel` guesses whether a text is HTML. A token, a file name or an error message that quotes one
+may look like HTML, which can read files and block the program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NARROWEST = 100
 
 
 class RichLabel(QLabel):
-    """Shows HTML; text from elsewhere must be escaped in it."""
+    """Shows HTML; escape any text from files or the user."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class RichLabel(QLabel):
 
 
 class WrappingLabel(RichLabel):
-    """Wraps HTML with a single layout; Qt's own label tries several widths for each text."""
+    """Wraps HTML with a single layout; `QLabel` tries several widths per text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,10 +43,10 @@ class WrappingLabel(RichLabel):
         if text != self.text():
             self._heights.clear()
             super().setText(text)
-            self._read()
+            self._parse_text()
 
-    def _read(self) -> None:
-        """Read the text and its options before it is laid out: Qt's label does so after each."""
+    def _parse_text(self) -> None:
+        """Set the text and its options before the layout; `QLabel` lays out after each."""
         document = self.findChild(QTextDocument)
         if document:  # there is none before the first text
             document.setLayoutEnabled(False)
@@ -70,20 +70,20 @@ class WrappingLabel(RichLabel):
 
 
 class AutoFitLabel(RichLabel):
-    """One line of HTML at the largest size that fits; at the smallest size it may wrap to two."""
+    """One line of HTML at the largest size that fits; wraps at the smallest size."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self._told = ""
+        self._content = ""
         self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.setAccessibleDescription(name)  # its name is its text
+        self.setAccessibleDescription(name)  # its accessible name is its text
 
     def tell(self, html: str) -> None:
         """Set the text."""
-        if html != self._told:
-            self._told = html
-            self._fit()
+        if html != self._content:
+            self._content = html
+            self._fit_text()
 
     def sizeHint(self) -> QSize:
         line = round(QFontMetricsF(font(SIZES[0])).height())
@@ -95,19 +95,19 @@ class AutoFitLabel(RichLabel):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         if event.size().width() != event.oldSize().width():
-            self._fit()
+            self._fit_text()
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
-            self._fit()
+            self._fit_text()
 
-    def _fit(self) -> None:
+    def _fit_text(self) -> None:
         room = self.contentsRect().width()
-        size, is_broken = fitting(self._told, room)
+        size, is_broken = fitting(self._content, room)
         self.setWordWrap(is_broken)
         pixels = round(size * text_scale())
-        self.setText(f"<span style='font-size:{pixels}px'>{self._told}</span>")
+        self.setText(f"<span style='font-size:{pixels}px'>{self._content}</span>")
         self.updateGeometry()
 
 
@@ -115,7 +115,7 @@ SIZES = (20, 18, 16, 14)
 
 
 def fitting(html: str, room: float) -> tuple[int, bool]:
-    """Return the largest size at which a line fits, and whether it has to wrap."""
+    """Return the largest size at which a line fits, and whether it must wrap."""
     plain = unescape(sub("<[^>]*>", "", html))
     for size in SIZES:
         if QFontMetricsF(font(size, QFont.Weight.DemiBold)).horizontalAdvance(plain) <= room:
@@ -124,7 +124,7 @@ def fitting(html: str, room: float) -> tuple[int, bool]:
 
 
 class PlainLabel(QLabel):
-    """Shows every text literally, whatever it looks like."""
+    """Shows every text literally."""
 
     def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -133,12 +133,12 @@ class PlainLabel(QLabel):
 
 
 class ElidedLabel(PlainLabel):
-    """A line elided to its width, with the whole text in its tool tip.
+    """Text elided to the label's width, with the full text in its tooltip.
 
     Parameters
     ----------
     lines : int
-        Over so many lines it wraps, the last of them elided.
+        Maximum number of lines; the last one is elided.
     """
 
     def __init__(
@@ -150,27 +150,27 @@ class ElidedLabel(PlainLabel):
         super().__init__()
         self._elide, self._lines = elide, lines
         self.setAlignment(towards | Qt.AlignmentFlag.AlignVCenter)
-        self._told, self._in_words = "", ""
+        self._content, self._in_words = "", ""
         self.setProperty("role", "quiet")
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.setIndent(4)
 
     def sizeHint(self) -> QSize:
-        """Return the size of the whole text."""
-        width = self.fontMetrics().horizontalAdvance(self._told) + 2 * self.indent() + 2
+        """Return the size of the full text."""
+        width = self.fontMetrics().horizontalAdvance(self._content) + 2 * self.indent() + 2
         height = max(super().sizeHint().height(), self._lines * self.fontMetrics().lineSpacing())
-        return QSize(width if self._told else 0, height)
+        return QSize(width if self._content else 0, height)
 
-    def tell(self, told: str, in_words: str = "") -> None:
-        """Set a text, with an optional longer form for the tool tip and screen readers."""
-        self._told, self._in_words = told, in_words or told
+    def tell(self, text: str, in_words: str = "") -> None:
+        """Set a text, with an optional longer form for the tooltip and screen readers."""
+        self._content, self._in_words = text, in_words or text
         self.setToolTip(plain_tooltip(self._in_words))
         self.setAccessibleName(self._in_words)
-        self.setText(self._fitting(told, self.contentsRect().width() - 2 * self.indent()))
+        self.setText(self._wrap_and_elide(text, self.contentsRect().width() - 2 * self.indent()))
 
-    def _fitting(self, told: str, room: int) -> str:
-        """Break a text into its lines, and elide what does not fit."""
-        metrics, words, lines = self.fontMetrics(), told.split(" "), []
+    def _wrap_and_elide(self, text: str, room: int) -> str:
+        """Break a text into lines and elide the rest."""
+        metrics, words, lines = self.fontMetrics(), text.split(" "), []
         for _ in range(self._lines - 1):
             starts = (" ".join(words[:count]) for count in range(1, len(words) + 1))
             count = max(1, sum(metrics.horizontalAdvance(start) <= room for start in starts))
@@ -183,8 +183,8 @@ class ElidedLabel(PlainLabel):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
-            self.tell(self._told, self._in_words)
+            self.tell(self._content, self._in_words)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.tell(self._told, self._in_words)
+        self.tell(self._content, self._in_words)

@@ -1,4 +1,4 @@
-"""Layouts with their margins and spacing."""
+"""Box layouts with margins and spacing."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ AnyBox = TypeVar("AnyBox", bound=QBoxLayout)
 def row_layout(
     parent: QWidget | None = None, margins: Margins | None = None, spacing: int | None = None
 ) -> QHBoxLayout:
-    """Make a horizontal layout; what is left out is the style's."""
-    return _spaced(QHBoxLayout(parent) if parent else QHBoxLayout(), margins, spacing)
+    """Create a horizontal layout; omitted values are the style's."""
+    return _apply_spacing(QHBoxLayout(parent) if parent else QHBoxLayout(), margins, spacing)
 
 
 def column_layout(
     parent: QWidget | None = None, margins: Margins | None = None, spacing: int | None = None
 ) -> QVBoxLayout:
-    """Make a vertical layout; what is left out is the style's."""
-    return _spaced(QVBoxLayout(parent) if parent else QVBoxLayout(), margins, spacing)
+    """Create a vertical layout; omitted values are the style's."""
+    return _apply_spacing(QVBoxLayout(parent) if parent else QVBoxLayout(), margins, spacing)
 
 
-def _spaced(layout: AnyBox, margins: Margins | None, spacing: int | None) -> AnyBox:
+def _apply_spacing(layout: AnyBox, margins: Margins | None, spacing: int | None) -> AnyBox:
     if margins is not None:
         layout.setContentsMargins(*margins)
     if spacing is not None:

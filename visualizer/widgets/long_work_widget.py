@@ -1,4 +1,4 @@
-"""A button that starts long work, and while that runs its progress and a button that stops it."""
+"""Start button for long work; while it runs, a progress bar and a Stop button."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 
 class LongWorkWidget(QWidget):
-    """A row that is hidden while there is no such work.
+    """A row with a start button or progress; hidden if there is no work.
 
     Parameters
     ----------
     start, tip : str
-        The words of the button that starts it, and of its tool tip.
+        Text and tooltip of the start button.
     progress : str
-        What the progress bar counts, for screen readers.
+        Accessible name of the progress bar.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     toggled = Signal()
-    """It is to start, or to stop."""
+    """The Start or Stop button was clicked."""
 
     def __init__(self, start: str, tip: str, progress: str) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class LongWorkWidget(QWidget):
             QProgressBar(),
         )
         self.start.setToolTip(plain_tooltip(tip))
-        self.stop.setToolTip(plain_tooltip("Stop; what was done of it is given up"))
+        self.stop.setToolTip(plain_tooltip("Stop and discard the partial results"))
         self.progress.setAccessibleName(progress)
         self.progress.setTextVisible(False)
         self.progress.setFixedHeight(round(6 * text_scale()))
@@ -51,7 +51,7 @@ class LongWorkWidget(QWidget):
         self.show_work(False, False, 0)
 
     def show_work(self, is_there: bool, is_running: bool, share: int) -> None:
-        """Show whether there is such work, whether it runs, and its share in per cent."""
+        """Show whether there is work, whether it is running, and its progress in per cent."""
         had_focus = self.start.hasFocus() or self.stop.hasFocus()
         self.setVisible(is_there)
         self.progress.setValue(share)

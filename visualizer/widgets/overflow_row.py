@@ -1,4 +1,4 @@
-"""A row of controls that ends in a menu of those for which there is no room."""
+"""Row of controls with a menu for the controls that do not fit."""
 
 from __future__ import annotations
 
@@ -29,22 +29,21 @@ if TYPE_CHECKING:
 
 MORE = "»"
 _RESIZES = {QEvent.Type.LayoutRequest, QEvent.Type.StyleChange, QEvent.Type.FontChange}
-"""Events after which controls may have other sizes."""
+"""Events that may change the sizes of controls."""
 
 
 @dataclass(slots=True, eq=False)
 class RowItem:
-    """A control of a row.
+    """A control in a row.
 
     Parameters
     ----------
     fill : callable, optional
-        Adds what the control does to the menu; without one the control always has room.
+        Adds the control's function to the menu; without it, the control always stays in the row.
     rank : int
-        Where room is short, the highest rank goes first and, of one rank, the last in the row.
+        Controls with the highest rank move to the menu first; of equal ranks, the rightmost.
     is_stretched : bool
-        Whether it takes the room that the others leave. It stays where room is short, but without
-        any of its own.
+        Whether it takes the remaining width. If space is short, it stays with zero width.
     is_wanted : bool
         Whether there is anything to control.
     """
@@ -57,9 +56,9 @@ class RowItem:
 
     width: int = field(default=0, init=False)
     height: int = field(default=0, init=False)
-    """The size that it asked for when it was measured last."""
+    """Preferred size at the last measurement."""
     is_measured: bool = field(default=False, init=False)
-    """Whether that is its size still."""
+    """Whether the measurement is up to date."""
 
     def measure(self) -> None:
         if self.is_measured and not self.is_stretched:  # its text may change with every frame
@@ -72,12 +71,12 @@ class RowItem:
 
 
 class OverflowRow(QWidget):
-    """A row with a fixed height at the usual text size; a button at its end opens the menu.
+    """Row with a fixed height at the normal text size; a button at its end opens the menu.
 
     Parameters
     ----------
     more : str
-        The name of that button.
+        Accessible name of that button.
     """
 
     def __init__(self, height: int, more: str, margins: Margins, spacing: int) -> None:
@@ -90,7 +89,7 @@ class OverflowRow(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def set_row(self, items: Iterable[RowItem]) -> None:
-        """Set the controls, from left to right; those of before must be among them."""
+        """Set the controls, from left to right; must include all previous controls."""
         before = {item.widget for item in self._row_items}
         self._row_items = list(items)
         for item in self._row_items:
@@ -101,7 +100,7 @@ class OverflowRow(QWidget):
             self._add_more()
 
     def _add_more(self) -> None:
-        self.more.setParent(self)  # last in the tab order, too
+        self.more.setParent(self)  # also last in the tab order
         self.more.setText(MORE)
         self.more.setAutoRaise(True)
         self.more.setProperty("role", "menu")
@@ -116,22 +115,22 @@ class OverflowRow(QWidget):
         self.more.hide()
 
     def set_wanted(self, widget: QWidget, is_wanted: bool) -> None:
-        """Have a control in the row or its menu, or in neither."""
+        """Set whether a control is available, in the row or its menu."""
         self.set_all_wanted({widget: is_wanted})
 
     def set_all_wanted(self, wanted: Mapping[QWidget, bool]) -> None:
-        """Have each of several controls in the row or its menu, or in neither."""
+        """Set whether each of several controls is available, in the row or its menu."""
         items = [item for item in self._row_items if item.widget in wanted]
         changed = [item for item in items if item.is_wanted != wanted[item.widget]]
         for item in changed:
             item.is_wanted, item.is_measured = wanted[item.widget], False
         if changed:
-            self.overflow_menu.close()  # it may hold controls of which there are none any more
+            self.overflow_menu.close()  # it may contain controls that are no longer available
             self.fit()
             self.updateGeometry()
 
     def set_ranks(self, ranks: Mapping[QWidget, int]) -> None:
-        """Change how soon controls go into the menu; others stay as they are."""
+        """Change how early controls move to the menu; other ranks are unchanged."""
         before = [item.rank for item in self._row_items]
         for item in self._row_items:
             item.rank = ranks.get(item.widget, item.rank)
@@ -139,33 +138,33 @@ class OverflowRow(QWidget):
             self.fit()
 
     def overflowed(self) -> list[QWidget]:
-        """List the controls that are in the menu."""
-        return [item.widget for item in self._overflowed()]
+        """Return the controls that are in the menu."""
+        return [item.widget for item in self._overflowed_items()]
 
-    def _overflowed(self) -> list[RowItem]:
+    def _overflowed_items(self) -> list[RowItem]:
         return [item for item in self._row_items if item.is_wanted and item.widget.isHidden()]
 
     # ------------------------------------------------------------------ the size
 
-    def _measure(self) -> None:
-        """Ask those that may have another size, as asking takes longer than placing them."""
+    def _measure_items(self) -> None:
+        """Measure only controls whose size may have changed; measuring is slower than placing."""
         for item in self._row_items:
             if item.is_wanted:
                 item.measure()
 
     def sizeHint(self) -> QSize:
-        self._measure()
+        self._measure_items()
         wanted = [item for item in self._row_items if item.is_wanted]
-        return QSize(self._needed(wanted), round(self._height * text_scale()))
+        return QSize(self._needed_width(wanted), round(self._height * text_scale()))
 
     def minimumSizeHint(self) -> QSize:
-        self._measure()
+        self._measure_items()
         always = [item for item in self._row_items if item.is_wanted and not item.fill]
         always = [item for item in always if not item.is_stretched]
         more = self.more.sizeHint().width() + self._spacing
-        return QSize(self._needed(always) + more, self.sizeHint().height())
+        return QSize(self._needed_width(always) + more, self.sizeHint().height())
 
-    def _needed(self, items: Iterable[RowItem], *without_room: RowItem) -> int:
+    def _needed_width(self, items: Iterable[RowItem], *without_room: RowItem) -> int:
         widths = [0 if item in without_room else item.width for item in items]
         spaces = self._spacing * max(0, len(widths) - 1)
         return self._margins[0] + self._margins[2] + spaces + sum(widths)
@@ -174,7 +173,7 @@ class OverflowRow(QWidget):
         if event.type() in _RESIZES:
             for item in self._row_items:
                 item.is_measured = False
-        if event.type() is QEvent.Type.LayoutRequest:  # a control has another size
+        if event.type() is QEvent.Type.LayoutRequest:  # the size of a control changed
             self.fit()
             self.updateGeometry()
         return super().event(event)
@@ -188,34 +187,34 @@ class OverflowRow(QWidget):
         self.fit()
 
     def fit(self) -> None:
-        """Place what fits, and hide the rest; of itself where a control has another size."""
-        self._measure()
-        fitting = self._fitting()
+        """Place the controls that fit and hide the rest; called when a size changes."""
+        self._measure_items()
+        fitting = self._fitting_items()
         for item in self._row_items:
             item.widget.setVisible(item in fitting)
         is_cut = any(item.is_wanted and item not in fitting for item in self._row_items)
         self.more.setVisible(is_cut)
         more = self.more.sizeHint().width() + self._spacing if is_cut else 0
         stretched = [item for item in fitting if item.is_stretched]
-        spare = max(0, self.width() - more - self._needed(fitting, *stretched))
+        spare = max(0, self.width() - more - self._needed_width(fitting, *stretched))
         left = self._margins[0]
         for item in fitting:
             width = spare if item.is_stretched else item.width
-            self._put(item.widget, left, width, item.height)
+            self._place_widget(item.widget, left, width, item.height)
             left += width + self._spacing
         if is_cut:
             hint = self.more.sizeHint()
-            self._put(self.more, left, hint.width(), hint.height())
+            self._place_widget(self.more, left, hint.width(), hint.height())
 
-    def _fitting(self) -> list[RowItem]:
+    def _fitting_items(self) -> list[RowItem]:
         fitting = [item for item in self._row_items if item.is_wanted]
-        if self._needed(fitting) <= self.width():
+        if self._needed_width(fitting) <= self.width():
             return fitting
         room = self.width() - self.more.sizeHint().width() - self._spacing
         last_first = [item for item in reversed(fitting) if item.fill or item.is_stretched]
         stretched: list[RowItem] = []
         for item in sorted(last_first, key=lambda item: -item.rank):
-            if self._needed(fitting, *stretched) <= room:
+            if self._needed_width(fitting, *stretched) <= room:
                 break
             if item.is_stretched:
                 stretched.append(item)
@@ -223,7 +222,7 @@ class OverflowRow(QWidget):
                 fitting.remove(item)
         return fitting
 
-    def _put(self, widget: QWidget, left: int, width: int, wanted: int) -> None:
+    def _place_widget(self, widget: QWidget, left: int, width: int, wanted: int) -> None:
         room = self.height() - self._margins[1] - self._margins[3]
         height = min(room, wanted)
         place = QRect(left, self._margins[1] + (room - height) // 2, width, height)
@@ -238,18 +237,18 @@ class OverflowRow(QWidget):
         menu.clear()
         for submenu in menu.findChildren(QMenu):
             submenu.deleteLater()  # `clear` leaves them behind
-        for item in self._overflowed():
+        for item in self._overflowed_items():
             if item.fill:
                 item.fill(menu)
 
 
 def button_entry(button: QAbstractButton) -> Callable[[QMenu], object]:
-    """Make an entry that clicks a button, by the button's accessible name."""
+    """Return a function that adds a menu entry for a button, with its accessible name."""
     return partial(_add_button, button)
 
 
 def list_entry(box: QComboBox) -> Callable[[QMenu], object]:
-    """Make a submenu of the items of a list, by the list's accessible name."""
+    """Return a function that adds a submenu for a combo box, with its accessible name."""
     return partial(_add_list, box)
 
 
@@ -269,9 +268,9 @@ def _add_list(box: QComboBox, menu: QMenu) -> None:
         entry.setCheckable(True)
         entry.setChecked(at == box.currentIndex())
         group.addAction(entry)
-        entry.triggered.connect(partial(_choose, box, at))
+        entry.triggered.connect(partial(_choose_item, box, at))
 
 
-def _choose(box: QComboBox, at: int) -> None:
+def _choose_item(box: QComboBox, at: int) -> None:
     box.setCurrentIndex(at)
     box.activated.emit(at)

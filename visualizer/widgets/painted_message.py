@@ -1,4 +1,4 @@
-"""A message that is painted where there is nothing else to show."""
+"""Message painted in an otherwise empty area."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QPainter
 
 MARGIN = 12
-"""The least distance from the edges, in pixels at the usual text size."""
+"""Minimum distance from the edges, in pixels at the normal text size."""
 SIZES = (14, 12, 10)
 
 
@@ -25,16 +25,17 @@ def paint_message(
     *,
     is_on_top: bool = False,
 ) -> None:
-    """Paint a message on as many lines as it needs, in the largest size that fits.
+    """Paint a wrapped message in the largest size that fits.
 
-    What is too long even in the smallest size begins at the top, so that its beginning is seen.
+    A message that is too long even in the smallest size starts at the top, so that its beginning
+    is visible.
 
     Parameters
     ----------
     largest : int
-        The largest size, one of `SIZES`.
+        Largest size, one of `SIZES`.
     is_on_top : bool
-        Whether it begins at the top even if it fits.
+        Whether to align the message at the top even if it fits.
     """
     margin = min(MARGIN * text_scale(), area.width() / 8, area.height() / 8)
     room = QRectF(area).adjusted(margin, margin, -margin, -margin)

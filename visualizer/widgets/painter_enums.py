@@ -1,7 +1,7 @@
-"""Makes the classes and enums of painting before threads paint.
+"""Creates the classes and enums used for painting before threads paint.
 
-PySide makes a class and its enums when they are first used, and crashes where two threads use one
-for the first time at once. Choosing the overload of a call such as ``fillRect`` uses many of them.
+PySide creates a class and its enums on first use, and crashes if two threads do so at once.
+Overload resolution of a call such as ``fillRect`` uses many of them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _PAINTED_WITH = (
 
 
 def create_painter_enums() -> None:
-    """Use each enum of painting once.
+    """Access every painting enum once.
 
-    To be called where a module that paints on threads is imported: an import has a lock.
+    Call this when a module that paints on threads is imported: the import lock prevents races.
     """
     for owner in _PAINTED_WITH:
         for name in dir(owner):

@@ -1,8 +1,8 @@
-"""Tool tips of plain text.
+"""Plain-text tooltips.
 
-Qt shows a tool tip as HTML where it guesses that it is (`Qt.mightBeRichText`), and offers no way to
-turn that off. HTML can read files and block the program, so no token, name or message that came
-from a file or was typed may be taken for it.
+Qt shows a tooltip as HTML if it looks like HTML (`Qt.mightBeRichText`), and offers no way to turn
+that off. HTML can read files and block the program, so tokens, names and messages from files or
+the user must never be interpreted as HTML.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _BROKEN = str.maketrans({"<": f"<{_JOINER}", "&": f"&{_JOINER}"})
 
 
 def plain_tooltip(text: str) -> str:
-    """Return a text that Qt shows literally: an invisible character keeps it from passing as HTML.
+    """Return a text that Qt shows literally, by inserting invisible characters.
 
-    The character has no width and allows no line break; escaping instead would wrap the text
-    elsewhere, and screen readers would read out the HTML.
+    These have no width and allow no line break. Escaping would change the line wrapping, and
+    screen readers would read out the HTML.
     """
     return text.translate(_BROKEN) if Qt.mightBeRichText(text) else text
 
 
 def show_tooltip(place: QPoint, text: str, widget: QWidget) -> None:
-    """Show a tool tip at a screen position; an empty text hides it."""
+    """Show a tooltip at a screen position; an empty text hides it."""
     QToolTip.showText(place, plain_tooltip(text), widget)

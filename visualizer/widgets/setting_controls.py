@@ -1,6 +1,6 @@
-"""Controls for the kinds of settings, and the row that names one and shows its problem.
+"""Controls for each kind of setting, and the row with its label and error.
 
-A control shows a value and emits what the user chose; it changes nothing itself.
+A control shows a value and emits the user's choice; it does not change the setting itself.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def combo_box(name: str, choices: Iterable[tuple[object, str]]) -> QComboBox:
-    """Make a combo box of values with their texts."""
+    """Create a combo box from values and their texts."""
     box = QComboBox()
     for value, words in choices:
         box.addItem(words, value)
@@ -57,8 +57,8 @@ STEPS_PER_UNIT = 100
 class SettingControl(QWidget):
     """Base class of the controls.
 
-    `chosen` carries the setting's name, the new value and whether it is part of a drag or of
-    typing; `settled` is emitted when a drag ends.
+    `chosen` carries the setting's name, the new value and whether the user is still dragging or
+    typing; `settled` is emitted when that ends.
     """
 
     chosen = Signal(str, object, bool)
@@ -70,12 +70,12 @@ class SettingControl(QWidget):
         self.row = row_layout(self, (0, 0, 0, 0), spacing=8)
 
     def add(self, widget: QWidget, part: str, stretch: int = 0) -> None:
-        """Add a part, whose accessible name comes from the setting.
+        """Add a widget and take its accessible name from the setting.
 
         Parameters
         ----------
         part : str
-            The end of its object name, after the setting's name.
+            Suffix of the object name, after the setting's name.
         """
         widget.setAccessibleName(self.setting.label)
         widget.setObjectName(f"{self.setting.name} {part}")
@@ -84,18 +84,18 @@ class SettingControl(QWidget):
             self.setFocusProxy(widget)
 
     def emit_chosen(self, value: object, going_on: bool = False) -> None:
-        """Tell what the user chose; `going_on` is true while it is dragged or typed."""
+        """Emit the user's choice; `going_on` is true while dragging or typing."""
         self.chosen.emit(self.setting.name, value, going_on)
 
     def show_value(self, value: Any) -> None:
         raise NotImplementedError
 
     def show_theme(self, theme: Theme) -> None:
-        """Set the colours of a theme."""
+        """Apply a theme."""
 
 
 class TypedSlider(QSlider):
-    """A slider that leaves the wheel to the scrolling page."""
+    """Slider that ignores the wheel, so that the page scrolls."""
 
     def __init__(self) -> None:
         super().__init__(Qt.Orientation.Horizontal)
@@ -105,7 +105,7 @@ class TypedSlider(QSlider):
 
 
 class ChoiceControl(SettingControl):
-    """A choice among a few options."""
+    """Combo box."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -113,24 +113,24 @@ class ChoiceControl(SettingControl):
         install_input_filters(self.box)
         for _, words in setting.choices:
             self.box.addItem(words)
-        self.box.activated.connect(self._choose)
+        self.box.activated.connect(self._emit_choice)
         self.add(self.box, "QComboBox", 1)
 
     def show_value(self, value: Any) -> None:
         values = [choice for choice, _ in self.setting.choices]
         self.box.setCurrentIndex(values.index(value))
 
-    def _choose(self, index: int) -> None:
+    def _emit_choice(self, index: int) -> None:
         self.emit_chosen(self.setting.choices[index][0])
 
 
 class TypedControl(SettingControl):
-    """Base class of the controls with a number box."""
+    """Base class of controls with a spin box."""
 
     box: QSpinBox | QDoubleSpinBox
 
     def take(self, box: QSpinBox | QDoubleSpinBox, part: str, stretch: int = 0) -> None:
-        """Add the number box."""
+        """Add the spin box."""
         install_input_filters(box)
         box.valueChanged.connect(self._type)
         box.editingFinished.connect(self.settled)
@@ -144,13 +144,13 @@ class TypedControl(SettingControl):
 
 
 class CountControl(TypedControl):
-    """A whole number, by slider or typed."""
+    """Slider and spin box for an integer."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.slider, self.box = TypedSlider(), QSpinBox()
         self.slider.setRange(1, int(setting.top))
-        self.slider.actionTriggered.connect(self._slide)
+        self.slider.actionTriggered.connect(self._emit_slider)
         self.slider.sliderReleased.connect(self.settled)
         low, high = BOUNDS[SettingKind.COUNT]
         self.box.setRange(int(low), int(high))
@@ -163,12 +163,12 @@ class CountControl(TypedControl):
         self.slider.setValue(value)
         super().show_value(value)
 
-    def _slide(self, action: int) -> None:
+    def _emit_slider(self, action: int) -> None:
         self.emit_chosen(self.slider.sliderPosition(), self.slider.isSliderDown())
 
 
 class DecimalSpinBox(QDoubleSpinBox):
-    """A number box that shows up to three decimals, without trailing zeros."""
+    """Spin box that shows up to three decimals, without trailing zeros."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,14 +179,14 @@ class DecimalSpinBox(QDoubleSpinBox):
 
 
 class RateControl(TypedControl):
-    """A share, by slider or typed; an invalid one can be typed and is explained."""
+    """Slider and spin box for a fraction; invalid values can be typed and are explained."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.slider, self.box = TypedSlider(), DecimalSpinBox()
         self.slider.setRange(0, round(setting.top * STEPS_PER_UNIT))
         self.slider.setPageStep(STEPS_PER_UNIT // 10)
-        self.slider.actionTriggered.connect(self._slide)
+        self.slider.actionTriggered.connect(self._emit_slider)
         self.slider.sliderReleased.connect(self.settled)
         self.box.setRange(*BOUNDS[SettingKind.RATE])
         self.box.setSingleStep(0.05)
@@ -198,12 +198,12 @@ class RateControl(TypedControl):
         self.slider.setValue(round(value * STEPS_PER_UNIT))
         super().show_value(value)
 
-    def _slide(self, action: int) -> None:
+    def _emit_slider(self, action: int) -> None:
         self.emit_chosen(self.slider.sliderPosition() / STEPS_PER_UNIT, self.slider.isSliderDown())
 
 
 class NumberControl(TypedControl):
-    """A number, typed."""
+    """Spin box for a real number."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -214,23 +214,23 @@ class NumberControl(TypedControl):
 
 
 class SwitchControl(SettingControl):
-    """A check box."""
+    """Check box."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.box = QCheckBox(setting.label)
-        self.box.clicked.connect(self._click)
+        self.box.clicked.connect(self._emit_click)
         self.add(self.box, "QCheckBox", 1)
 
     def show_value(self, value: Any) -> None:
         self.box.setChecked(value)
 
-    def _click(self, is_on: bool) -> None:
+    def _emit_click(self, is_on: bool) -> None:
         self.emit_chosen(is_on)
 
 
 class SeedControl(TypedControl):
-    """A seed, typed or advanced by a button."""
+    """Spin box for a seed, with a button for the next one."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -239,20 +239,20 @@ class SeedControl(TypedControl):
         self.box.setRange(int(low), int(high))
         self.take(self.box, "QSpinBox", 1)
         self.add(self.next, "QToolButton")
-        self.next.setToolTip("Take the next seed")
+        self.next.setToolTip("Use the next seed")
         self.next.setAccessibleName(f"Next {setting.label.lower()}")
-        self.next.clicked.connect(self._resample)
+        self.next.clicked.connect(self._emit_next_seed)
 
     def show_theme(self, theme: Theme) -> None:
         self.next.setIcon(icon("resample", theme.ink))
 
-    def _resample(self) -> None:
+    def _emit_next_seed(self) -> None:
         self.emit_chosen((self.box.value() + 1) % 2**31)
 
 
 def show_number(box: QSpinBox | QDoubleSpinBox, value: Any) -> None:
-    """Show a number that was not typed into this box."""
-    if value != box.value():  # do not rewrite what is being typed: 1 to 1.00 before the .5
+    """Show a number unless it is already the value of the spin box."""
+    if value != box.value():  # do not reformat while typing: “1” would become “1.00” before “.5”
         with QSignalBlocker(box):
             box.setValue(value)
 
@@ -270,7 +270,7 @@ _DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
 
 class SettingRow(QWidget):
-    """A setting's name, control and problem, with a button for the remedy."""
+    """A setting's label, control and error, with a link that fixes the error."""
 
     remedied = Signal(str)
 
@@ -292,7 +292,7 @@ class SettingRow(QWidget):
             Qt.TextInteractionFlag.LinksAccessibleByMouse
             | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
         )
-        self.problem.linkActivated.connect(self._remedy)
+        self.problem.linkActivated.connect(self._emit_remedied)
         self.problem.hide()
         column.addWidget(self.problem)
 
@@ -300,15 +300,15 @@ class SettingRow(QWidget):
         self.control.show_value(shown.value)
         self.control.setEnabled(shown.counts)
         problem = shown.problem
-        words = escape(problem.sentence) if problem else ""
+        html = escape(problem.sentence) if problem else ""
         if shown.mends:
-            words += f" <a href='mend'>{escape(shown.mends)}</a>"
-        if self.problem.text() != words:
-            self.problem.setText(words)
+            html += f" <a href='mend'>{escape(shown.mends)}</a>"
+        if self.problem.text() != html:
+            self.problem.setText(html)
         self.problem.setVisible(problem is not None)
-        told = problem.sentence if problem else self.setting.help
+        description = problem.sentence if problem else self.setting.help
         for part in self.control.findChildren(QWidget, options=_DIRECT):
-            part.setAccessibleDescription(told)
+            part.setAccessibleDescription(description)
 
-    def _remedy(self) -> None:
+    def _emit_remedied(self) -> None:
         self.remedied.emit(self.setting.name)

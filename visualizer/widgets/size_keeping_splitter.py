@@ -1,4 +1,4 @@
-"""A splitter that keeps the sizes it was given when its widgets are hidden or squeezed."""
+"""Splitter that keeps the sizes of widgets that are hidden or squeezed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class SizeKeepingSplitter(QSplitter):
-    """One widget stretches; the others keep their sizes where there is room.
+    """One widget stretches; the others keep their sizes if there is room.
 
-    `QSplitter` forgets the size of a hidden widget, and all sizes when there is too little room
-    for a while.
+    `QSplitter` forgets the size of a hidden widget, and all sizes if the window is temporarily too
+    small.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class SizeKeepingSplitter(QSplitter):
         super().__init__(way)
         self._wanted, self._stretching = list(sizes), stretching
         self.setChildrenCollapsible(False)
-        self.splitterMoved.connect(self._keep)
+        self.splitterMoved.connect(self._store_sizes)
 
     @property
     def wanted(self) -> list[int]:
@@ -41,9 +41,9 @@ class SizeKeepingSplitter(QSplitter):
     def want(self, sizes: Sequence[int]) -> None:
         """Set the sizes of all widgets."""
         self._wanted = list(sizes)
-        self._place()
+        self._apply_sizes()
 
-    def _keep(self, _: int, handle: int) -> None:
+    def _store_sizes(self, _: int, handle: int) -> None:
         """Store the sizes after a handle was dragged."""
         sizes = self.sizes()
         for at in (handle - 1, handle):
@@ -54,19 +54,21 @@ class SizeKeepingSplitter(QSplitter):
         part = self.widget(at)
         return part is not None and not part.isHidden()
 
-    def _place(self) -> None:
+    def _apply_sizes(self) -> None:
         seen = [at for at in range(self.count()) if self._is_seen(at)]
         across = self.orientation() is Qt.Orientation.Horizontal
         room = self.width() if across else self.height()
         others = [at for at in seen if at != self._stretching]
-        sizes = [self._given(at, across) if at in others else 0 for at in range(self.count())]
+        sizes = [
+            self._required_size(at, across) if at in others else 0 for at in range(self.count())
+        ]
         taken = sum(sizes) + self.handleWidth() * max(0, len(seen) - 1)
         sizes[self._stretching] = max(1, room - taken)
         if sizes != self.sizes():
             self.setSizes(sizes)
 
-    def _given(self, at: int, across: bool) -> int:
-        """What a widget is given; what it needs beyond its size is not taken from the others."""
+    def _required_size(self, at: int, across: bool) -> int:
+        """Return the size of a widget: the requested one, but at least its minimum."""
         part = self.widget(at)
         assert part
         least = part.minimumSizeHint().expandedTo(part.minimumSize())
@@ -74,10 +76,10 @@ class SizeKeepingSplitter(QSplitter):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._place()
+        self._apply_sizes()
 
     def event(self, event: QEvent) -> bool:
         done = super().event(event)
         if event.type() == QEvent.Type.LayoutRequest:  # a widget was shown or hidden
-            self._place()
+            self._apply_sizes()
         return done

@@ -1,4 +1,4 @@
-"""A button that toggles at a click and shows its item alone at a double click."""
+"""Button that toggles its item on click and shows only that item on double-click."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class SoloToggleButton(QToolButton):
-    """A button of one of several items: a click toggles it, a double click shows it alone."""
+    """Button for one of several items; double-clicking it shows only that item."""
 
     doubled = Signal(object)
     """Carries the item."""

@@ -1,4 +1,4 @@
-"""The status bar of a window, made in Python."""
+"""Status bar created in Python rather than by Qt."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def add_status_bar(window: QMainWindow, facts: QWidget) -> QStatusBar:
-    """Give a window a status bar with its facts at the left.
+    """Add a status bar with a widget of facts at the left to a window.
 
-    Python does not learn of the end of a bar that Qt made: it would take the next window's at the
-    same address for it, and end what is on it together with the first window.
+    PySide is not notified when a status bar created by Qt is deleted. It would mistake the next
+    window's bar at the same address for it and delete its contents with the first window.
     """
     bar = QStatusBar(window)
-    bar.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # as of Qt's own
+    bar.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # same as Qt's default
     bar.addWidget(facts, 1)
     window.setStatusBar(bar)
     return bar

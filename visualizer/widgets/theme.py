@@ -1,4 +1,4 @@
-"""Colour schemes of the program, and its style sheet."""
+"""Colour schemes and style sheet."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from visualizer.widgets.fonts import text_scale
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow
 
-# Okabe and Ito 2008, "Color Universal Design": distinguishable by colour-blind eyes. Their hues in
-# their order, darkened for the light theme and little changed for the dark, until visible.
+# Okabe and Ito 2008, "Color Universal Design": distinguishable with colour blindness. Their hues in
+# their order; darkened for contrast in the light theme, slightly adjusted in the dark theme.
 ON_LIGHT = (
     "#0072B2", "#C18507", "#008D66", "#B36190", "#3A99CD", "#CC5A05", "#979359", "#919191",
 )  # fmt: skip
@@ -27,7 +27,7 @@ ON_DARK = (
 
 
 class Scheme(StrEnum):
-    """The chosen colour scheme; system follows the desktop."""
+    """Colour scheme setting; `SYSTEM` follows the desktop."""
 
     SYSTEM = "system"
     LIGHT = "light"
@@ -44,11 +44,11 @@ class Theme(Struct, frozen=True):
     raised : str
         Background of raised items: chips, the hovered row.
     warning : str
-        For sentences about problems.
+        Text colour of warnings and errors.
     heads : tuple of str
-        One per head, repeated after the last.
+        One per head; repeats after the last.
     stroke : float
-        Factor on the usual width of cursor frames.
+        Scale factor of the width of cursor frames.
     """
 
     name: str
@@ -82,7 +82,7 @@ PRINT = Theme(
 
 
 def theme_of(scheme: Scheme, stroke: float = 1.0) -> Theme:
-    """Return a scheme's theme; the system's is asked of Qt."""
+    """Return the theme of a colour scheme; the system's is queried from Qt."""
     is_dark = scheme is Scheme.DARK
     if scheme is Scheme.SYSTEM:
         is_dark = QGuiApplication.styleHints().colorScheme() is Qt.ColorScheme.Dark
@@ -103,7 +103,7 @@ def mixed(colour: str, paper: str) -> str:
 
 
 def palette(theme: Theme) -> QPalette:
-    """Translate a theme for Qt's own widgets."""
+    """Convert a theme to a Qt palette."""
     roles = {
         QPalette.ColorRole.Window: theme.paper,
         QPalette.ColorRole.WindowText: theme.ink,
@@ -133,7 +133,7 @@ def palette(theme: Theme) -> QPalette:
 
 
 def style_sheet() -> str:
-    """Return the style sheet for what a palette cannot express; its colours are the palette's."""
+    """Return the style sheet for properties a palette cannot express; uses palette colours."""
     small = round(12 * text_scale())
     return f"""
         * {{ font-size: {small}px; }}
@@ -171,10 +171,10 @@ def style_sheet() -> str:
 
 
 def apply_theme(window: QMainWindow, theme: Theme, sheet: str) -> None:
-    """Give a window a theme and a style sheet.
+    """Apply a theme and a style sheet to a window.
 
-    The sheet has the palette's colours, as each widget found them when it was last polished: to
-    polish all of them takes half the time in which another sheet would be applied.
+    The sheet uses palette colours, which each widget resolves when it is polished. Polishing all
+    widgets again takes half as long as applying a different sheet.
     """
     QApplication.setPalette(palette(theme))
     if sheet != window.styleSheet():

@@ -1,4 +1,4 @@
-"""Base class of sliders that paint themselves and are clicked anywhere along their track."""
+"""Base class of custom-painted sliders that respond to clicks anywhere on their track."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from visualizer.widgets.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent
 
-USUAL_WIDTH = 400
+DEFAULT_WIDTH_PX = 400
 
 
 class TrackSlider(QSlider):
-    """A slider to click or drag along; it emits the position and does not move itself."""
+    """Slider to click or drag; it emits the position and does not move itself."""
 
     def __init__(self, name: str, keys: str, narrowest: int) -> None:
         super().__init__(Qt.Orientation.Horizontal)
@@ -29,7 +29,7 @@ class TrackSlider(QSlider):
 
     @property
     def tall(self) -> float:
-        """The height."""
+        """Height in pixels."""
         raise NotImplementedError
 
     def point_at(self, x: float) -> None:
@@ -37,7 +37,7 @@ class TrackSlider(QSlider):
         raise NotImplementedError
 
     def sizeHint(self) -> QSize:
-        return QSize(USUAL_WIDTH, round(self.tall))
+        return QSize(DEFAULT_WIDTH_PX, round(self.tall))
 
     def minimumSizeHint(self) -> QSize:
         return QSize(self._narrowest, round(self.tall))

@@ -1,6 +1,6 @@
-"""Rectangles of chips that are wrapped over lines, made when they are asked for.
+"""Rectangles of chips wrapped over lines, computed on demand.
 
-Of a text of 100,000 tokens only the widths and the first chip of each line are kept.
+Only the chip widths and the first chip of each line are stored, to support 100,000 tokens.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class WrappedChips(Sequence[QRectF]):
-    """Chips one after another, and line under line.
+    """Rectangles of chips in wrapped lines.
 
     Parameters
     ----------
     height : float
-        Of a chip.
+        Height of a chip.
     room : float
-        The width of a line.
+        Width of a line.
     gaps : tuple of float
-        The space beside a chip and below it.
+        Horizontal and vertical space between chips.
     """
 
     def __init__(self, height: float, room: float, gaps: tuple[float, float]) -> None:
@@ -35,9 +35,9 @@ class WrappedChips(Sequence[QRectF]):
         self._starts: list[int] = []
         """The first chip of each line."""
         self._starts_known: np.ndarray | None = None
-        """The same as an array, once it is asked for; numpy is not loaded before."""
+        """The same as an array, created on first use; avoids importing numpy earlier."""
         self._left = 0.0
-        """Where the next chip begins; 0 at the start of a line."""
+        """Left edge of the next chip; 0 at the start of a line."""
 
     def extend(self, widths: Iterable[float], line_ends: Collection[int] = ()) -> None:
         """Append chips.
@@ -47,9 +47,9 @@ class WrappedChips(Sequence[QRectF]):
         line_ends : collection of int
             Chips after which a new line begins.
         """
-        most, left, gap = self._room - 2.0, self._left, self._gaps[0]
+        max_width, left, gap = self._room - 2.0, self._left, self._gaps[0]
         for at, needed in enumerate(widths, len(self._widths)):
-            width = min(needed, most)
+            width = min(needed, max_width)
             if left and left + width > self._room:
                 left = 0.0
             if not left:
@@ -60,7 +60,7 @@ class WrappedChips(Sequence[QRectF]):
 
     @property
     def pitch(self) -> float:
-        """The distance of lines."""
+        """Vertical distance between lines."""
         return self._height + self._gaps[1]
 
     @property
@@ -83,7 +83,7 @@ class WrappedChips(Sequence[QRectF]):
         return self.boxes(line)[places - self._starts[line]]
 
     def line_of(self, chip: int) -> int:
-        """Return the line that a chip stands in."""
+        """Return the line of a chip."""
         return bisect_right(self._starts, chip) - 1
 
     @property
@@ -95,12 +95,12 @@ class WrappedChips(Sequence[QRectF]):
         return known
 
     def lines_of(self, chips: Collection[int]) -> np.ndarray:
-        """Return the lines that chips stand in, as far as they are laid out."""
+        """Return the lines of chips; chips that are not laid out yet are skipped."""
         places = np.fromiter(chips, dtype=np.int64, count=len(chips))
         return np.searchsorted(self.line_starts, places[places < len(self)], side="right") - 1
 
     def line_at(self, y: float) -> int:
-        """Return the line at a height, or the nearest one; there must be one."""
+        """Return the line at or nearest to a y coordinate; requires at least one line."""
         line = int((y - self._gaps[1] / 2) // self.pitch)
         return min(max(line, 0), self.lines - 1)
 

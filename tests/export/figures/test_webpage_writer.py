@@ -331,7 +331,7 @@ def test_pooled_cells_say_so_and_stay_within_their_panel(tmp_path: Path) -> None
     value = format_number(float(shown.heatmaps[0].values[14, 13]))
     assert saw == (
         "Scores, head 1: queries 99–100 “w98 … w99”, keys 92–98 “w91 … w97” "
-        f"{value}, farthest from 0 of 7 × 7"
+        f"{value}, largest magnitude of 7 × 7"
     )
     assert said == []
 

@@ -325,7 +325,7 @@ def test_a_folder_that_cannot_be_made_is_said(own_folder: Path, hand: Hand) -> N
     own_folder.write_text("a file in its place", encoding="utf-8")
     hand.window.lesson_controller.open_folder()
     (box,) = hand.boxes()
-    assert "could not be made" in box.text()
+    assert "Cannot create the folder" in box.text()
     box.close()
 
 

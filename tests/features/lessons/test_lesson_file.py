@@ -383,7 +383,7 @@ def test_a_broken_lesson_is_named_and_the_others_are_there(tmp_path: Path) -> No
         ("e.toml", 0),
     ]
     assert "UTF-8" in errors[1].sentence
-    assert errors[2].sentence == "It cannot be read: it is no file, but a folder."
+    assert errors[2].sentence == "It cannot be read: it is not a file, but a folder."
     assert str(errors[3]) == "e.toml: It has more than 1 MB, which no lesson needs."
 
 

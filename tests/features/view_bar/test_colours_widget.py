@@ -154,7 +154,7 @@ def test_weights_without_the_first_token(open_pane: Hand) -> None:
     choose(open_pane, pane(open_pane).lens, LENSES[WeightTransform.WITHOUT_FIRST])
     assert picture(open_pane) != before
     shown = open_pane.panel("weights")
-    assert "first token hidden, ÷ the rest" in shown.notes
+    assert "without the first token, renormalized" in shown.notes
     np.testing.assert_allclose(shown.values[1:].sum(axis=1), 1, atol=1e-6)
     assert not shown.values[:, 0].any()
     choose(open_pane, pane(open_pane).lens, LENSES[WeightTransform.PLAIN])

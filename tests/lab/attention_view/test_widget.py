@@ -21,6 +21,7 @@ from visualizer.lab.attention_view.presenter import (
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.cell_address import Cell
+from visualizer.widgets.accessible_roles_and_values import VALUE
 from visualizer.widgets.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def test_where_the_keys_lead_is_said(looked: Looked, monkeypatch: pytest.MonkeyP
         ["(1),", "layer", "1", "head", "1"],
         ["(1),", "layer", "1", "head", "1"],
     ]
-    assert board.property("value told").startswith("query “o” (2) reads")
+    assert board.property(VALUE).startswith("query “o” (2) reads")
 
 
 def test_panels_stay_where_they_are_while_scores_change(show: Show) -> None:

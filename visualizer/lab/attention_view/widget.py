@@ -93,7 +93,7 @@ class LayerBoard(BoardView):
         super().__init__()
         self.enlarged.connect(self._open_cell)
 
-    def _placed(self, width: float, height: float, ratio: float) -> BoardLayout:
+    def _compute_layout(self, width: float, height: float, ratio: float) -> BoardLayout:
         return lay_out_layers(self._board, width, height, ratio)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
