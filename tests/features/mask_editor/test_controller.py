@@ -625,9 +625,9 @@ def test_all_of_the_bar_has_a_name(painter: Painter) -> None:
     names = [widget.accessibleName() for widget in (*bar.buttons.values(), *bar.boxes.values())]
     assert names == [
         *("All mask", "Causal mask", "Window mask", "Prefix mask", "Padding mask"),
-        *("Tokens in the window", "Tokens in the prefix", "Tokens before the padding"),
+        *("Window size in tokens", "Prefix length in tokens", "Number of tokens before the padding"),
     ]
-    assert heard(bar).name == "Painting the mask"
+    assert heard(bar).name == "Mask editor"
     bar.buttons[MaskBrush.ALL].setFocus(Qt.FocusReason.TabFocusReason)
     reached = []
     while (widget := QApplication.focusWidget()) is not bar.done:

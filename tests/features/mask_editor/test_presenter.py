@@ -304,7 +304,7 @@ def test_rows_that_read_nothing_are_said() -> None:
     document = a_document().set("painted", own(mask))
     shown = painting(a_run(), document)
     assert shown.notes == ("2 queries read nothing",)
-    assert shown.says.startswith("Painting the mask: click or drag, or press X; Esc ends")
+    assert shown.says.startswith("Mask editor: click or drag, or press X; Esc ends")
     assert shown.says.endswith("2 queries read nothing")
 
 

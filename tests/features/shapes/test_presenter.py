@@ -121,7 +121,7 @@ def test_the_book_s_sizes_in_words() -> None:
     assert row(computed, "concat").equations == ("(2, 6, 2) → (6, 2, 2) → (6, 4)",)
     assert row(computed, "output").equations == ("(6, 4) · (4, 4) + (4) = (6, 4)",)
     assert row(computed, "weights").cost == "288 bytes"
-    assert ledger(computed).batch == "Batch 1: there is one text."
+    assert ledger(computed).batch == "Batch size 1: one text."
     assert ledger(computed).total == (
         "Together 600 multiply-adds in matrix products; the stages take 1.8 KiB."
     )

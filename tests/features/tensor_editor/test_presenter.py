@@ -187,7 +187,7 @@ def test_what_is_to_be_predicted_is_covered() -> None:
     view = View(table=TableSelection("weights"), guess=Prediction("scores"))
     shown = present_table(resolve(Document(), view, ran))
     assert shown.shape == (0, 0)
-    assert shown.note == "Covered until the prediction is revealed."
+    assert shown.note == "Hidden until the prediction is revealed."
 
 
 def test_a_sentence_is_of_the_document_it_was_typed_into() -> None:

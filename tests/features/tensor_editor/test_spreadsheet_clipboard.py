@@ -79,11 +79,11 @@ def test_what_can_be_read_in_one_way_is_read(text: str, numbers: list[list[float
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "There are no numbers on the clipboard."),
-        ("\n \n", "There are no numbers on the clipboard."),
+        ("", "The clipboard contains no numbers."),
+        ("\n \n", "The clipboard contains no numbers."),
         ("1\t2\n3\tx", "Row 2, column 2: “x” is no number."),
-        ("1\t\t3", "Row 1, column 2: Nothing is written there. Write a number."),
-        ("1\n\n3", "Row 2, column 1: Nothing is written there. Write a number."),
+        ("1\t\t3", "Row 1, column 2: The cell is empty. Enter a number."),
+        ("1\n\n3", "Row 2, column 1: The cell is empty. Enter a number."),
         ("1\t2\n3", "as many numbers as the others. Row 2 has 1 and row 1 has 2."),
         ("0,5", "“0,5” can be one number or two. Write a point in a number, or “;” between"),
         ("1,2\n3,4", "“1,2” can be one number or two."),
@@ -98,7 +98,7 @@ def test_what_can_be_read_in_one_way_is_read(text: str, numbers: list[list[float
         ("forbidden", "“forbidden” is no number."),
         ("٣", "“٣” is no number."),
         ("0x1p3", "“0x1p3” is no number."),
-        ("x" * 200_000, "There is something on the clipboard that is no number."),
+        ("x" * 200_000, "The clipboard contains text that is not a number."),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(text: str, said: str) -> None:

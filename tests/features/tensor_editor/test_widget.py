@@ -229,7 +229,7 @@ def test_what_is_predicted_cannot_be_read_off(clerk: Clerk) -> None:
     clerk.hand.window.workspace.look(guess=Prediction("scores"))
     clerk.hand.settle()
     assert clerk.grid.model().rowCount() == 0
-    assert words(clerk.pane.note) == "Covered until the prediction is revealed."
+    assert words(clerk.pane.note) == "Hidden until the prediction is revealed."
 
 
 # ------------------------------------------------------------------------------------ typing
@@ -401,7 +401,7 @@ def test_a_block_from_a_spreadsheet_is_pasted_and_is_one_step(clerk: Clerk) -> N
     [
         ("1\tx", "Row 1, column 2: “x” is no number."),
         ("1\t2\n3\t4", "A block of 2 × 2 does not fit: there is room for 1 × 3."),
-        ("", "There are no numbers on the clipboard."),
+        ("", "The clipboard contains no numbers."),
     ],
 )
 def test_a_paste_that_is_wrong_changes_nothing_and_says_so(

@@ -1,4 +1,4 @@
-"""Tokens in the window: selected together, searched, highlighted in the panels."""
+"""Window size in tokens: selected together, searched, highlighted in the panels."""
 
 from __future__ import annotations
 

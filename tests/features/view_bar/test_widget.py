@@ -93,13 +93,13 @@ def layout(hand: Hand) -> str:
     """Name the layout by the panels that there are."""
     columns = hand.shown.columns
     if len(columns) > 1 and all(len(column) == 1 for column in columns):
-        return "One head, large"
+        return "One head, enlarged"
     assert heads(hand) == [0, 1, 2]
     return "Stages × heads" if len(columns) > 1 else "One stage, all heads"
 
 
 def test_the_layouts_are_in_a_list(three: Hand) -> None:
-    for words in ("One head, large", "Stages × heads", "One stage, all heads", "Stages × heads"):
+    for words in ("One head, enlarged", "Stages × heads", "One stage, all heads", "Stages × heads"):
         choose(three, bar(three).box, words)
         assert layout(three) == bar(three).box.currentText() == words
 
@@ -108,7 +108,7 @@ def test_the_layouts_have_keys(three: Hand) -> None:
     for key, words in (
         (Qt.Key.Key_O, "One stage, all heads"),
         (Qt.Key.Key_A, "Stages × heads"),
-        (Qt.Key.Key_H, "One head, large"),
+        (Qt.Key.Key_H, "One head, enlarged"),
         (Qt.Key.Key_A, "Stages × heads"),
     ):
         press(three, key, BOTH)
@@ -381,12 +381,12 @@ def test_controls_without_room_are_in_a_menu(hand: Hand) -> None:
     hand.window.resize(800, 600)
     shown = bar(hand)
     hand.until(shown.more.isVisible)
-    assert shown.more.accessibleName() == "More of the view"
+    assert shown.more.accessibleName() == "More view controls"
     seen = [widget for widget in (shown.range, shown.more) if widget.isVisible()]
     assert len(seen) == 2
     assert all(one.visibleRegion().boundingRect() == one.rect() for one in seen)
     assert [*hand.read_menu(shown.more)] == [
-        "How the panels are arranged", "Heads shown", "Mean of heads", "Largest of heads",
+        "Panel layout", "Heads shown", "Mean of heads", "Largest of heads",
         "Look from further away", "Look at all of every panel", "Look closer", "Lines",
         "Heads", "Colours",
     ]  # fmt: skip
@@ -399,8 +399,8 @@ def test_the_menu_of_the_bar_does_what_its_controls_do(hand: Hand) -> None:
     hand.until(shown.more.isVisible)
     hand.choose_in_menu(shown.more, "Heads shown", "Head 2")
     assert heads(hand) == [0, 2, 3, 4, 5, 6, 7]
-    hand.choose_in_menu(shown.more, "How the panels are arranged", "One head, large")
-    assert bar(hand).box.currentText() == "One head, large"
+    hand.choose_in_menu(shown.more, "Panel layout", "One head, enlarged")
+    assert bar(hand).box.currentText() == "One head, enlarged"
     hand.choose_in_menu(shown.more, "Colours")
     hand.until(hand.window.panes["Colours"].isVisible)
     assert hand.read_menu(shown.more)["Colours"]

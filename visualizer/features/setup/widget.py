@@ -1,6 +1,6 @@
-"""The Setup pane: the sentence, and controls built from the table of settings.
+"""Setup pane: the input text, and controls generated from the table of settings.
 
-A notice replaces the settings while captured attention is shown.
+For captured attention, a notice replaces the settings.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
 
 class MaskMatrixControl(SettingControl):
-    """A text box for a matrix of 0 and 1; emits the text, which the document parses."""
+    """Text box for a matrix of 0 and 1. It emits the text; the document parses it."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -92,11 +92,11 @@ class MaskMatrixControl(SettingControl):
 
 
 class OwnValuesControl(SettingControl):
-    """A summary of custom numbers, which are set elsewhere, and a button to draw them again."""
+    """Summary of custom values set elsewhere, with a button to draw random ones again."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.words, self.draw = PlainLabel(), QPushButton("Draw instead")
+        self.words, self.draw = PlainLabel(), QPushButton("Use random values")
         self.words.setWordWrap(True)
         self.draw.clicked.connect(self._draw)
         self.row.addWidget(self.words, 1)
@@ -125,7 +125,7 @@ KINDS = {"tokenizer": Tokenizer, "lines": LineSplit}
 
 
 class SetupPane(QScrollArea):
-    """All settings; the common ones on top, the rest behind a button."""
+    """All settings: the common ones at the top, the others behind a button."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     textTyped = Signal(str)
@@ -171,12 +171,12 @@ class SetupPane(QScrollArea):
         self.problem.linkActivated.connect(self._mend_text)
         self.tokenizer = self._choice(
             "tokenizer",
-            "What counts as a token",
+            "Split the text into words or characters",
             ((Tokenizer.WORDS, "Words"), (Tokenizer.CHARACTERS, "Characters")),
         )
         self.lines = self._choice(
             "lines",
-            "Whether lines are one text or a batch of texts",
+            "Treat lines as one text or as a batch of texts",
             ((LineSplit.TOGETHER, "One text"), (LineSplit.APART, "One text per line")),
         )
         choices = row_layout(spacing=8)
@@ -213,7 +213,7 @@ class SetupPane(QScrollArea):
         self.image_part = QWidget()
         column = column_layout(self.image_part, (0, 0, 0, 0), spacing=4)
         row = row_layout(spacing=8)
-        self.choose_image, self.image_name = QPushButton("Choose an image…"), ElidedLabel()
+        self.choose_image, self.image_name = QPushButton("Choose image…"), ElidedLabel()
         self.choose_image.setObjectName("choose an image")
         self.choose_image.clicked.connect(self._want_image)
         install_input_filters(self.choose_image)
@@ -227,7 +227,7 @@ class SetupPane(QScrollArea):
 
     def _part_choice(self) -> QWidget:
         self.part = QComboBox()
-        self.part.setAccessibleName("Which attention of the model is shown")
+        self.part.setAccessibleName("Kind of attention")
         self.part.setObjectName("part")
         self.part.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
@@ -290,7 +290,7 @@ class SetupPane(QScrollArea):
         return row
 
     def add_section(self, widget: QWidget) -> None:
-        """Add a widget under the sentence, after what is above it in the tab order."""
+        """Add a widget below the text, and after the controls above it in the tab order."""
         parts, part = [], widget.nextInFocusChain()
         while part is not None and part is not widget:
             if part.focusPolicy() & Qt.FocusPolicy.TabFocus:
@@ -300,7 +300,9 @@ class SetupPane(QScrollArea):
         controls = self.texts.parentWidget()
         assert controls
         siblings = controls.findChildren(QWidget, options=_DIRECT)
-        widget.stackUnder(siblings[siblings.index(self.texts) + 1])  # which screen readers follow
+        widget.stackUnder(
+            siblings[siblings.index(self.texts) + 1]
+        )  # screen readers follow the stacking order
         for before, after in pairwise([self.text_steps[1], *parts]):
             self.setTabOrder(before, after)
 
@@ -313,7 +315,7 @@ class SetupPane(QScrollArea):
         self.remedied.emit("second")
 
     def take_text(self, text: str) -> None:
-        """Replace the sentence by a dropped text."""
+        """Replace the text by a dropped one."""
         if sentence := too_long(text):
             self.textTooLong.emit(sentence, first_part(text))
         else:
@@ -341,7 +343,7 @@ class SetupPane(QScrollArea):
             self._theme, self._setup = theme, None
             self._show_more(self.more_button.isChecked())
             for row in self.rows.values():
-                row.problem.clear()  # a link keeps the colour that it was set with
+                row.problem.clear()  # links keep the colour of the theme in which they were set
                 row.control.show_theme(theme)
 
     def _show_text(self, setup: SetupPanel) -> None:
@@ -351,7 +353,7 @@ class SetupPane(QScrollArea):
         self.lines.setCurrentIndex(self.lines.findData(setup.lines))
 
     def _show_second(self, field: SecondTextField | None) -> None:
-        """Show the second text where the model reads one."""
+        """Show the second text if the model takes one."""
         self.second_part.setVisible(field is not None)
         self.second.show_text(field.text if field else "")
         if field:
@@ -360,7 +362,7 @@ class SetupPane(QScrollArea):
             self.second_problem.show_problem(field.problem)
 
     def _show_image(self, field: ImageField | None) -> None:
-        """Show the image's file in place of the sentence where the model reads an image."""
+        """Show the image file instead of the text if the model takes an image."""
         self.image_part.setVisible(field is not None)
         self.sentence.setVisible(field is None)
         if field:
@@ -368,7 +370,7 @@ class SetupPane(QScrollArea):
             self.image_problem.show_problem(field.problem)
 
     def _show_parts(self, parts: AttentionParts) -> None:
-        """Show the kinds of attention where there are several."""
+        """Show the kinds of attention if there are several."""
         self.part.setVisible(bool(parts.choices))
         if parts.choices != tuple(
             (self.part.itemData(at), self.part.itemText(at)) for at in range(self.part.count())
@@ -379,7 +381,7 @@ class SetupPane(QScrollArea):
         self.part.setCurrentIndex(self.part.findData(parts.shown))
 
     def _show_captured(self, setup: SetupPanel) -> None:
-        """Hide the settings where there is no module."""
+        """Show the notice and hide the settings if there is no module."""
         self.captured.show_words(setup.captured)
         has_module = not setup.captured
         for row in self.rows.values():
@@ -402,7 +404,7 @@ class SetupPane(QScrollArea):
             button.setAccessibleName(f"{'Previous' if step < 0 else 'Next'} {axes[-1]}")
 
     def edit_sentence(self) -> None:
-        """Focus the sentence and select it."""
+        """Focus the text box and select its text."""
         self.sentence.setFocus()
         self.sentence.selectAll()
 
@@ -412,7 +414,7 @@ class SetupPane(QScrollArea):
         self.second.selectAll()
 
     def open_more(self) -> None:
-        """Show all settings, and focus the first enabled one of the rest."""
+        """Show all settings, and focus the first enabled one that is not common."""
         self.more_button.setChecked(True)
         rows = [row for row in self.rows.values() if not row.setting.common]
         first = next(row for row in rows if row.control.isEnabled())
@@ -449,7 +451,7 @@ class SetupPane(QScrollArea):
 
 
 class TextProblemLabel(RichLabel):
-    """What is wrong with a text, with a link to what would mend it; hidden where nothing is."""
+    """Error message for a text, with a link to fix it; hidden if there is no error."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -469,18 +471,18 @@ class TextProblemLabel(RichLabel):
         self.setVisible(bool(problem.sentence))
 
 
-TEXT = "Type or paste a text"
-LABELS = "Type or paste the tokens"
-"""Placeholders of the box; captured attention has token labels and no text."""
+TEXT = "Type or paste text"
+LABELS = "Type or paste tokens"
+"""Placeholders of the text box; captured attention has token labels instead of a text."""
 MAX_UNBROKEN_WORD_LENGTH = 4_000
-"""A word of more characters is wrapped anywhere."""
+"""Length in characters up to which words stay unbroken; longer ones wrap anywhere."""
 
 # Qt replaces these characters when it returns the text.
 AS_SHOWN = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 
 
 def has_longer_word(text: str, length: int) -> bool:
-    """Whether a word has more characters than this; of a text of short words a part is read."""
+    """Whether a word is longer than `length`; fast for texts with short words only."""
     half = max(1, length // 2)
     # A longer word fills at least one whole part of half the length.
     parts = (text[start : start + half] for start in range(0, len(text), half))
@@ -489,20 +491,20 @@ def has_longer_word(text: str, length: int) -> bool:
 
 
 def _place_after(text: str) -> int:
-    """Return the cursor's place after a text: Qt counts a character beyond U+FFFF as two."""
+    """Return the cursor position after a text. Qt counts characters beyond U+FFFF as two."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _characters_before(place: int, text: str) -> int:
-    """Return how many characters of a text stand before a place of the cursor in it."""
+    """Return the number of characters before a cursor position."""
     before = text.encode("utf-16-le", "surrogatepass")[: 2 * place]
     return len(before.decode("utf-16-le", "surrogatepass"))
 
 
 class SentenceEdit(QPlainTextEdit):
-    """The text box of the sentence. Undo and redo are the document's, not the box's own.
+    """Text box for the input text. Undo and redo belong to the document, not to the box.
 
-    `tooLong` carries what is too long of a rejected text, as a sentence, and its first part.
+    `tooLong` is emitted for a rejected text with an error message and the first part of the text.
     """
 
     tooLong = Signal(str, str)
@@ -539,9 +541,9 @@ class SentenceEdit(QPlainTextEdit):
 
     @contextmanager
     def _wrapped(self, text: str) -> Iterator[None]:
-        """Wrap at words, unless one is so long that looking for its end would take seconds.
+        """Wrap at words, unless a word is so long that Qt would search for its end for seconds.
 
-        Neither the text before the context nor the one after it is ever wrapped at such a word.
+        The wrap mode is changed before or after the text, so such a word is never searched.
         """
         is_endless = has_longer_word(text, MAX_UNBROKEN_WORD_LENGTH)
         if is_endless:
@@ -555,12 +557,12 @@ class SentenceEdit(QPlainTextEdit):
             self.setWordWrapMode(mode)
 
     def show_text(self, text: str) -> None:
-        """Show the document's text, with the cursor where it differs from the former one."""
+        """Show the text of the document, with the cursor at the end of the changed part."""
         before, shown = self.toPlainText(), text.translate(AS_SHOWN).replace("\r\n", "\n")
         if shown == before:
             return
         place = _place_after(shown[: changed_span(before, shown)[1]])
-        # Otherwise a mere difference in notation would count as an edit.
+        # Signals are blocked, as characters that Qt replaces would otherwise count as an edit.
         with self._wrapped(text), QSignalBlocker(self):
             self.setPlainText(text)
         cursor = self.textCursor()
@@ -570,7 +572,7 @@ class SentenceEdit(QPlainTextEdit):
 
 
 class CapturedNotice(QWidget):
-    """A notice on what was opened and what it lacks; `left` requests the return to the module."""
+    """Notice about captured attention and what it lacks; `left` requests a return to a module."""
 
     left = Signal()
 
@@ -579,9 +581,9 @@ class CapturedNotice(QWidget):
         self.says = PlainLabel()
         self.says.setWordWrap(True)
         self.says.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.back = QPushButton("Back to a module")
+        self.back = QPushButton("Return to module")
         self.back.setObjectName("back to a module")
-        self.back.setToolTip("Compute attention of a text again, with the settings there were")
+        self.back.setToolTip("Compute attention for text again, with the previous settings")
         self.back.clicked.connect(self._leave)
         install_input_filters(self.back)
         column = column_layout(self, (0, 4, 0, 0), spacing=8)
@@ -590,7 +592,7 @@ class CapturedNotice(QWidget):
         self.hide()
 
     def show_words(self, says: str) -> None:
-        """Show the notice; hide the widget without one."""
+        """Show a notice; hide the widget if it is empty."""
         if self.says.text() != says:
             self.says.setText(says)
             self.setAccessibleName(says)

@@ -1,4 +1,4 @@
-"""The Shapes pane as a value: a ledger of every stage's shape and cost."""
+"""Presenter of the Shapes pane: a table of the shape and cost of each stage."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ class Dim(Struct, frozen=True):
 
     @property
     def counts(self) -> str:
-        """What the axis counts: queries and keys count tokens, too."""
+        """The unit that the axis counts; queries and keys are tokens."""
         return "tokens" if self.name in {"queries", "keys"} else self.name
 
 
 class ShapeRow(Struct, frozen=True):
-    """One stage of the ledger.
+    """One stage in the table.
 
     Parameters
     ----------
     dims : tuple of Dim
         The axes, batch first.
     equations : tuple of str
-        How the operation combines shapes, for one text; empty where the shape is unchanged.
+        How the operation combines shapes, for one text; empty if the shape is unchanged.
     multiply_adds : int
-        The multiply-adds of matrix products; 0 where there is none.
+        The multiply-adds of matrix products; 0 without any.
     bytes : int
-        The size of its numbers, whether stored or a view of another stage's.
+        The size of the tensor, whether stored or a view of another stage.
     """
 
     stage: str
@@ -64,7 +64,7 @@ class ShapeRow(Struct, frozen=True):
 
     @property
     def cost(self) -> str:
-        """The multiply-adds, where there are any, and the bytes."""
+        """The multiply-adds, if any, and the bytes."""
         products = [format_count(self.multiply_adds, "multiply-add")] if self.multiply_adds else []
         return "  ·  ".join([*products, format_size(self.bytes)])
 
@@ -107,7 +107,7 @@ def present_shapes(resolved: Resolved, previous: ShapesPanel) -> ShapesPanel:
     rows = tuple(_row(run, stage, stage.name == current) for stage in run.trace.stages)
     products = sum(row.multiply_adds for row in rows)
     taken = f"{format_count(products, 'multiply-add')} in matrix products"
-    total = f"Together {taken}; the stages take {format_size(run.trace.bytes)}."
+    total = f"Total: {taken}; the stages take {format_size(run.trace.bytes)}."
     made = ShapesPanel(rows, _batch(run), total, head_split_of(run, current))
     return previous if made == previous else made
 
@@ -122,13 +122,13 @@ def _batch(run: Run) -> str:
     if not run.trace.has_module:
         return f"{format_count(run.trace.count('layer'), 'layer')} from {run.source}."
     if texts == 1:
-        return "Batch 1: there is one text."
-    padded = f", padded to {tokens}" if run.trace.spec.lengths else f" of {tokens}"
-    return f"Batch {texts:,}: as many texts{padded}. The equations are those of one."
+        return "Batch size 1: one text."
+    padded = f" padded to {tokens}" if run.trace.spec.lengths else f" of {tokens}"
+    return f"Batch size {texts:,}: texts{padded}. The equations are for one text."
 
 
 def _leading(trace: Trace) -> tuple[Dim, ...]:
-    """The leading axes; of one text or layer, too, as modules take a batch of 1."""
+    """Return the leading axes, also for a single text, as modules take a batch of 1."""
     if not trace.has_module:
         return (Dim("layers", trace.count("layer")),)
     layers = (Dim("layers", trace.count("layer")),) if "layer" in trace.axes else ()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from visualizer.features.shapes.presenter import Dim, ShapeRow
     from visualizer.session.screen import Screen
 
-EMPTY = "The sizes of every stage stand here, as soon as there are some."
+EMPTY = "The shapes of all stages appear here once attention is computed."
 WIDTH = 252
 FIRST = 2
 """The layout index of the first row, after the sentences on the split and the batch."""
@@ -179,7 +179,7 @@ class ShapeRowButton(QAbstractButton):
             return
         self._row, self._theme = row, theme
         self.setAccessibleName(row.plain)
-        self.setAccessibleDescription("Looked at now" if row.is_current else "")
+        self.setAccessibleDescription("Current stage" if row.is_current else "")
         self.updateGeometry()
         self.update()
 

@@ -1,4 +1,4 @@
-"""The stage bar: a toggle button per stage, in the order of the computation."""
+"""Stage bar: one toggle button per stage, in the order of computation."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ BESIDE = {
     "turned_keys": "turned_queries",
     "up": "gate",
 }
-"""Stages computed in parallel to another one: beside it, no arrow leads to them."""
+"""Stages computed in parallel with the previous one; no arrow points to them."""
 
 
 class StageBar(OverflowRow):
-    """A row of buttons, one per stage, checked where the stage has panels."""
+    """A row of buttons, one per stage, checked if the stage has panels."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     stageToggled = Signal(str)
@@ -85,13 +85,15 @@ class StageBar(OverflowRow):
         button.setText(item.symbol if len(item.symbol) == 1 else item.title)
         button.setChecked(item.is_shown)
         button.setToolTip(
-            plain_tooltip(f"{item.symbol}: {item.says}.  Size {item.size}.  Double-click: alone")
+            plain_tooltip(
+                f"{item.symbol}: {item.says}.  Shape {item.size}.  Double-click to show only this"
+            )
         )
         button.setAccessibleName(item.title)
-        button.setAccessibleDescription(f"{item.says}, size {item.size}")
+        button.setAccessibleDescription(f"{item.says}, shape {item.size}")
 
     def _add(self, stages: Iterable[str]) -> None:
-        """Create buttons for stages: attention's at once, those around it when there are any."""
+        """Create buttons: stages of attention first, surrounding ones when a run has them."""
         for stage in stages:
             self._places[stage] = place = QWidget()
             row = row_layout(place, (0, 0, 0, 0), spacing=1)
@@ -117,14 +119,14 @@ class StageBar(OverflowRow):
     def _toggle(self) -> None:
         button = self.sender()
         assert isinstance(button, SoloToggleButton)
-        for item in self._items:  # it has none where the stage has gone while the mouse was down
+        for item in self._items:  # the stage may have disappeared while the mouse was down
             if item.stage == button.item:
                 button.setChecked(item.is_shown)  # until the next screen confirms the change
                 self.stageToggled.emit(item.stage)
 
 
 def _rank(item: StageBarItem) -> int:
-    """Return how soon a stage goes into the menu: what is shown last, what is around it first."""
+    """Return the overflow rank: surrounding stages move to the menu first, shown ones last."""
     if item.is_shown or item.is_current:
         return 0
     return 2 if item.stage in AROUND else 1

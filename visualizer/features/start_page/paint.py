@@ -1,4 +1,4 @@
-"""Paints the pictures of the start page from the numbers of real attention."""
+"""Painting of the start page pictures from values of real attention."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ SMALL, LARGE = 12, 14
 THICKEST = 0.6
 """Width of the widest line, as a share of a row."""
 MIN_LABELLED_ROW_PX = 10
-"""Pixels of a row with a letter beside it."""
+"""Height in pixels of a row with a letter next to it."""
 MIN_DRAWN_WEIGHT = 0.02
-"""Weights below are not drawn as lines."""
+"""Minimum weight that is drawn as a line."""
 
 
 def paint_picture(
@@ -70,7 +70,7 @@ def _paint_book(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme:
 
 
 def _paint_training(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
-    """Paint the weights of one head after several steps, and how much is on the right letter."""
+    """Paint the weights of one head at several steps, with the weight on the right letter."""
     count, tokens = len(numbers.steps), len(numbers.letters)
     line, gap = metrics(SMALL).height() + 2, 8 * text_scale()
     below = line + metrics(LARGE).height() + 4
@@ -113,7 +113,7 @@ def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureNumbers, them
 
 
 def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
-    """Paint the weights of the head that has learned, and what each letter reads as arcs."""
+    """Paint the weights of the trained head, with the attended letters as arcs."""
     letters, weights = numbers.letters, numbers.learned[-1]
     room = metrics(SMALL).horizontalAdvance("m") + 6
     line = metrics(SMALL).height() + 2
@@ -135,7 +135,7 @@ def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureNumbers, the
 
 
 def _paint_arcs(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
-    """Paint, above the letters, an arc from each letter of the second half to what it reads."""
+    """Paint an arc from each letter of the second half to the letter that it attends to."""
     letters, weights = numbers.letters, numbers.learned[-1]
     step = area.width() / len(letters)
     line = metrics(LARGE).height()
@@ -187,7 +187,7 @@ def _stroke(
 
 
 def paint_weights(painter: QPainter, box: QRectF, weights: np.ndarray, theme: Theme) -> None:
-    """Paint causal weights from 0 to 1 [query, key] in the usual colours; what is masked, hatched.
+    """Paint causal weights from 0 to 1 [query, key] in the default colours; hatch masked cells.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def _write(
 
 
 def _whole(left: float, top: float, side: int) -> QRectF:
-    """Return a square that begins at a whole pixel, so that its cells are sharp."""
+    """Return a square aligned to whole pixels, so that its cells are sharp."""
     return QRectF(round(left), round(top), side, side)
 
 

@@ -1,4 +1,4 @@
-"""The number table as a value: one tensor of a run, read a block at a time.
+"""Presenter of the number table: one tensor of a run, read in blocks.
 
 Input vectors, weights and biases can be edited; everything else is computed from them.
 """
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 
-COVERED = "Covered until the prediction is revealed."
+COVERED = "Hidden until the prediction is revealed."
 
 
 class NumberBlock(Struct, frozen=True, eq=False):
-    """A block of a table's numbers, and which of its cells are forbidden or dropped."""
+    """A block of numbers of a table, and which of its cells are forbidden or dropped."""
 
     numbers: np.ndarray
     forbidden: np.ndarray | None = None
@@ -82,7 +82,7 @@ class NumberTablePanel(Struct, frozen=True):
 
     @property
     def is_stage(self) -> bool:
-        """Whether the tensor is a stage, whose cells can be pinned."""
+        """Whether the tensor is a stage, so that its cells can be pinned."""
         return self.name in self.run.trace
 
     @property
@@ -133,13 +133,13 @@ TABLE: PanelId[NumberTablePanel | None] = PanelId("Numbers")
 
 
 def present_table(resolved: Resolved) -> NumberTablePanel:
-    """Present the chosen tensor, or the input vectors where the run lacks it."""
+    """Present the chosen tensor, or the input vectors if the run lacks it."""
     run, document, look = resolved.run, resolved.document, resolved.view.table
     choices = _choices(run)
     name = look.name if look.name in dict(choices) else run.trace.stages[0].name
     leading, is_covered = resolved.leading, name in resolved.covered
     heads = run.trace.spec.heads if _has_heads(run, name) else 0
-    cell = resolved.pinned  # a cell of aggregated heads lies in no head's table
+    cell = resolved.pinned  # a cell of an aggregate of heads is in no table of a head
     pinned = cell.place if cell and cell.stage == name and cell.fold is None else ()
     head = (pinned[0] if len(pinned) == 3 else look.head) if heads else 0
     rows, columns = _axes(run, name, leading)
@@ -158,7 +158,7 @@ def present_table(resolved: Resolved) -> NumberTablePanel:
         columns=columns,
         is_editable=not (why or is_covered),
         is_own=own_of(document.spec, run, name) is not None,
-        note=COVERED if is_covered else why or "Type a number, or paste a block of them.",
+        note=COVERED if is_covered else why or "Type a number, or paste a block of numbers.",
         problem=look.problem if look.document == document else "",
         current=(pinned[-2], pinned[-1]) if pinned and not is_covered else None,
     )

@@ -1,7 +1,7 @@
 """Reader and writer of number blocks in the clipboard format of spreadsheets.
 
 Spreadsheets separate columns by tabs; number files use commas or semicolons. A comma is also read
-as the decimal mark where only one reading is possible.
+as the decimal mark if the text is unambiguous.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from visualizer.errors import InputError
 from visualizer.number_format import shorten
 
 MAX_CELLS = 20_000
-"""The largest block that is read or written without a noticeable delay."""
+"""Maximum number of cells that can be read or written without a noticeable delay."""
 
 _MAX_NUMBER_LENGTH = 30
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -29,7 +29,7 @@ def parse_number(text: str) -> float:
     Raises
     ------
     InputError
-        When it is not a number; the message says why.
+        If the text is not a number; the message gives the reason.
     """
     return float(_numbers([[text]])[0, 0])
 
@@ -45,26 +45,26 @@ def parse_block(text: str) -> np.ndarray:
     Raises
     ------
     InputError
-        When a cell is not a number, or a row too short; the message names row and column.
+        If a cell is not a number, or rows differ in length; the message names row and column.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
     if not text.strip():
-        raise _refused("There are no numbers on the clipboard.")
+        raise _refused("The clipboard contains no numbers.")
     divider = _divider(text) if len(text) <= MAX_CELLS * _MAX_NUMBER_LENGTH else "\t"
     if (
         len(text) > MAX_CELLS * _MAX_NUMBER_LENGTH
         or text.count(divider) + text.count("\n") >= MAX_CELLS
     ):
-        raise _refused(f"These are too many numbers. Paste up to {MAX_CELLS:,} at once.")
+        raise _refused(f"Too many numbers. Paste at most {MAX_CELLS:,} at once.")
     lines = text.split("\n")
     try:
         rows = [row or [""] for row in csv.reader(lines, delimiter=divider)]
     except csv.Error as error:
-        raise _refused("There is something on the clipboard that is no number.") from error
+        raise _refused("The clipboard contains text that is not a number.") from error
     for number, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):
-            said = f"Row {number} has {len(row)} and row 1 has {len(rows[0])}."
-            raise _refused(f"Every row must have as many numbers as the others. {said}")
+            said = f"Row 1 has {len(rows[0])}, row {number} has {len(row)}."
+            raise _refused(f"All rows must have the same number of cells. {said}")
     return _numbers(rows)
 
 
@@ -79,11 +79,11 @@ def format_block(array: np.ndarray) -> str:
     Raises
     ------
     InputError
-        When there are more than `MAX_CELLS`.
+        If there are more than `MAX_CELLS` numbers.
     """
     if array.size > MAX_CELLS:
-        said = f"{array.size:,} numbers are too many to copy at once."
-        raise _refused(f"{said} Mark up to {MAX_CELLS:,}, or export them all.")
+        said = f"Cannot copy {array.size:,} numbers at once."
+        raise _refused(f"{said} Select at most {MAX_CELLS:,}, or export the numbers.")
     return "\n".join("\t".join(format_number_plain(number) for number in row) for row in array)
 
 
@@ -112,8 +112,8 @@ def _commas_divide(text: str) -> bool:
         return True
     if len(with_comma) < len(lines) or any(re.search(r",0\d", line) for line in with_comma):
         return False
-    said = f"“{shorten(with_comma[0])}” can be one number or two."
-    raise _refused(f"{said} Write a point in a number, or “;” between two.")
+    said = f"“{shorten(with_comma[0])}” is ambiguous: it could be one number or two."
+    raise _refused(f"{said} Use a decimal point, or separate numbers with “;”.")
 
 
 # ---------------------------------------------------------------------------------------- cells
@@ -146,9 +146,9 @@ def _what_is_wrong(cell: str) -> str:
     said = f"“{shorten(cell)}”"
     plain = _plain(cell)
     if not cell:
-        return "Nothing is written there. Write a number."
+        return "The cell is empty. Enter a number."
     if _NUMBER.fullmatch(plain):
-        return f"{said} is larger than any number here can be."
+        return f"{said} is out of range for a 64-bit float."
     if _LIKE_THOUSANDS.fullmatch(plain):
-        return f"{said} can be read in two ways. Write a point, and nothing between thousands."
-    return f"{said} is no number."
+        return f"{said} is ambiguous. Use a decimal point and no thousands separator."
+    return f"{said} is not a number."

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.panel_and_board_types import Axis
     from visualizer.session.screen import Screen
 
-EMPTY = "The numbers stand here, as soon as there are some."
+EMPTY = "Numbers appear here once attention is computed."
 WIDTH = 252
 
 
@@ -70,7 +70,7 @@ class NumberTablePane(QWidget):
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self.tensor, self.head, self.grid = QComboBox(), QComboBox(), NumberTableView()
         self.facts, self.note, self.problem = PlainLabel(), PlainLabel(), PlainLabel()
-        self.draw = QPushButton("As drawn again")
+        self.draw = QPushButton("Use random values")
         self._table: NumberTablePanel | None = None
         self._theme = LIGHT
         self._build()
@@ -99,7 +99,7 @@ class NumberTablePane(QWidget):
         chosen, foot = QHBoxLayout(), QHBoxLayout()
         for row in (chosen, foot):
             row.setSpacing(8)
-        for box, name in ((self.tensor, "Numbers of"), (self.head, "Head")):
+        for box, name in ((self.tensor, "Tensor"), (self.head, "Head")):
             box.setAccessibleName(name)
             box.setAccessibleDescription(name)  # screen readers read its text as its name
             box.setMinimumContentsLength(5)

@@ -1,4 +1,4 @@
-"""The strip of tokens as chips, chosen by mouse and keys."""
+"""Token strip: tokens as chips or running text, selected by mouse and keyboard."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 LINES, TEXT_LINES = 4, 12
-"""The most lines that are seen at once of chips, and of running text."""
+"""Maximum number of visible lines of chips, and of running text."""
 MAX_CHIPS = 1000
-"""More tokens are shown as running text."""
+"""Maximum number of tokens shown as chips; longer texts are shown as running text."""
 LINE_GAP = 2
-"""Space between lines of running text."""
+"""Space between lines of running text in pixels."""
 PART = 4096
-"""So many tokens are laid out at once."""
+"""Number of tokens laid out at once."""
 LINE_END, SPACES = "⏎", ("␣", " ")
 
 MAX_RANKED_TOKENS = 20
-"""So many of the largest weights are gone to in turn."""
+"""Number of largest weights that the command for the next largest weight cycles through."""
 SAID = 100
-"""The most selected tokens that are read out by screen readers."""
+"""Maximum number of selected tokens that screen readers announce."""
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
 class TokenStrip(ChipScrollArea):
-    """Token chips wrapped over a few lines, or the running text of many; further lines scroll.
+    """Token chips wrapped over a few lines, or running text for long texts; extra lines scroll.
 
-    Only the lines that are seen are painted. `chose` carries the set of selected tokens.
+    Only visible lines are painted. `chose` is emitted with the set of selected tokens.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.List
@@ -71,7 +71,7 @@ class TokenStrip(ChipScrollArea):
         self._tokens = TokenPanel()
         self._label_widths = LabelWidths()
         self._widths: list[float] = []
-        """Of the first tokens, as many as were measured."""
+        """Widths of the tokens measured so far, from the first token on."""
         self._line_ends: set[int] = set()
         self._measured_labels: tuple[str, ...] = ()
         self._measured_with: tuple[object, ...] = ()
@@ -85,7 +85,7 @@ class TokenStrip(ChipScrollArea):
         self._kept: frozenset[int] = frozenset()
         self._ranked: TokenWeights | None = None
         self._rank = -1
-        """Of the largest weights of those, that which was gone to."""
+        """Rank of the current token among the largest of these weights."""
         self._overview: TextOverview | None = None
         self._is_held = self._is_on_overview = False
 
@@ -116,10 +116,10 @@ class TokenStrip(ChipScrollArea):
             read = ", ".join(f"{label} {format_number(value, 2)}" for label, value in each)
             told = f"{weights.plain}: {read}"
         self.setAccessibleDescription(told)
-        set_accessible_value(self, told or _lit(tokens))
+        set_accessible_value(self, told or _describe_cursor(tokens))
 
     def tip(self, token: int) -> str:
-        """Return a token in full, and its number."""
+        """Return the full text of a token, and its number."""
         tokens = self._tokens
         said = f"{tokens.labels[token]}, token {token + 1:,}"
         if token in tokens.special:
@@ -142,13 +142,13 @@ class TokenStrip(ChipScrollArea):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         measures = (self.maximumViewportSize().width(), metrics(12), text_scale())
-        if measures != self._arranged_with:  # a height alone changes no line
+        if measures != self._arranged_with:  # the height does not affect line breaks
             self._arranged_with = measures
             self._arrange()
 
     @property
     def is_text(self) -> bool:
-        """Whether tokens are words of running text and no chips."""
+        """Whether tokens are shown as running text rather than chips."""
         return len(self._tokens.labels) > MAX_CHIPS and self._tokens.patches is None
 
     @property
@@ -174,7 +174,7 @@ class TokenStrip(ChipScrollArea):
         return self._chip_height + self._gaps[1]
 
     def _arrange(self) -> None:
-        """Lay out the tokens; of a long text the first ones, and the others soon after."""
+        """Lay out the tokens; in a long text the first ones now and the others incrementally."""
         if self._arranging:
             self._arranging.stop()
             self._arranging = None
@@ -196,7 +196,7 @@ class TokenStrip(ChipScrollArea):
         self.viewport().update()
 
     def _first_seen(self) -> int:
-        """Return the first token of the first line that is seen, or is to be."""
+        """Return the first token of the first line that is visible or about to be."""
         if self._awaited is not None and self._is_awaited_on_top:
             return self._awaited
         down = self.verticalScrollBar().value()
@@ -204,7 +204,7 @@ class TokenStrip(ChipScrollArea):
         return self._wrapped.in_line(min(round(down / pitch), lines - 1)).start if lines else 0
 
     def _wrap(self, width: float) -> None:
-        """Begin the layout in lines of a width, with the first tokens."""
+        """Start the layout for a line width with the first tokens."""
         self._chips = self._wrapped = WrappedChips(self._chip_height, width, self._gaps)
         self._arrange_part()
 
@@ -216,7 +216,6 @@ class TokenStrip(ChipScrollArea):
         self._wrapped.extend(self._widths[start : start + PART], self._line_ends)
 
     def _measure(self, start: int) -> None:
-        """Measure tokens."""
         labels = self._tokens.labels[start : start + PART]
         if self.is_text:
             self._widths += self._label_widths.words(labels, self._has_own_spaces)
@@ -227,7 +226,7 @@ class TokenStrip(ChipScrollArea):
 
     @property
     def _has_own_spaces(self) -> bool:
-        """Whether the spaces of the text are in its tokens."""
+        """Whether tokens include the spaces of the text."""
         return any(label.startswith(SPACES) for label in self._tokens.labels[:SAID])
 
     def _arrange_rest(self) -> Generator[None]:
@@ -275,7 +274,7 @@ class TokenStrip(ChipScrollArea):
 
     @property
     def _overview_area(self) -> QRectF:
-        """The overview of a running text, in the viewport."""
+        """The rectangle of the overview in the viewport."""
         view, width = self.viewport().rect(), overview_width() if self.is_text else 0
         return QRectF(view.width() - width, 0, width, view.height())
 
@@ -291,7 +290,7 @@ class TokenStrip(ChipScrollArea):
         self._overview.paint(painter, area, range(first, first + self._most_lines))
 
     def _go_to_overview_row(self, y: float) -> None:
-        """Scroll to the lines of a row of pixels of the overview, into the middle."""
+        """Scroll so that the lines at a pixel row of the overview are centred."""
         area, bar = self._overview_area, self.verticalScrollBar()
         line = y / area.height() * self._wrapped.lines
         bar.setValue(round((line - self._most_lines / 2) * self._pitch))
@@ -339,13 +338,13 @@ class TokenStrip(ChipScrollArea):
     def wheelEvent(self, event: QWheelEvent) -> None:
         if self.hasFocus():
             super().wheelEvent(event)
-        else:  # without focus, the page scrolls
+        else:  # without focus, the wheel scrolls the page
             event.ignore()
 
     # ------------------------------------------------------------------ keys
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        chosen, token = self._tokens.chosen, self._beside(Qt.Key(event.key()))
+        chosen, token = self._tokens.chosen, self._token_for_key(Qt.Key(event.key()))
         if event.matches(QKeySequence.StandardKey.SelectAll):
             self.chose.emit(frozenset(range(len(self._tokens.labels))))
         elif not self._tokens.labels or is_command(event):
@@ -365,7 +364,7 @@ class TokenStrip(ChipScrollArea):
             super().keyPressEvent(event)
 
     def go_to_largest(self) -> None:
-        """Go to the token of the largest weight; then to the next largest, and round again."""
+        """Go to the token with the largest weight, then to the next largest, in a cycle."""
         weights = self._tokens.weights
         if weights != self._ranked:
             self._ranked, self._rank = weights, -1
@@ -377,20 +376,24 @@ class TokenStrip(ChipScrollArea):
         self.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self._go_to(places[self._rank])
 
-    def _beside(self, key: Qt.Key) -> int | None:
-        """The token that a navigation key leads to; None for other keys."""
+    def _token_for_key(self, key: Qt.Key) -> int | None:
+        """Return the token that a navigation key moves to; None for other keys."""
         last = len(self._tokens.labels) - 1
         sides = {Qt.Key.Key_Left: self._at - 1, Qt.Key.Key_Right: self._at + 1}
         ends = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: last}
         if key in sides or key in ends:
             return min(max({**sides, **ends}[key], 0), last)
         lines = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
-        return self._over(lines[key]) if key in lines and self._tokens.labels else None
+        return (
+            self._token_in_adjacent_line(lines[key])
+            if key in lines and self._tokens.labels
+            else None
+        )
 
-    def _over(self, lines: int) -> int:
-        """The token nearest to the current one in the line above or below."""
+    def _token_in_adjacent_line(self, lines: int) -> int:
+        """Return the token nearest to the current one in the line above or below."""
         chips, here = self._wrapped, self._wrapped.line_of(self._at)
-        if self._at >= len(chips):  # it is laid out soon
+        if self._at >= len(chips):  # not laid out yet
             return self._at
         there, across = here + lines, self._chips[self._at].center().x()
         if not 0 <= there < chips.lines:
@@ -404,7 +407,7 @@ class TokenStrip(ChipScrollArea):
         self._see(token)
 
     def _see(self, token: int, *, is_on_top: bool = False) -> None:
-        """Scroll a token into view, or its line to the top; once it is laid out."""
+        """Scroll a token into view, or its line to the top, as soon as it is laid out."""
         is_late = token >= len(self._wrapped)
         self._awaited, self._is_awaited_on_top = (token if is_late else None), is_on_top
         if is_late:
@@ -419,7 +422,7 @@ class TokenStrip(ChipScrollArea):
         self.viewport().update()
 
 
-def _lit(tokens: TokenPanel) -> str:
-    """Describe the cursor's tokens."""
+def _describe_cursor(tokens: TokenPanel) -> str:
+    """Describe the query and key of the cursor."""
     places = (("query", tokens.query), ("key", tokens.key))
     return ", ".join(f"{name} {tokens.labels[at]}" for name, at in places if at is not None)

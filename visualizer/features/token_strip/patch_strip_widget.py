@@ -116,7 +116,7 @@ class PatchStrip(TokenStrip):
             self._pointed = token
             self.hovered.emit(token)
 
-    def _over(self, lines: int) -> int:
+    def _token_in_adjacent_line(self, lines: int) -> int:
         """The patch above or below; from the first row, a chip above it."""
         if self._pictures is None:
             return self._at

@@ -157,7 +157,7 @@ def present_tokens(resolved: Resolved, cursor: CellCursor) -> TokenPanel:
     padding = len(labels) - lengths[run.trace.at("text", resolved.leading)] if lengths else 0
     is_seen = _is_seen(query)
     weights = _shares(query) if is_seen else None
-    note = f"{_says(query)}: being read." if is_seen and weights is None else ""
+    note = f"{_says(query)}: computing…" if is_seen and weights is None else ""
     return TokenPanel(
         labels,
         None if are_apart and not is_query else cursor.query,
@@ -233,14 +233,13 @@ def cell_of_token(resolved: Resolved, token: int) -> Cell | None:
 
 def _apart(run: Run, role: TokenRole) -> str:
     if run.is_continuation:
-        keys = "these tokens and those before them"
         return (
-            f"These are the queries. The keys are {keys}."
+            "These are the queries. The keys also include the tokens before them."
             if role is TokenRole.QUERY
             else "These are the keys. The queries are the last of these tokens."
         )
     here, there = ("queries", "keys") if role is TokenRole.QUERY else ("keys", "queries")
-    return f"These are the {here}. The {there} are other tokens: the heatmaps show who reads whom."
+    return f"These are the {here}. The {there} are different tokens; see the heatmaps."
 
 
 class TokenQuery(Struct, frozen=True):
@@ -299,7 +298,7 @@ def _shares(query: TokenQuery) -> TokenWeights | None:
         colours = (chosen.sequential, 0.0, high)
     says, known = _says(query), range(len(values))
     if not sums.is_whole:
-        says += f"; {sums.read:,} of {sums.rows:,} read so far"
+        says += f"; {sums.read:,} of {sums.rows:,} rows computed so far"
         known = known if query.reads else range(sums.read)
     qualifier = query.resolved.run.trace.weights_qualifier(query.stage)
     return TokenWeights(values, forbidden, *colours, says, known, qualifier)
@@ -311,10 +310,9 @@ def _says(query: TokenQuery) -> str:
     names = [f"<b>{escape(shorten(query.labels[at]))}</b>" for at in few]
     named = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
     named = named or format_count(count, "token")
-    verb = "reads" if count == 1 else "read"
-    parts = [f"What {named} {verb}" if query.reads else f"Who reads {named}"]
+    parts = [f"Attention {'of' if query.reads else 'to'} {named}"]
     if not trace.stage(query.stage).is_weights:
-        parts = [f"Scores of {named}" if query.reads else f"Scores for {named}"]
+        parts = [f"Scores with {named} as {'query' if query.reads else 'key'}"]
     if count > 1:
         parts.append(f"Σ of {count:,} {'queries' if query.reads else 'keys'}")
     heads = trace.spec.heads
@@ -330,7 +328,7 @@ def _found(view: View, labels: tuple[str, ...]) -> str:
         return ""
     count = len(matches(labels, selection.sought))
     if selection.match is None or not count:
-        return f"{count:,} found" if count else "none"
+        return f"{count:,} found" if count else "no matches"
     return f"{selection.match % count + 1:,} of {count:,}"
 
 

@@ -1,4 +1,4 @@
-"""The token pane: the strip of token chips, the query-key switch and the search."""
+"""Token pane: the token strip, the query/key switch and the search."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from visualizer.features.token_strip.presenter import TokenPanel
     from visualizer.widgets.theme import Theme
 
-HINT = "Point at a cell or choose tokens to see what is read."
-IMAGE_HINT = "Point at a patch to see what it reads; click to keep it."
-WORDS = {TokenRole.QUERY: "reads", TokenRole.KEY: "is read by"}
+HINT = "Point at a cell or select tokens to see attention weights."
+IMAGE_HINT = "Point at a patch to see what it attends to; click to select it."
+WORDS = {TokenRole.QUERY: "attends to", TokenRole.KEY: "attended to by"}
 TIPS = {
-    TokenRole.QUERY: "Colour the tokens by what the chosen ones read",
-    TokenRole.KEY: "Colour the tokens by how much they read of the chosen ones",
+    TokenRole.QUERY: "Colour the tokens by the attention of the selected tokens to them",
+    TokenRole.KEY: "Colour the tokens by their attention to the selected tokens",
 }
 
 
 class TokenPane(QWidget):
     """The token strip with its controls.
 
-    `chose` carries the chosen tokens, `hovered` the patch of an image under the pointer or None,
-    `sought` the search text, `stepped` +1 or −1 for the next or previous match.
+    `chose` is emitted with the selected tokens, `hovered` with the image patch under the pointer
+    or None, `sought` with the search text, `stepped` with +1 or −1 for the next or previous match.
     """
 
     chose = Signal(object)
@@ -56,7 +56,7 @@ class TokenPane(QWidget):
         self.strip: TokenStrip = TokenStrip()
         self.bar = TokenColourBar()
         self.patches: PatchStrip | None = None
-        """The strip of an image, made with the first one."""
+        """The strip of image patches, created when the first image is shown."""
         self.strip.chose.connect(self.chose)
         self.says = RichLabel()
         self.says.setWordWrap(True)
@@ -81,7 +81,7 @@ class TokenPane(QWidget):
         hint = f"<span style='color:{theme.quiet}'>{tokens.note or _counted(tokens)}</span>"
         self.says.setText(tokens.weights.says if tokens.weights else hint)
         # The cursor moves constantly: the height of this pane must not change with it.
-        lines = 3 if self.shown_strip.is_text else 2  # a long text may be read in part
+        lines = 3 if self.shown_strip.is_text else 2  # a long text also shows progress
         self.says.setMinimumHeight(round(lines * metrics(12).height()) + 1)
         self.found.setText(tokens.found)
         if self.search.text() != tokens.sought and not self.search.hasFocus():
@@ -89,7 +89,7 @@ class TokenPane(QWidget):
 
     @property
     def shown_strip(self) -> TokenStrip:
-        """The image, or else the chips."""
+        """The strip that is shown: image patches or token chips."""
         return self.patches if self.patches and self._has_image else self.strip
 
     def _show_strip(self, tokens: TokenPanel, theme: Theme) -> None:
@@ -103,7 +103,7 @@ class TokenPane(QWidget):
 
     def _make_patches(self) -> None:
         from visualizer.features.token_strip.patch_strip_widget import (
-            PatchStrip,  # with its first use
+            PatchStrip,  # imported on first use
         )
 
         self.patches = PatchStrip()
@@ -124,7 +124,7 @@ class TokenPane(QWidget):
         self.search.selectAll()
 
     def close_search(self) -> None:
-        """Close the search; the selection stays."""
+        """Close the search and keep the selection."""
         self.finder.hide()
         self.shown_strip.setFocus()
         self.sought.emit("")
@@ -174,7 +174,7 @@ class TokenSearchEdit(QLineEdit):
         super().__init__()
         self.setPlaceholderText("Find a token")
         self.setAccessibleName("Find a token")
-        self.setToolTip("A part of a token, or # and its number: #1000")
+        self.setToolTip("Part of a token, or # followed by its number: #1000")
         self.setObjectName("find token")
         install_input_filters(self)
 

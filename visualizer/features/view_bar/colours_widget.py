@@ -1,4 +1,4 @@
-"""The Colours pane: what weights are looked at as, and how numbers become colours."""
+"""Colours pane: the weight transform, and how values map to colours."""
 
 from __future__ import annotations
 
@@ -30,28 +30,29 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Screen
 
 LENSES = {
-    WeightTransform.PLAIN: "As they are",
+    WeightTransform.PLAIN: "Unmodified",
     WeightTransform.WITHOUT_FIRST: "Without the first token",
-    WeightTransform.TIMES_VALUE: "Times the length of the value",
+    WeightTransform.TIMES_VALUE: "Weights × value norm",
 }
 CURVES = {
-    ColourCurve.LINEAR: "By size",
-    ColourCurve.LOG: "By logarithm",
-    ColourCurve.RANK: "By rank",
+    ColourCurve.LINEAR: "Linear",
+    ColourCurve.LOG: "Log",
+    ColourCurve.RANK: "Rank",
 }
 LIMITS = {
     ColourLimits.AUTO: "Automatic",
     ColourLimits.UNIT: "0 to 1 (weights)",
-    ColourLimits.ROW: "Each row’s",
-    ColourLimits.PANEL: "Each panel’s",
+    ColourLimits.ROW: "Per row",
+    ColourLimits.PANEL: "Per panel",
     ColourLimits.SHARED: "Shared by all heads",
-    ColourLimits.TYPED: "Typed",
+    ColourLimits.TYPED: "Custom",
 }
+LIMIT_NAMES = {"low": "lower limit", "high": "upper limit"}
 SEQUENTIAL = {each.id: each.title for each in maps_of(MapKind.SEQUENTIAL)}
 
 
 class ColoursPane(QScrollArea):
-    """Choices, and two boxes a stage for ends that are typed."""
+    """Colour options, and two boxes per stage for custom colour limits."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     lensChosen = Signal(object)
@@ -67,9 +68,9 @@ class ColoursPane(QScrollArea):
         self._panel, self._theme = ViewControlsPanel(), LIGHT
         inner = QWidget()
         self._column = column_layout(inner, (12, 8, 12, 16), spacing=6)
-        self.lens = self._choice("Weights are shown", LENSES)
-        self.curve = self._choice("Numbers become colours", CURVES)
-        self.limits = self._choice("Range of the colours", LIMITS)
+        self.lens = self._choice("Weights", LENSES)
+        self.curve = self._choice("Colour scale", CURVES)
+        self.limits = self._choice("Range", LIMITS)
         self.problem = PlainLabel()
         self.problem.setProperty("role", "warning")
         self.problem.setWordWrap(True)
@@ -77,7 +78,7 @@ class ColoursPane(QScrollArea):
         self._column.addWidget(self.problem)
         self.grid = QGridLayout()
         self._column.addLayout(self.grid)
-        self.map = self._choice("Colours of weights", SEQUENTIAL)
+        self.map = self._choice("Colour map for weights", SEQUENTIAL)
         self._column.addStretch(1)
         self.setWidget(inner)
         self.boxes: dict[tuple[str, str], QLineEdit] = {}
@@ -130,7 +131,7 @@ class ColoursPane(QScrollArea):
 
     def _make_boxes(self, wanted: tuple[ColourEnds, ...]) -> None:
         for widget in (*self.titles, *self.boxes.values()):
-            widget.blockSignals(True)  # who is in one has typed nothing by its going
+            widget.blockSignals(True)  # losing the focus by removal is not an edit
             widget.hide()
             widget.deleteLater()
         self.boxes, self.titles = {}, [PlainLabel(ends.title) for ends in wanted]
@@ -139,13 +140,13 @@ class ColoursPane(QScrollArea):
             for column, side in enumerate(("low", "high"), 1):
                 box = QLineEdit()
                 box.setObjectName(f"{ends.stage} {side}")
-                box.setAccessibleName(f"{ends.title}: the {side} end")
+                box.setAccessibleName(f"{ends.title}: {LIMIT_NAMES[side]}")
                 box.editingFinished.connect(self._type)
                 self.grid.addWidget(box, row, column)
                 self.setTabOrder([self.limits, *self.boxes.values()][-1], box)
                 self.boxes[ends.stage, side] = box
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ user input
 
     def _choose(self, index: int) -> None:
         box = self.sender()
@@ -166,7 +167,7 @@ class ColoursPane(QScrollArea):
         stage = box.objectName().rpartition(" ")[0]
         ends = next(ends for ends in self._panel.ends if ends.stage == stage)
         boxes = {side: self.boxes[stage, side] for side in ("low", "high")}
-        # What was not typed may be written with fewer digits than it has.
+        # An unedited box may show fewer digits than its value has.
         exact = (repr(getattr(ends, side)) for side in boxes)
         pairs = zip(boxes.values(), exact, strict=True)
         read = _read(ends, *(box.text() if box.isModified() else own for box, own in pairs))
@@ -177,10 +178,10 @@ class ColoursPane(QScrollArea):
     def _say(self, sentence: str) -> None:
         self.problem.setText(sentence)
         self.problem.setVisible(bool(sentence))
-        QTimer.singleShot(0, self.problem, self._see_problem)  # once it has a place
+        QTimer.singleShot(0, self.problem, self._see_problem)  # after the layout
 
     def _see_problem(self) -> None:
-        """Have what is wrong in sight, and before it the box where it is."""
+        """Scroll to the error message, and with higher priority to the box that caused it."""
         typed_in = next((box for box in self.boxes.values() if box.hasFocus()), None)
         for widget in (self.problem, typed_in):
             if widget and widget.isVisible():
@@ -196,16 +197,16 @@ def _number(text: str) -> float | None:
 
 
 def _read(ends: ColourEnds, *texts: str) -> tuple[float, float] | str:
-    """Read the low and the high end, or say what is wrong with them."""
+    """Parse the lower and upper limit; return an error message if they are invalid."""
     for text in texts:
         if _number(text) is None:
-            return f"“{text}” is no number. Use one such as 0.5."
+            return f"“{text}” is not a number. Enter a number such as 0.5."
     low, high = (_number(text) or 0.0 for text in texts)
     if ends.is_signed:
         is_above = high > 0
-        return (-high, high) if is_above else f"The high end, {high:g}, must be above 0."
+        return (-high, high) if is_above else f"The upper limit must be above 0. It is {high:g}."
     if low < 0:
-        return "Nothing here is below 0. Use a low end of 0 or more."
+        return f"The lower limit must be at least 0. It is {low:g}."
     if low >= high:
-        return f"The low end, {low:g}, must be below the high end, {high:g}."
+        return f"The lower limit, {low:g}, must be below the upper limit, {high:g}."
     return low, high

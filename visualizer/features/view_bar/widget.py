@@ -1,4 +1,4 @@
-"""The view bar over the heatmaps: arrangement, heads, texts, zoom, and buttons of panes."""
+"""View bar above the heatmaps: layout, heads, range, zoom, and buttons of panes."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ DOT = 8
 LAYOUTS = {
     BoardArrangement.ALL: "Stages × heads",
     BoardArrangement.STAGE: "One stage, all heads",
-    BoardArrangement.HEAD: "One head, large",
+    BoardArrangement.HEAD: "One head, enlarged",
 }
 FOLDS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Max"}
 
 
-RANGES = ("Range: automatic, 0 to 1.11", "Range: automatic, each row")
-"""The widest that are usual: nothing beside the button moves while its text changes."""
+RANGES = ("Range: automatic, 0 to 1.11", "Range: automatic, per row")
+"""The widest common texts, reserved so that nothing next to the button moves."""
 ZOOM = {"gaze.further": "−", "gaze.whole": "1:1", "gaze.closer": "+"}
 
 
@@ -70,7 +70,7 @@ class MenuButton(FixedWidthToolButton):
 
 
 class ViewBar(OverflowRow):
-    """A row of controls, all of which are in the View menu, too."""
+    """A row of view controls; the View menu contains all of them as well."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     layoutChosen = Signal(object)
@@ -78,12 +78,12 @@ class ViewBar(OverflowRow):
     headAlone = Signal(object)
 
     def __init__(self, actions: Mapping[str, QAction]) -> None:
-        super().__init__(HEIGHT, "More of the view", (12, 0, 12, 0), spacing=4)
-        self.setAccessibleName("How the panels are looked at")
+        super().__init__(HEIGHT, "More view controls", (12, 0, 12, 0), spacing=4)
+        self.setAccessibleName("View controls")
         self._panel, self._theme = ViewControlsPanel(), LIGHT
         self.buttons: dict[str, QToolButton] = {}
         self.box = QComboBox()
-        self.box.setAccessibleName("How the panels are arranged")
+        self.box.setAccessibleName("Panel layout")
         # Screen readers take a combo box's text as its name.
         self.box.setAccessibleDescription(self.box.accessibleName())
         for layout, words in LAYOUTS.items():
@@ -109,7 +109,7 @@ class ViewBar(OverflowRow):
                 RowItem(self.many, self._add_heads, rank=1),
                 *folds,
                 RowItem(self.range, self._add_range),
-                *zoom,  # beside what stays as it is, so that they stay under the pointer
+                *zoom,  # after items of fixed width, so that they stay under the pointer
                 RowItem(self.part, rank=3, is_stretched=True),
                 *panes,
             )
@@ -157,7 +157,7 @@ class ViewBar(OverflowRow):
         self.range.setAccessibleDescription(panel.range_in_words)
         self.set_wanted(self.range, bool(panel.range))
         self.part.tell(panel.part, panel.part_in_words)
-        self.fit()  # at once, as the part seen may change with every frame
+        self.fit()  # immediately: the visible range may change with every frame
 
     def _make_heads(self) -> None:
         for chip in self.heads:
@@ -188,7 +188,7 @@ class ViewBar(OverflowRow):
             action.triggered.connect(self._toggle)
 
     def _add_heads(self, menu: QMenu) -> None:
-        self._fill_heads(menu.addMenu("Heads shown"))
+        self._fill_heads(menu.addMenu("Visible heads"))
 
     def _add_range(self, menu: QMenu) -> None:
         menu.addMenu(self.range.accessibleName()).addActions(self.range.own_menu.actions())
@@ -200,7 +200,7 @@ class ViewBar(OverflowRow):
         button.setIconSize(QSize(DOT, DOT) * text_scale())
         button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         button.setAccessibleName(f"Head {head + 1}")
-        button.setToolTip("Click to show or hide it; double-click to see it alone")
+        button.setToolTip("Click to show or hide this head; double-click to show only this head")
         button.clicked.connect(self._toggle)
         button.doubled.connect(self.headAlone)
         return button
