@@ -366,7 +366,7 @@ def test_tokens_of_other_queries_and_keys_are_shown_by_their_role() -> None:
     )
     assert (reads.labels, read.labels) == (("Le", "chat"), ("The", "cat", "sat"))
     assert reads.note == (
-        "These are the queries. The keys are other tokens: the heatmaps show who reads whom."
+        "These are the queries. The keys are different tokens; see the heatmaps."
     )
     assert read.note.startswith("These are the keys. The queries are")
 

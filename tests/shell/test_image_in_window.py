@@ -206,7 +206,7 @@ def test_heads_are_switched_off_but_not_patched_from_a_text(
     choose(hand, image)
     pane, by_id = hand.window.panes["Next token"], hand.window.actions_.by_id
     offered = [pane.kind.itemText(at) for at in range(pane.kind.count())]
-    assert offered == ["As it is", "Off (zeros)", "Ablate (mean over the image)", "Scaled by …"]
+    assert offered == ["Unedited", "Ablate (zeros)", "Ablate (mean over the image)", "Scale"]
     assert not by_id["head_switch.patch"].isEnabled()
     before = run_of(hand).trace.read("weights")
     hand.window.view_controller.show_head_of_layer(0, 1)

@@ -136,7 +136,7 @@ def test_a_wrong_end_is_said_in_sight_of_its_box(hand: Hand) -> None:
     box.selectAll()
     QTest.keyClicks(box, "abc")
     hand.key(Qt.Key.Key_Return)
-    assert pane.problem.text() == "“abc” is no number. Use one such as 0.5."
+    assert pane.problem.text() == "“abc” is not a number. Enter a number such as 0.5."
     both = (pane.problem, box)
     hand.until(lambda: not any(widget.visibleRegion().isEmpty() for widget in both))
 
@@ -187,7 +187,7 @@ def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> 
     hand.leave()
     assert heard(hand.board).value.endswith("journey (query 2) reads 48 % from Your (key 1).")
     button = hand.window.stage_bar.button("weights")
-    assert button.accessibleDescription() == "each row made to sum to 1, size 2 × 6 × 6"
+    assert button.accessibleDescription() == "each row made to sum to 1, shape 2 × 6 × 6"
     assert "6 tokens" in hand.window.token_pane.strip.accessibleName()
 
 

@@ -303,9 +303,9 @@ def test_rows_that_read_nothing_are_said() -> None:
     mask[1] = False
     document = a_document().set("painted", own(mask))
     shown = painting(a_run(), document)
-    assert shown.notes == ("2 queries read nothing",)
+    assert shown.notes == ("2 queries attend to no key",)
     assert shown.says.startswith("Mask editor: click or drag, or press X; Esc ends")
-    assert shown.says.endswith("2 queries read nothing")
+    assert shown.says.endswith("2 queries attend to no key")
 
 
 def test_which_brush_the_mask_is_of() -> None:

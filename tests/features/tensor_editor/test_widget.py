@@ -149,7 +149,7 @@ def test_the_table_holds_the_very_numbers_of_the_heatmap(clerk: Clerk) -> None:
             assert clerk.shown(query, key) == wanted
     assert clerk.column_names()[:3] == ["1 Your", "2 journey", "3 starts"]
     assert words(clerk.pane.facts) == "6 queries × 6 keys"
-    assert words(clerk.pane.note).startswith("Weights are computed: edit the input or the weights")
+    assert words(clerk.pane.note).startswith("Weights are computed. Edit the input or the weights")
     assert not clerk.pane.draw.isVisible()
 
 
@@ -283,11 +283,11 @@ def test_what_is_no_number_is_said_and_the_old_one_stays(clerk: Clerk) -> None:
     hand, before = clerk.hand, clerk.document
     clerk.click(0, 0)
     clerk.type("1.2.3")
-    assert clerk.problem == "“1.2.3” is no number."
+    assert clerk.problem == "“1.2.3” is not a number."
     assert clerk.shown(0, 0) == "0.4300"
     assert clerk.document == before
     clerk.type("1e300")
-    assert clerk.problem == "1e+300 is no number that float32 can hold."
+    assert clerk.problem == "1e+300 is out of range for float32."
     clerk.type("1")
     hand.settle()
     assert clerk.problem == ""
@@ -301,7 +301,7 @@ def test_what_is_computed_is_not_typed_into(clerk: Clerk) -> None:
     QTest.keyClicks(clerk.grid, "5")
     assert QApplication.focusWidget() is clerk.grid
     clerk.paste("1\t2")
-    assert clerk.problem.startswith("Scores are computed: edit the input or the weights")
+    assert clerk.problem.startswith("Scores are computed. Edit the input or the weights")
 
 
 def test_numbers_can_be_drawn_again(clerk: Clerk) -> None:
@@ -399,8 +399,8 @@ def test_a_block_from_a_spreadsheet_is_pasted_and_is_one_step(clerk: Clerk) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("1\tx", "Row 1, column 2: “x” is no number."),
-        ("1\t2\n3\t4", "A block of 2 × 2 does not fit: there is room for 1 × 3."),
+        ("1\tx", "Row 1, column 2: “x” is not a number."),
+        ("1\t2\n3\t4", "A block of 2 × 2 does not fit here. The largest that fits is 1 × 3."),
         ("", "The clipboard contains no numbers."),
     ],
 )

@@ -189,7 +189,7 @@ def test_in_long_texts_they_are_read_on_the_worker_in_bands(
             assert partial.known == range(5 * bands)
             expected = cells[:, places].sum(axis=1)[: 5 * bands]
             assert partial.values[: 5 * bands] == pytest.approx(expected, rel=1e-4)
-            assert f"{5 * bands} of 36 read so far" in partial.plain
+            assert f"{5 * bands} of 36 rows computed so far" in partial.plain
             before_all = np.arange(36) < min(places)
             assert np.array_equal(partial.forbidden, before_all & (np.arange(36) < 5 * bands))
         else:
@@ -252,7 +252,7 @@ def test_what_is_kept_of_a_text_goes_with_it() -> None:
         (
             (0, 1, 5),
             {"role": TokenRole.KEY, "pinned": Cell("scores", (0, 0, 0))},
-            "Who reads Your, journey and step, Σ of 3 keys, head 1",
+            "Attention to Your, journey and step, Σ of 3 keys, head 1",
         ),
         ((0, 1, 2, 3), {}, "What 4 tokens read, Σ of 4 queries, mean of 2 heads"),
     ],

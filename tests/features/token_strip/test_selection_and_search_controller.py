@@ -86,7 +86,7 @@ def test_the_switch_turns_from_queries_to_keys(hand: Hand, pane: TokenPane) -> N
     click(hand, 2, NO)
     hand.click(pane.roles[TokenRole.KEY])
     hand.settle()
-    assert words(pane.says) == "Who reads starts, mean of 2 heads"
+    assert words(pane.says) == "Attention to starts, mean of 2 heads"
     assert shown(hand).values == pytest.approx(weights(hand).mean(0)[:, 2])
     assert pane.roles[TokenRole.KEY].isChecked()
     hand.press(Qt.Key.Key_T, CONTROL | SHIFT)
@@ -262,7 +262,7 @@ def test_what_is_read_in_a_long_text_comes_without_waiting_for_it(by_blocks: Han
     row = window.workspace.run.trace.read("weights", (slice(None), 1190)).mean(axis=0)
     assert shown(by_blocks).values == pytest.approx(row, rel=1e-4)
     by_blocks.press(Qt.Key.Key_T, CONTROL | SHIFT)
-    by_blocks.until(lambda: words(pane.says) == "Who reads w1190, mean of 2 heads")
+    by_blocks.until(lambda: words(pane.says) == "Attention to w1190, mean of 2 heads")
     column = window.workspace.run.trace.read("weights")[:, :, 1190].mean(axis=0)
     assert shown(by_blocks).values == pytest.approx(column, rel=1e-4)
     assert shown(by_blocks).forbidden.tolist() == [True] * 1190 + [False] * 10

@@ -386,7 +386,7 @@ def test_controls_without_room_are_in_a_menu(hand: Hand) -> None:
     assert len(seen) == 2
     assert all(one.visibleRegion().boundingRect() == one.rect() for one in seen)
     assert [*hand.read_menu(shown.more)] == [
-        "Panel layout", "Heads shown", "Mean of heads", "Largest of heads",
+        "Panel layout", "Visible heads", "Mean of heads", "Largest of heads",
         "Look from further away", "Look at all of every panel", "Look closer", "Lines",
         "Heads", "Colours",
     ]  # fmt: skip
@@ -397,7 +397,7 @@ def test_the_menu_of_the_bar_does_what_its_controls_do(hand: Hand) -> None:
     hand.window.resize(800, 600)
     shown = bar(hand)
     hand.until(shown.more.isVisible)
-    hand.choose_in_menu(shown.more, "Heads shown", "Head 2")
+    hand.choose_in_menu(shown.more, "Visible heads", "Head 2")
     assert heads(hand) == [0, 2, 3, 4, 5, 6, 7]
     hand.choose_in_menu(shown.more, "Panel layout", "One head, enlarged")
     assert bar(hand).box.currentText() == "One head, enlarged"
@@ -414,7 +414,7 @@ def test_what_is_chosen_as_range_is_said_and_what_it_comes_to(hand: Hand) -> Non
     assert said() == "Range: automatic, 0 to 1"
     for text, words in (
         ("Range: each row’s", "Range: each row"),
-        ("Range: each panel’s", "Range: each panel"),
+        ("Range: each panel’s", "Range: per panel"),
         ("Range: 0 to 1 (weights)", "Range: 0 to 1"),
         ("Range: automatic", "Range: automatic, 0 to 1"),
     ):
@@ -428,7 +428,7 @@ def test_what_is_chosen_as_range_is_said_and_what_it_comes_to(hand: Hand) -> Non
 def test_an_automatic_range_says_that_a_longer_text_has_another(hand: Hand) -> None:
     hand.paste_sentence(" ".join(f"w{number}" for number in range(30)))
     hand.settle()
-    assert bar(hand).range.accessibleName() == "Range: automatic, each row"
+    assert bar(hand).range.accessibleName() == "Range: automatic, per row"
     hand.choose_in_menu(bar(hand).range, "Range: 0 to 1 (weights)")
     colour = hand.panel("weights").colour
     assert (colour.low, colour.high, colour.limits) == (0, 1, ColourLimits.SHARED)

@@ -170,7 +170,7 @@ class ViewBar(OverflowRow):
         before: QWidget = self.box
         for chip in self.heads:
             self._chips.addWidget(chip)
-            chip.show()  # so that the row has their size at once
+            chip.show()  # so that the row knows its size immediately
             self.setTabOrder(before, chip)  # otherwise the tab order is that of creation
             before = chip
         if are_many:
