@@ -299,7 +299,7 @@ def test_rows_that_read_nothing_are_said() -> None:
     mask = np.ones((6, 6), bool)
     mask[3] = False
     document = a_document().set("painted", own(mask))
-    assert painting(a_run(), document).notes == ("query 4 reads nothing",)
+    assert painting(a_run(), document).notes == ("query 4 attends to no key",)
     mask[1] = False
     document = a_document().set("painted", own(mask))
     shown = painting(a_run(), document)

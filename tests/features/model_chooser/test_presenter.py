@@ -117,7 +117,7 @@ def test_an_offer_in_words() -> None:
     assert offer_in_words(offer) == "org/x: 2 files, 3.0 MB. 5.0 GB free in /hub."
     begun = offer_in_words(replace(offer, missing=10**6))
     assert begun == "org/x: 2 files, 1.0 MB (2.0 MB already downloaded). 5.0 GB free in /hub."
-    assert offer_in_words(replace(offer, missing=0)).startswith("All 2 files of org/x are there")
+    assert offer_in_words(replace(offer, missing=0)).startswith("All 2 files of org/x are already")
 
 
 def test_numbers_of_parameters_and_bytes() -> None:

@@ -289,10 +289,10 @@ def test_numbers_that_are_on_their_way_are_waited_for(
     newer = document
     for field, value in changed.items():
         newer = newer.set(field, value)
-    with pytest.raises(InputError, match="Newer numbers are on their way"):
+    with pytest.raises(InputError, match="New numbers are being computed"):
         edited(newer, ran, name, 0, 0, one(1))
     own = edited(document, ran, name, 0, 0, one(1))
-    with pytest.raises(InputError, match="Newer numbers are on their way"):
+    with pytest.raises(InputError, match="New numbers are being computed"):
         edited(as_drawn(own, ran, name), computed(own), name, 0, 0, one(1))
 
 
@@ -312,7 +312,7 @@ def test_what_does_not_decide_the_weights_need_not_be_waited_for() -> None:
         (a_document("a b", "c"), "input", [[1]], "Use a single text to edit them."),
         (a_document("a b", "c"), "weights", [[1]], "computed. Edit the weights instead."),
         (a_document(bias=True), "W_key.bias", [[1]], "Biases are random values from the seed"),
-        (a_document(position=Position.LEARNED), "position", [[1]], "Positions are made by a rule"),
+        (a_document(position=Position.LEARNED), "position", [[1]], "Positional encodings are computed"),
         (a_document(), "input", [[1, 2, 3, 4]], "A block of 1 × 4 does not fit here. The largest that fits is"),
         (a_document(), "W_key", [[np.inf]], "inf is out of range for float32."),
         (a_document(), "W_key", [[1e300]], r"1e\+300 is out of range for float32."),

@@ -87,7 +87,7 @@ def test_what_can_be_read_in_one_way_is_read(text: str, numbers: list[list[float
         ("1\t2\n3", "same number of cells. Row 1 has 2, row 2 has 1."),
         ("0,5", "“0,5” is ambiguous: it could be one number or two. Use a decimal point"),
         ("1,2\n3,4", "“1,2” is ambiguous: it could be one number or two."),
-        ("1,234\t5", "Row 1, column 1: “1,234” can be read in two ways. Write a point"),
+        ("1,234\t5", "Row 1, column 1: “1,234” is ambiguous. Use a decimal point"),
         ("1,234.5\t2", "Row 1, column 1: “1,234.5” is not a number."),
         ("1.5\t2,5", "Row 1, column 2: “2,5” is not a number."),
         ("1 234", "“1 234” is not a number."),
@@ -130,6 +130,6 @@ def test_more_than_can_be_read_at_once_is_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(spreadsheet_clipboard, "MAX_CELLS", 5)
     with pytest.raises(InputError, match=r"numbers at once\. Select at most 5, or export"):
         format_block(np.zeros((2, 3)))
-    with pytest.raises(InputError, match="Paste up to 5 at once"):
+    with pytest.raises(InputError, match="Paste at most 5 at once"):
         parse_block("1\t2\n" * 5)
     assert parse_block(format_block(np.ones((5, 1)))).shape == (5, 1)

@@ -344,7 +344,7 @@ def test_buttons_look_closer_further_and_at_all(hand: Hand) -> None:
     assert (closer.isEnabled(), further.isEnabled(), whole.isEnabled()) == (True, False, False)
     hand.click(closer)
     hand.settle()
-    assert shown.part.toolTip() == "Queries 6–25, keys 6–25 of 30 are seen"
+    assert shown.part.toolTip() == "Showing queries 6–25 and keys 6–25 of 30"
     assert shown.part.text() == "6–25 × 6–25 of 30"
     assert further.isEnabled()
     hand.click(further)
@@ -363,7 +363,7 @@ def test_what_is_seen_is_said_while_it_moves(hand: Hand) -> None:
     assert zoom
     said = bar(hand).part.text()
     assert said.startswith(f"{zoom.queries.start + 1}–{zoom.queries.stop} × ")
-    assert bar(hand).part.toolTip().endswith(" of 6 are seen")
+    assert bar(hand).part.toolTip().endswith(" of 6")
 
 
 def test_the_button_opens_the_colours(hand: Hand) -> None:
@@ -413,7 +413,7 @@ def test_what_is_chosen_as_range_is_said_and_what_it_comes_to(hand: Hand) -> Non
     said = bar(hand).range.accessibleName
     assert said() == "Range: automatic, 0 to 1"
     for text, words in (
-        ("Range: each row’s", "Range: each row"),
+        ("Range: each row’s", "Range: per row"),
         ("Range: each panel’s", "Range: per panel"),
         ("Range: 0 to 1 (weights)", "Range: 0 to 1"),
         ("Range: automatic", "Range: automatic, 0 to 1"),
@@ -422,7 +422,7 @@ def test_what_is_chosen_as_range_is_said_and_what_it_comes_to(hand: Hand) -> Non
         assert said() == words
         assert bar(hand).range.text() == f"{words} ▾"
         assert hand.read_menu(bar(hand).range)[text]
-    assert "Now: Scores ±" in bar(hand).range.accessibleDescription()
+    assert "Current: Scores ±" in bar(hand).range.accessibleDescription()
 
 
 def test_an_automatic_range_says_that_a_longer_text_has_another(hand: Hand) -> None:
@@ -455,7 +455,7 @@ def test_typed_limits_open_the_pane_where_they_are(hand: Hand) -> None:
     QTest.keyClicks(box, "0.5")
     QTest.keyClick(box, Qt.Key.Key_Return)
     hand.settle()
-    assert bar(hand).range.accessibleName() == "Range: typed, 0 to 0.5"
+    assert bar(hand).range.accessibleName() == "Range: custom, 0 to 0.5"
 
 
 def test_without_weights_the_range_is_that_of_the_first_stage(hand: Hand) -> None:
