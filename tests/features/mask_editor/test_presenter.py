@@ -304,7 +304,7 @@ def test_rows_that_read_nothing_are_said() -> None:
     document = a_document().set("painted", own(mask))
     shown = painting(a_run(), document)
     assert shown.notes == ("2 queries attend to no key",)
-    assert shown.says.startswith("Mask editor: click or drag, or press X; Esc ends")
+    assert shown.says.startswith("Editing the mask: click or drag")
     assert shown.says.endswith("2 queries attend to no key")
 
 

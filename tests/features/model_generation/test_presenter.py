@@ -66,7 +66,7 @@ def test_rows_of_text_and_tokens_make_one_matrix() -> None:
     assert rows.title == "Layer 5, head 2: weights from 0 to 1"
     assert rows.cell_in_words(0, 1) == ""
     assert rows.cell_in_words(4, 0).startswith("“␣the” attends to ")
-    assert rows.cell_in_words(4, 0).endswith(" from “the”")
+    assert rows.cell_in_words(4, 0).endswith("attends to “the” with 4200 %")
 
 
 def test_the_end_of_a_text_is_said_and_nothing_is_drawn_after_it() -> None:

@@ -66,9 +66,9 @@ def paint_patches(
     Parameters
     ----------
     boxes : sequence of QRectF
-        The places of all tokens, those before the patches first.
+        Rectangles of all tokens, those before the patches first.
     focused : int or None
-        The token that keys act on.
+        The token with the keyboard focus.
     """
     first, weights = pictures.patches.first, tokens.weights
     whole = boxes[first].united(boxes[-1])
@@ -103,7 +103,7 @@ def _render_overlay(
     made = QImage(
         words.data, patches.columns, patches.rows, 4 * patches.columns, QImage.Format.Format_ARGB32
     )
-    return made.copy()  # the buffer is freed with this function
+    return made.copy()  # the buffer is freed when this function returns
 
 
 def _hatch(

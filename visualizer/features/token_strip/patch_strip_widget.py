@@ -1,4 +1,4 @@
-"""The strip of tokens of an image: its patches where they lie, over them the weights."""
+"""Token strip of an image: its patches, overlaid with their weights."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 MAX_SIDE_PX = 560
-"""The longest side of an image, at the usual text size."""
+"""Maximum side length of an image, in pixels at the default text size."""
 
 
 class PatchStrip(TokenStrip):
-    """An image whose patches are chosen by mouse and keys like chips; other tokens are chips above.
+    """An image with selectable patches; other tokens are chips above it.
 
-    `hovered` carries the token under the pointer, or None.
+    `hovered` is emitted with the token under the pointer, or None.
     """
 
     hovered = Signal(object)
@@ -55,7 +55,7 @@ class PatchStrip(TokenStrip):
         return QSize(100, round(below + GAP * text_scale() / 2))
 
     def _arrange(self) -> None:
-        """Lay out other tokens as chips, and the patches as large as the width lets them be."""
+        """Lay out other tokens as chips, and the patches as large as the width allows."""
         if self._pictures is None:
             return
         patches, width = self._pictures.patches, self.maximumViewportSize().width() - 2.0
@@ -117,7 +117,7 @@ class PatchStrip(TokenStrip):
             self.hovered.emit(token)
 
     def _token_in_adjacent_line(self, lines: int) -> int:
-        """The patch above or below; from the first row, a chip above it."""
+        """Return the patch above or below; above the first row, the last chip."""
         if self._pictures is None:
             return self._at
         patches = self._pictures.patches

@@ -1,6 +1,6 @@
-"""The token strip as a value: tokens coloured by the weights of the selected queries or keys.
+"""Presenter of the token strip: tokens coloured by the weights of selected queries or keys.
 
-The weights are those of the current head, or the mean of all heads.
+The weights are those of the current head, or the mean over all heads.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 READ_FOR_S = 0.1
-"""So long weights are read before the pictures are drawn on."""
+"""Duration of one batch of reads on the worker, before it returns to refining heatmaps."""
 NAMED = 3
-"""A sentence names at most this many tokens; of more it gives the number only."""
+"""Maximum number of tokens that a sentence names; for more it gives only their number."""
 
 
 class TokenWeights(Struct, frozen=True, eq=False):
-    """The weight each token receives from the selected queries, or gives to the selected keys.
+    """Weights of all tokens: from the selected queries, or to the selected keys.
 
     Parameters
     ----------
     values : numpy.ndarray
-        One for every token: a weight, or a sum of weights.
+        One value per token: a weight, or a sum of weights.
     forbidden : numpy.ndarray
         Tokens for which the mask forbids every cell with the selected tokens.
     map : str
@@ -61,9 +61,9 @@ class TokenWeights(Struct, frozen=True, eq=False):
     says : str
         A sentence on what the colours show (HTML).
     qualifier : str
-        The step that the weights are taken before or after, if there are weights of several.
+        The step before or after which the weights are taken, if this is ambiguous.
     known : range
-        The tokens whose numbers are known; of a long text they are read one after another.
+        The tokens with known values; those of a long text are read incrementally.
     """
 
     values: np.ndarray
@@ -76,7 +76,7 @@ class TokenWeights(Struct, frozen=True, eq=False):
     qualifier: str = ""
 
     def __eq__(self, other: object) -> bool:
-        """Whether it shows the same numbers in the same colours."""
+        """Whether both show the same numbers in the same colours."""
         if not isinstance(other, TokenWeights):
             return NotImplemented
         fields = (self.map, self.low, self.high, self.says, self.known)
@@ -87,12 +87,12 @@ class TokenWeights(Struct, frozen=True, eq=False):
         )
 
     def __ne__(self, other: object) -> bool:
-        return not self == other  # a struct's own compares identities
+        return not self == other  # Struct's own __ne__ compares identities
 
     __hash__ = None  # type: ignore[assignment]
 
     def largest(self, count: int) -> tuple[int, ...]:
-        """Return the tokens whose numbers are farthest from 0, farthest first; none with 0."""
+        """Return the tokens with the largest absolute values, largest first; zeros are excluded."""
         sizes = np.where(self.forbidden | ~np.isfinite(self.values), 0, np.abs(self.values))
         sizes[self.known.stop :] = 0
         first = np.argsort(-sizes, kind="stable")[:count]
@@ -114,7 +114,7 @@ class TokenPanel(Struct, frozen=True):
     chosen : frozenset of int
         The tokens selected in the strip.
     subjects : frozenset of int
-        The tokens whose weights are shown: those selected, else the cursor's.
+        The tokens for which weights are shown: the selected ones, else those of the cursor.
     weights : TokenWeights or None
         The weights behind the colours; None without subjects, or while the weights are covered.
     sought : str
@@ -122,11 +122,11 @@ class TokenPanel(Struct, frozen=True):
     found : str
         The number of matches and the current one, in words.
     note : str
-        Why there are no weights to show; empty where there are.
+        Why no weights are shown; empty if they are.
     special : mapping
-        What special tokens of a model are for, by their places.
+        The purpose of each special token of a model, by position.
     patches : ImagePatches or None
-        The image whose patches the tokens are; None of a text.
+        The input image, if the tokens are its patches; None for a text.
     """
 
     labels: tuple[str, ...] = ()
@@ -148,7 +148,7 @@ TOKENS: PanelId[TokenPanel] = PanelId("Tokens")
 
 
 def present_tokens(resolved: Resolved, cursor: CellCursor) -> TokenPanel:
-    """Present the tokens of a text, marked by the cursor, or else by the playback step's cell."""
+    """Present the tokens of a text, marked at the cursor or else at the cell of playback."""
     run, selection, patches = resolved.run, resolved.view.tokens, resolved.run.patches
     cursor, cell = _with_step(resolved, cursor)
     query = _query(resolved, cursor, cell)
@@ -176,7 +176,7 @@ def present_tokens(resolved: Resolved, cursor: CellCursor) -> TokenPanel:
 
 
 def _with_step(resolved: Resolved, cursor: CellCursor) -> tuple[CellCursor, Cell | None]:
-    """Return the current cell and its cursor: the pointer's, or else the playback step's."""
+    """Return the cursor and its cell: those of the pointer, or else of the playback step."""
     cell, step_cell = resolved.pointed, resolved.step_cell
     if cell is None and step_cell and resolved.view.playhead.grain is not Grain.STAGE:
         return cursor_on(resolved, step_cell, None), step_cell
@@ -184,7 +184,7 @@ def _with_step(resolved: Resolved, cursor: CellCursor) -> tuple[CellCursor, Cell
 
 
 def _query(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenQuery:
-    """Return whose weights are shown.
+    """Return the query for the weights to show.
 
     Parameters
     ----------
@@ -209,10 +209,10 @@ def _query(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenQu
 
 
 def cell_of_token(resolved: Resolved, token: int) -> Cell | None:
-    """Return the cell that pointing at a token means.
+    """Return the cell to hover when the pointer is on a token.
 
-    With one token chosen, it is where the two meet; else where the token reads the most, or is read
-    the most. None where that is covered, or keys are other tokens.
+    With one token selected, this is the cell of both tokens; otherwise the largest weight of the
+    token's row or column. None if the weights are covered, or if queries and keys differ.
     """
     run, selection = resolved.run, resolved.view.tokens
     stage = resolved.weights_stage(resolved.pinned)
@@ -243,7 +243,7 @@ def _apart(run: Run, role: TokenRole) -> str:
 
 
 class TokenQuery(Struct, frozen=True):
-    """The request for weights: the labels, those that are selected, and whose are added up."""
+    """A request for weights: the labels, the selected tokens, and the weights to add up."""
 
     resolved: Resolved
     labels: tuple[str, ...]
@@ -276,14 +276,14 @@ def _is_seen(query: TokenQuery) -> bool:
 def _is_hidden(query: TokenQuery) -> bool:
     """Whether the weights are covered by a prediction or not yet reached by playback."""
     resolved, last = query.resolved, len(query.labels) - 1
-    row = max(query.subjects) if query.reads else last  # of later ones, none is reached before
+    row = max(query.subjects) if query.reads else last  # playback reaches the other rows first
     heads = resolved.run.trace.spec.heads
     is_later = resolved.is_later(Cell(query.stage, (heads - 1, row, last)))
     return query.stage in resolved.covered or is_later
 
 
 def _shares(query: TokenQuery) -> TokenWeights | None:
-    """Return the weights as far as they are known; None where none is."""
+    """Return the weights known so far; None if none are."""
     sums = known_sums(query.weights)
     if sums is None:
         return None
@@ -333,20 +333,20 @@ def _found(view: View, labels: tuple[str, ...]) -> str:
 
 
 def head_read(resolved: Resolved, cell: Cell | None) -> int | None:
-    """The head of a cell; None for all heads."""
+    """Return the head of a cell; None for all heads."""
     if resolved.run.trace.spec.heads == 1:
         return 0
     return cell.head if cell else None
 
 
 def needs(resolved: Resolved) -> str | None:
-    """The stage whose heads must be averaged for the selected tokens; usually None."""
+    """Return the stage to average over heads for the selected tokens; usually None."""
     is_folded = head_read(resolved, resolved.pinned) is None and resolved.view.tokens.chosen
     return resolved.weights_stage(resolved.pinned) if is_folded else None
 
 
 def warm(resolved: Resolved) -> None:
-    """Make the labels, and the mean of the heads where it is needed; called on the worker."""
+    """Prepare the labels and, if needed, the mean over heads; called on the worker."""
     for axis in ("query", "key"):
         all_visible(resolved.run.words(resolved.leading, axis))
     stage = needs(resolved)
@@ -355,7 +355,7 @@ def warm(resolved: Resolved) -> None:
 
 
 def is_read(resolved: Resolved) -> bool:
-    """Whether all weights that are shown are read; those of long texts are read late."""
+    """Whether all shown weights are read; those of long texts are read incrementally."""
     trace = resolved.run.trace
     if (
         not trace.is_blockwise
@@ -370,7 +370,7 @@ def is_read(resolved: Resolved) -> bool:
 
 
 def read_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
-    """Read more of the weights that are shown, on the worker, for a moment or until it is over."""
+    """Read more of the shown weights on the worker, for `READ_FOR_S` or until `is_over()`."""
     if is_read(resolved):
         return
     end = monotonic() + READ_FOR_S

@@ -36,12 +36,14 @@ PAN = 4
 
 
 class _RowToPinIn(Struct, frozen=True, eq=False):
-    """A row whose largest weight is pinned once it is here, and what was pinned when it was asked.
+    """A request to pin the largest weight of a row as soon as it is available.
 
     Parameters
     ----------
     leading : tuple of int
         The layer, as an index of the run's leading axes.
+    pinned : Cell or None
+        The cell that was pinned at the time of the request.
     """
 
     run: Run
@@ -51,20 +53,20 @@ class _RowToPinIn(Struct, frozen=True, eq=False):
     pinned: Cell | None
 
     def is_awaited(self, now: Resolved, wanted: View) -> bool:
-        """Whether it is shown, and nothing was pinned or let go of since."""
+        """Whether the row is shown, and no cell has been pinned or unpinned since."""
         is_shown = (now.run, now.leading, now.heads[:1]) == (self.run, self.leading, (self.head,))
         return is_shown and wanted.pinned == self.pinned
 
 
 class ViewController(QObject):
-    """Changes the view of a workspace; each public method is one user intent."""
+    """Changes the view of a workspace; each public method is one user action."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
         self._before = self._wanted
         self._row_to_pin_in: _RowToPinIn | None = None
-        """It may still come from a server."""
+        """Its weights may still be on their way from a server."""
         workspace.changed.connect(self._pin_largest)
 
     @property
@@ -73,7 +75,7 @@ class ViewController(QObject):
 
     @property
     def _seen(self) -> Zoom | None:
-        """The visible range, clamped to the text."""
+        """Visible range, clamped to the text."""
         resolved = self._workspace.wanted_resolved
         return resolved.zoom if resolved else None
 
@@ -200,7 +202,7 @@ class ViewController(QObject):
             self._show_folds(frozenset())
 
     def enlarge(self, cell: Cell) -> None:
-        """Show the panel of a cell large beside the others of its head; if it is, all heads."""
+        """Enlarge the panel of a cell next to the others of its head; if it is large, show all heads."""
         resolved = self._workspace.wanted_resolved
         if resolved is None or resolved.comparison or resolved.is_spread or resolved.focus:
             return
@@ -218,7 +220,7 @@ class ViewController(QObject):
         )
 
     def next_head(self, steps: int) -> None:
-        """Show the next or the previous head alone."""
+        """Show only the next or the previous head."""
         resolved = self._workspace.wanted_resolved
         if resolved:
             shown = resolved.heads[:1] or (0,)
@@ -227,7 +229,7 @@ class ViewController(QObject):
             self._show_alone(head % resolved.run.trace.spec.heads)
 
     def toggle_head(self, head: int) -> None:
-        """Show or hide a head; the last one shown stays."""
+        """Show or hide a head, unless nothing would remain visible."""
         resolved, self._before = self._workspace.wanted_resolved, self._wanted
         if resolved:
             shown = frozenset(resolved.heads) ^ {head}
@@ -237,21 +239,21 @@ class ViewController(QObject):
                 self._workspace.look(heads=None if is_all else shown)
 
     def solo_head(self, head: int) -> None:
-        """Show one head alone; a second time, all of them."""
+        """Show only one head; if only this head is shown, show all heads."""
         if self._wanted.heads == frozenset({head}):
             self._workspace.look(heads=None)
         else:
             self._show_alone(head)
 
     def solo_head_of_layer(self, layer: int | None, head: int) -> None:
-        """Show one head of a layer alone; a second time, all of the layer."""
+        """Show only one head of a layer; if only this head is shown, show all heads of the layer."""
         if layer is None or layer == self._wanted.layer:
             self.solo_head(head)
         else:
             self.show_head_of_layer(layer, head)
 
     def solo_clicked_head(self, head: int) -> None:
-        """Show one head alone on a double click, and revert the effect of its first click."""
+        """Show only the double-clicked head, and revert the effect of the first click."""
         self._workspace.look(heads=self._before.heads, pinned=self._before.pinned)
         self.solo_head(head)
 
@@ -262,7 +264,7 @@ class ViewController(QObject):
         self._workspace.look(heads=frozenset({head}))
 
     def show_head_of_layer(self, layer: int, head: int) -> None:
-        """Show one head of one layer alone, by their places in the run."""
+        """Show only one head of a layer, by its indices in the run."""
         run, pinned = self._workspace.run, self._wanted.pinned
         if run is None:
             return
@@ -275,7 +277,7 @@ class ViewController(QObject):
             self._workspace.look(heads=frozenset({head}))
 
     def show_head_of_model(self, number: int, head: int) -> None:
-        """Show one head of a layer, by the layer's number in the model; −1 for its heads as now."""
+        """Show one head of a layer, by the layer's number in the model; −1 keeps the shown heads."""
         run = self._workspace.run
         layers = run.reading.layers if run and run.reading else ()
         if number in layers and head >= 0:
@@ -284,7 +286,7 @@ class ViewController(QObject):
             self._workspace.show_leading(run.trace.leading_index(layer=layers.index(number)))
 
     def show_token_of_layer(self, number: int, query: int) -> None:
-        """Show a layer by its number in the model, and pin what one head reads most at a token."""
+        """Show a layer by its number in the model, and pin the largest weight of a query."""
         workspace = self._workspace
         reading = workspace.run.reading if workspace.run else None
         resolved = workspace.wanted_resolved
@@ -303,9 +305,9 @@ class ViewController(QObject):
             self._pin_largest()
 
     def _pin_largest(self) -> None:
-        """Pin the largest weight of the row that was asked for, once it is here and still shown.
+        """Pin the largest weight of the requested row once it is available and still shown.
 
-        What was pinned or let go of meanwhile stays so.
+        If a cell has been pinned or unpinned in the meantime, the request is dropped.
         """
         row, now = self._row_to_pin_in, self._workspace.wanted_resolved
         if row is None:
@@ -321,7 +323,7 @@ class ViewController(QObject):
             self._workspace.want(pinned)
 
     def set_scatter(self, across: str, up: str) -> None:
-        """Choose the measures between which the Scatter pane places the heads, by their names."""
+        """Choose the x and y measure of the head scatter by name."""
         self._workspace.look(scatter=HeadScatterOptions(across, up))
 
     def set_head_order(self, order: str) -> None:
@@ -338,17 +340,17 @@ class ViewController(QObject):
         self._workspace.look(folds=folds, pinned=None if is_hidden else pinned)
 
     def toggle_spread(self) -> None:
-        """Show texts or layers side by side, in one head; or one of them in all heads."""
+        """Toggle between all texts or layers side by side for one head, and all heads of one of them."""
         self._workspace.look(spread=not self._wanted.spread)
 
     def look_at_leading(self, leading: LeadingIndex) -> None:
-        """Make the text or layer current whose panel the pointer entered."""
+        """Make the text or layer of the hovered panel current."""
         run = self._workspace.run
         if run:
             self._workspace.look(**dict(zip(run.trace.axes, leading, strict=True)))
 
     def step_leading(self, step: int) -> None:
-        """Show the next or previous text, and after a layer's last text the next layer's first."""
+        """Show the next or previous text; the last text of a layer is followed by the next layer."""
         resolved = self._workspace.screen.resolved
         if resolved:
             indices = list(resolved.run.trace.leading_indices())
@@ -398,7 +400,7 @@ class ViewController(QObject):
 
 
 def _drawn(resolved: Resolved) -> Zoom | None:
-    """The visible range, rounded to whole pooling blocks."""
+    """Return the visible range, rounded to whole pooling blocks."""
     trace = resolved.run.trace
     extent = resolved.extent(trace.stage(trace.attention))
     return Zoom(extent.rows, extent.columns) if extent.rows and extent.columns else None
