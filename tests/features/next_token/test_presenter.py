@@ -86,8 +86,8 @@ def test_all_edits_are_said() -> None:
     assert panel.edits_in_words == (
         f"Edited: layer 4, head 1: × 2.5 · layer 4, head 2: from “a grey wolf {'x' * 28}…” · "
         "layer 5, heads 1, 2: its mean.",
-        "Cut in layer 4, head 1: “starts” (3) no longer attends to “Your” (1), “journey” (2), “starts” "
-        "(3).",
+        "Cut in layer 4, head 1: “starts” (3) no longer attends to “Your” (1), “journey” (2), "
+        "“starts” (3).",
         "Cut in layer 5, head 3: “journey” (2) no longer attends to “Your” (1).",
     )
     assert panel.can_take_back

@@ -237,7 +237,7 @@ def test_of_a_wide_matrix_the_drawing_stays_inside(
 ) -> None:
     show(pane, ledger(**fields))
     for progress in (0.0, 0.5, 1.0):
-        pane.drawing._stand(progress)
+        pane.drawing._jump_to(progress)
         places = [place for _, place in pane.drawing.columns()]
         assert places[0].left() >= 0
         assert places[-1].right() <= pane.drawing.width()

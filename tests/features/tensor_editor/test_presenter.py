@@ -306,14 +306,14 @@ def test_what_does_not_decide_the_weights_need_not_be_waited_for() -> None:
 @pytest.mark.parametrize(
     ("document", "name", "values", "said"),
     [
-        (a_document(), "scores", [[1]], "Scores are computed. Edit the input or the weights instead."),
+        (a_document(), "scores", [[1]], "Scores are computed. Edit the input or the weights"),
         (a_document(projection=Projection.NONE, d_in=2, output_projection=False), "masked", [[1]],
          "Masked values are computed. Edit the input instead."),
         (a_document("a b", "c"), "input", [[1]], "Use a single text to edit them."),
         (a_document("a b", "c"), "weights", [[1]], "computed. Edit the weights instead."),
         (a_document(bias=True), "W_key.bias", [[1]], "Biases are random values from the seed"),
-        (a_document(position=Position.LEARNED), "position", [[1]], "Positional encodings are computed"),
-        (a_document(), "input", [[1, 2, 3, 4]], "A block of 1 × 4 does not fit here. The largest that fits is"),
+        (a_document(position=Position.LEARNED), "position", [[1]], "Positional encodings"),
+        (a_document(), "input", [[1, 2, 3, 4]], "A block of 1 × 4 does not fit here."),
         (a_document(), "W_key", [[np.inf]], "inf is out of range for float32."),
         (a_document(), "W_key", [[1e300]], r"1e\+300 is out of range for float32."),
     ],

@@ -264,7 +264,7 @@ def test_it_says_what_is_shown(chosen: tuple[int, ...], fields: dict[str, Any], 
 def test_one_head_and_dropout_are_said() -> None:
     run = a_run(heads=1, dropout=0.5)
     assert shares(run, 4).plain == "Attention of one, after dropout"
-    assert shares(run, 4, stages=frozenset({"weights"})).plain == ("Attention of one, before dropout")
+    assert shares(run, 4, stages=frozenset({"weights"})).plain == "Attention of one, before dropout"
 
 
 def test_words_that_look_like_tags_are_words() -> None:

@@ -136,24 +136,24 @@ def present_setup(
         for setting in SETTINGS
     )
     text = next(filter(None, map(found.get, ("text", "model", "server", "chat"))), None)
-    said = _captured_in_words(document.captured) if document.captured else ""
+    said = _describe_captured(document.captured) if document.captured else ""
     if document.model:
-        said = _model_in_words(document)
+        said = _describe_model(document)
     return SetupPanel(
         document.get("text"),
         document.tokenizer,
         document.lines,
-        TextProblem() if document.reads_image else _text_problem(text),
+        TextProblem() if document.reads_image else _present_text_problem(text),
         rows,
         said,
         document.has_labels,
-        _second(document, found.get("second"), reading),
-        _image(document, found.get("image") or text),
-        _parts(document, reading),
+        _second_text_field(document, found.get("second"), reading),
+        _image_field(document, found.get("image") or text),
+        _attention_parts(document, reading),
     )
 
 
-def _second(
+def _second_text_field(
     document: Document, problem: Problem | None, reading: ModelReading | None
 ) -> SecondTextField | None:
     """Return the field if the model takes a second text, or one is set or required."""
@@ -163,17 +163,19 @@ def _second(
     text = document.model.second
     if kind is SecondText.NONE and not (text or problem):
         return None
-    return SecondTextField(text, SECOND_LABELS.get(kind, "Second text"), _text_problem(problem))
+    return SecondTextField(
+        text, SECOND_LABELS.get(kind, "Second text"), _present_text_problem(problem)
+    )
 
 
-def _image(document: Document, problem: Problem | None) -> ImageField | None:
+def _image_field(document: Document, problem: Problem | None) -> ImageField | None:
     image = document.model.image if document.model else None
     if image is None:
         return None
-    return ImageField(image.name, image.path, _text_problem(problem))
+    return ImageField(image.name, image.path, _present_text_problem(problem))
 
 
-def _parts(document: Document, reading: ModelReading | None) -> AttentionParts:
+def _attention_parts(document: Document, reading: ModelReading | None) -> AttentionParts:
     if reading is None or len(reading.parts) < 2:
         return AttentionParts()
     wanted = document.model.part if document.model else ""
@@ -181,24 +183,24 @@ def _parts(document: Document, reading: ModelReading | None) -> AttentionParts:
     return AttentionParts(reading.parts, wanted if is_known else reading.part)
 
 
-def _text_problem(problem: Problem | None) -> TextProblem:
+def _present_text_problem(problem: Problem | None) -> TextProblem:
     if problem is None:
         return TextProblem()
-    mends = _text_remedy_in_words(problem.remedy) if problem.remedy else ""
+    mends = _describe_text_remedy(problem.remedy) if problem.remedy else ""
     return TextProblem(problem.sentence, problem.remedy, mends)
 
 
-def _text_remedy_in_words(remedy: Remedy) -> str:
+def _describe_text_remedy(remedy: Remedy) -> str:
     field, value = remedy
     if field == FIRST_CHARACTERS:
         return f"Use the first {format_count(len(str(value)), 'character')}"
     return f"Use the first {format_count(int(str(value)), 'token')}"
 
 
-def _model_in_words(document: Document) -> str:
+def _describe_model(document: Document) -> str:
     assert document.model
     if document.reads_image:
-        return _image_model_in_words(document)
+        return _describe_image_model(document)
     server = server_of(document.model.folder)
     name = f"{document.model.name} at {server}" if server else document.model.name
     if document.captured:
@@ -214,7 +216,7 @@ def _model_in_words(document: Document) -> str:
     return f"{name} runs on this text as you type. {VECTORS_NOTE}."
 
 
-def _image_model_in_words(document: Document) -> str:
+def _describe_image_model(document: Document) -> str:
     assert document.model
     name = document.model.name
     if document.captured:
@@ -225,7 +227,7 @@ def _image_model_in_words(document: Document) -> str:
     return f"{name} runs on an image; its patches are the tokens. {VECTORS_NOTE}."
 
 
-def _captured_in_words(captured: CapturedAttention) -> str:
+def _describe_captured(captured: CapturedAttention) -> str:
     opened = f"Opened from {captured.called}: {captured.size}."
     if captured.vectors:
         return (

@@ -70,7 +70,7 @@ class MaskMatrixControl(SettingControl):
         self.box.setPlaceholderText(written_mask(None)[1])
         self.box.setTabChangesFocus(True)
         self.box.setFixedHeight(self.box.fontMetrics().lineSpacing() * 6 + 12)
-        self.box.textChanged.connect(self._type)
+        self.box.textChanged.connect(self._emit_text)
         self.box.setUndoRedoEnabled(False)
         install_input_filters(self.box)
         self.box.setProperty(SHOWS_OWN_FOCUS, True)
@@ -83,11 +83,13 @@ class MaskMatrixControl(SettingControl):
         self._shown = value
         text, hint = written_mask(value)
         self.box.setPlaceholderText(hint)
-        if _bare(text) != _bare(self.box.toPlainText()):  # typed text may differ in spaces
+        if _bare_rows(text) != _bare_rows(
+            self.box.toPlainText()
+        ):  # typed text may differ in spaces
             with QSignalBlocker(self.box):
                 self.box.setPlainText(text)
 
-    def _type(self) -> None:
+    def _emit_text(self) -> None:
         self.emit_chosen(self.box.toPlainText(), True)
 
 
@@ -98,18 +100,18 @@ class OwnValuesControl(SettingControl):
         super().__init__(setting)
         self.words, self.draw = PlainLabel(), QPushButton("Use random values")
         self.words.setWordWrap(True)
-        self.draw.clicked.connect(self._draw)
+        self.draw.clicked.connect(self._draw_random_values)
         self.row.addWidget(self.words, 1)
         self.add(self.draw, "QPushButton")
 
     def show_value(self, value: Any) -> None:
         self.words.setText(own_in_words(self.setting, value))
 
-    def _draw(self) -> None:
+    def _draw_random_values(self) -> None:
         self.emit_chosen(self.setting.choices[0][0])
 
 
-def _bare(text: str) -> list[str]:
+def _bare_rows(text: str) -> list[str]:
     lines = text.replace(",", " ").splitlines()
     return [bare for line in lines if (bare := "".join(line.split()))]
 
@@ -146,10 +148,10 @@ class SetupPane(QScrollArea):
         self.setAccessibleName("Setup")
         self._theme: Theme | None = None
         self._setup: SetupPanel | None = None
-        self.rows = {setting.name: self._row(setting) for setting in SETTINGS}
+        self.rows = {setting.name: self._create_row(setting) for setting in SETTINGS}
         inner = QWidget()
         column = column_layout(inner, (16, 8, 16, 16), spacing=10)
-        self._add_sentence(column)
+        self._add_text_section(column)
         self.captured = CapturedNotice()
         column.addWidget(self.captured)
         for setting in SETTINGS:
@@ -162,19 +164,19 @@ class SetupPane(QScrollArea):
         bar = self.verticalScrollBar().sizeHint().width()
         self.setMinimumWidth(inner.minimumSizeHint().width() + bar)
 
-    def _add_sentence(self, column: QVBoxLayout) -> None:
+    def _add_text_section(self, column: QVBoxLayout) -> None:
         self.sentence = SentenceEdit()
         self.sentence.setFixedHeight(self.sentence.fontMetrics().lineSpacing() * 4 + 12)
-        self.sentence.textChanged.connect(self._type)
+        self.sentence.textChanged.connect(self._emit_text)
         self.sentence.tooLong.connect(self.textTooLong)
         self.problem = TextProblemLabel()
-        self.problem.linkActivated.connect(self._mend_text)
-        self.tokenizer = self._choice(
+        self.problem.linkActivated.connect(self._request_text_fix)
+        self.tokenizer = self._create_combo_box(
             "tokenizer",
             "Split the text into words or characters",
             ((Tokenizer.WORDS, "Words"), (Tokenizer.CHARACTERS, "Characters")),
         )
-        self.lines = self._choice(
+        self.lines = self._create_combo_box(
             "lines",
             "Treat lines as one text or as a batch of texts",
             ((LineSplit.TOGETHER, "One text"), (LineSplit.APART, "One text per line")),
@@ -182,15 +184,15 @@ class SetupPane(QScrollArea):
         choices = row_layout(spacing=8)
         choices.addWidget(self.tokenizer)
         choices.addWidget(self.lines)
-        more = (self._second_text(), self._image_choice(), self._part_choice())
+        more = (self._build_second_text(), self._build_image_choice(), self._build_part_choice())
         for widget in (self.sentence, self.problem, *more):
             column.addWidget(widget)
         column.addLayout(choices)
-        column.addWidget(self._text_chooser())
+        column.addWidget(self._build_text_chooser())
         self._sections = QVBoxLayout()
         column.addLayout(self._sections)
 
-    def _second_text(self) -> QWidget:
+    def _build_second_text(self) -> QWidget:
         self.second_part = QWidget()
         column = column_layout(self.second_part, (0, 0, 0, 0), spacing=4)
         self.second_label = PlainLabel()
@@ -199,23 +201,23 @@ class SetupPane(QScrollArea):
         self.second = SentenceEdit()
         self.second.setObjectName("second text")
         self.second.setFixedHeight(self.second.fontMetrics().lineSpacing() * 2 + 12)
-        self.second.textChanged.connect(self._type_second)
+        self.second.textChanged.connect(self._emit_second_text)
         self.second.tooLong.connect(self.secondTooLong)
         self.second_label.setBuddy(self.second)
         self.second_problem = TextProblemLabel()
-        self.second_problem.linkActivated.connect(self._mend_second)
+        self.second_problem.linkActivated.connect(self._request_second_fix)
         for widget in (self.second_label, self.second, self.second_problem):
             column.addWidget(widget)
         self.second_part.hide()
         return self.second_part
 
-    def _image_choice(self) -> QWidget:
+    def _build_image_choice(self) -> QWidget:
         self.image_part = QWidget()
         column = column_layout(self.image_part, (0, 0, 0, 0), spacing=4)
         row = row_layout(spacing=8)
         self.choose_image, self.image_name = QPushButton("Choose image…"), ElidedLabel()
         self.choose_image.setObjectName("choose an image")
-        self.choose_image.clicked.connect(self._want_image)
+        self.choose_image.clicked.connect(self._request_image)
         install_input_filters(self.choose_image)
         row.addWidget(self.choose_image)
         row.addWidget(self.image_name, 1)
@@ -225,7 +227,7 @@ class SetupPane(QScrollArea):
         self.image_part.hide()
         return self.image_part
 
-    def _part_choice(self) -> QWidget:
+    def _build_part_choice(self) -> QWidget:
         self.part = QComboBox()
         self.part.setAccessibleName("Kind of attention")
         self.part.setObjectName("part")
@@ -237,7 +239,7 @@ class SetupPane(QScrollArea):
         self.part.hide()
         return self.part
 
-    def _text_chooser(self) -> QWidget:
+    def _build_text_chooser(self) -> QWidget:
         self.texts = QWidget()
         row = row_layout(self.texts, (0, 0, 0, 0))
         self.text_number = PlainLabel()
@@ -246,14 +248,16 @@ class SetupPane(QScrollArea):
             button.setAutoRaise(True)
             button.setArrowType(Qt.ArrowType.LeftArrow if step < 0 else Qt.ArrowType.RightArrow)
             button.setProperty("step", step)
-            button.clicked.connect(self._step)
+            button.clicked.connect(self._step_leading)
         row.addWidget(self.text_steps[-1])
         row.addWidget(self.text_number)
         row.addWidget(self.text_steps[1])
         row.addStretch(1)
         return self.texts
 
-    def _choice(self, name: str, help_: str, choices: tuple[tuple[object, str], ...]) -> QComboBox:
+    def _create_combo_box(
+        self, name: str, help_: str, choices: tuple[tuple[object, str], ...]
+    ) -> QComboBox:
         box = QComboBox()
         for value, words in choices:
             box.addItem(words, value)
@@ -261,7 +265,7 @@ class SetupPane(QScrollArea):
         box.setAccessibleName(help_)
         box.setObjectName(name)
         box.setProperty("setting", name)
-        box.activated.connect(self._choose)
+        box.activated.connect(self._emit_choice)
         return box
 
     def _add_more(self, column: QVBoxLayout) -> None:
@@ -282,7 +286,7 @@ class SetupPane(QScrollArea):
         column.addWidget(self.more_button)
         column.addWidget(self.more)
 
-    def _row(self, setting: Setting) -> SettingRow:
+    def _create_row(self, setting: Setting) -> SettingRow:
         row = SettingRow(SETUP_CONTROLS[setting.kind](setting))
         row.control.chosen.connect(self.chosen)
         row.control.settled.connect(self.settled)
@@ -308,10 +312,10 @@ class SetupPane(QScrollArea):
 
     # ------------------------------------------------------------------ showing
 
-    def _mend_text(self) -> None:
+    def _request_text_fix(self) -> None:
         self.remedied.emit("text")
 
-    def _mend_second(self) -> None:
+    def _request_second_fix(self) -> None:
         self.remedied.emit("second")
 
     def take_text(self, text: str) -> None:
@@ -428,22 +432,22 @@ class SetupPane(QScrollArea):
 
     # ------------------------------------------------------------------ user input
 
-    def _type(self) -> None:
+    def _emit_text(self) -> None:
         self.textTyped.emit(self.sentence.toPlainText())
 
-    def _want_image(self) -> None:
+    def _request_image(self) -> None:
         self.imageWanted.emit()
 
-    def _type_second(self) -> None:
+    def _emit_second_text(self) -> None:
         self.secondTyped.emit(self.second.toPlainText())
 
     def _choose_part(self, index: int) -> None:
         self.partChosen.emit(self.part.itemData(index))
 
-    def _step(self) -> None:
+    def _step_leading(self) -> None:
         self.leadingStepped.emit(self.sender().property("step"))
 
-    def _choose(self, index: int) -> None:
+    def _emit_choice(self, index: int) -> None:
         box = self.sender()
         if isinstance(box, QComboBox):
             name = box.property("setting")
@@ -532,7 +536,7 @@ class SentenceEdit(QPlainTextEdit):
         if sentence := too_long(whole):
             self.tooLong.emit(sentence, first_part(whole))
         else:
-            with self._wrapped(whole):
+            with self._adapt_wrap_mode(whole):
                 if (start, end) == (0, len(text)):
                     self.setPlainText(whole)  # twice as fast
                     self.moveCursor(QTextCursor.MoveOperation.End)
@@ -540,7 +544,7 @@ class SentenceEdit(QPlainTextEdit):
                     super().insertFromMimeData(source)
 
     @contextmanager
-    def _wrapped(self, text: str) -> Iterator[None]:
+    def _adapt_wrap_mode(self, text: str) -> Iterator[None]:
         """Wrap at words, unless a word is so long that Qt would search for its end for seconds.
 
         The wrap mode is changed before or after the text, so such a word is never searched.
@@ -563,7 +567,7 @@ class SentenceEdit(QPlainTextEdit):
             return
         place = _place_after(shown[: changed_span(before, shown)[1]])
         # Signals are blocked, as characters that Qt replaces would otherwise count as an edit.
-        with self._wrapped(text), QSignalBlocker(self):
+        with self._adapt_wrap_mode(text), QSignalBlocker(self):
             self.setPlainText(text)
         cursor = self.textCursor()
         end = self.document().characterCount() - 1
@@ -584,7 +588,7 @@ class CapturedNotice(QWidget):
         self.back = QPushButton("Return to module")
         self.back.setObjectName("back to a module")
         self.back.setToolTip("Compute attention for text again, with the previous settings")
-        self.back.clicked.connect(self._leave)
+        self.back.clicked.connect(self._emit_left)
         install_input_filters(self.back)
         column = column_layout(self, (0, 4, 0, 0), spacing=8)
         column.addWidget(self.says)
@@ -598,5 +602,5 @@ class CapturedNotice(QWidget):
             self.setAccessibleName(says)
         self.setVisible(bool(says))
 
-    def _leave(self) -> None:
+    def _emit_left(self) -> None:
         self.left.emit()

@@ -72,7 +72,7 @@ class HeadSplit(Struct, frozen=True):
     def says(self) -> str:
         """A sentence that describes the split."""
         if self.heads == 1:
-            return f"One head has {_all(self.width)}."
+            return f"One head has {_all_columns_in_words(self.width)}."
         if self.arrangement is Arrangement.STACKED:
             own = format_count(self.d_head, "column")
             return (
@@ -120,5 +120,5 @@ def head_split_of(run: Run, current: str | None) -> HeadSplit | None:
     )
 
 
-def _all(columns: int) -> str:
+def _all_columns_in_words(columns: int) -> str:
     return f"all {columns} columns" if columns > 1 else "the only column"

@@ -39,7 +39,7 @@ class HeadSplitView(QWidget):
         self._motion = QVariantAnimation(self)
         self._motion.setDuration(DURATION_MS)
         self._motion.setEasingCurve(QEasingCurve.Type.InOutCubic)
-        self._motion.valueChanged.connect(self._move)
+        self._motion.valueChanged.connect(self._set_progress)
 
     @property
     def progress(self) -> float:
@@ -69,8 +69,8 @@ class HeadSplitView(QWidget):
         if split and split != before:
             self.setAccessibleName(f"{split.symbol}: {split.joined}, split {split.apart}")
             self.setAccessibleDescription(split.says)
-            if before and split.is_apart and _is_another(before, split):
-                self._stand(0.0)
+            if before and split.is_apart and _is_different_matrix(before, split):
+                self._jump_to(0.0)
             self.slide(1.0 if split.is_apart else 0.0, at_once=before is None)
         self.update()
 
@@ -84,17 +84,17 @@ class HeadSplitView(QWidget):
             return
         self._motion.stop()
         if at_once or is_reduced() or not self.isVisible():
-            self._stand(goal)
+            self._jump_to(goal)
             return
         self._motion.setStartValue(self._progress)
         self._motion.setEndValue(goal)
         self._motion.start()
 
-    def _stand(self, progress: float) -> None:
+    def _jump_to(self, progress: float) -> None:
         self._motion.stop()
-        self._move(progress)
+        self._set_progress(progress)
 
-    def _move(self, progress: object) -> None:
+    def _set_progress(self, progress: object) -> None:
         self._progress = float(str(progress))
         self.update()
 
@@ -184,7 +184,7 @@ class HeadSplitView(QWidget):
                 right = left + width
 
 
-def _is_another(before: HeadSplit, split: HeadSplit) -> bool:
+def _is_different_matrix(before: HeadSplit, split: HeadSplit) -> bool:
     """Whether the heads changed, or the matrix is another of Q, K and V."""
     if (before.heads, before.d_head) != (split.heads, split.d_head):
         return True

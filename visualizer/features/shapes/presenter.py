@@ -103,21 +103,21 @@ SHAPES: PanelId[ShapesPanel] = PanelId("Shapes")
 
 def present_shapes(resolved: Resolved, previous: ShapesPanel) -> ShapesPanel:
     """Present the shapes of a run; the stage in playback or under the pointer is marked."""
-    run, current = resolved.run, _looked_at(resolved)
-    rows = tuple(_row(run, stage, stage.name == current) for stage in run.trace.stages)
+    run, current = resolved.run, _current_stage(resolved)
+    rows = tuple(_build_row(run, stage, stage.name == current) for stage in run.trace.stages)
     products = sum(row.multiply_adds for row in rows)
     taken = f"{format_count(products, 'multiply-add')} in matrix products"
     total = f"Total: {taken}; the stages take {format_size(run.trace.bytes)}."
-    made = ShapesPanel(rows, _batch(run), total, head_split_of(run, current))
+    made = ShapesPanel(rows, _describe_batch(run), total, head_split_of(run, current))
     return previous if made == previous else made
 
 
-def _looked_at(resolved: Resolved) -> str | None:
+def _current_stage(resolved: Resolved) -> str | None:
     cell = resolved.hovered or resolved.pinned
     return resolved.focus or (cell.stage if cell else None)
 
 
-def _batch(run: Run) -> str:
+def _describe_batch(run: Run) -> str:
     texts, tokens = len(run.texts), format_count(run.trace.tokens, "token")
     if not run.trace.has_module:
         return f"{format_count(run.trace.count('layer'), 'layer')} from {run.source}."
@@ -127,7 +127,7 @@ def _batch(run: Run) -> str:
     return f"Batch size {texts:,}: texts{padded}. The equations are for one text."
 
 
-def _leading(trace: Trace) -> tuple[Dim, ...]:
+def _leading_dims(trace: Trace) -> tuple[Dim, ...]:
     """Return the leading axes, also for a single text, as modules take a batch of 1."""
     if not trace.has_module:
         return (Dim("layers", trace.count("layer")),)
@@ -135,12 +135,12 @@ def _leading(trace: Trace) -> tuple[Dim, ...]:
     return (*layers, Dim("batch", trace.count("text")))
 
 
-def _row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
+def _build_row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
     trace, spec = run.trace, run.trace.spec
     matrices = math.prod(trace.leading)
     sizes = trace.shape(stage.name)[-len(stage.dims) :]
     named = zip(stage.dims, sizes, strict=True)
-    dims = (*_leading(trace), *(Dim(_NAMES.get(name, name), size) for name, size in named))
+    dims = (*_leading_dims(trace), *(Dim(_NAMES.get(name, name), size) for name, size in named))
     text = TEXTS[stage.operation]
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     return ShapeRow(

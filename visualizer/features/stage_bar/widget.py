@@ -54,7 +54,7 @@ class StageBar(OverflowRow):
         self._theme: Theme | None = None
         self._places: dict[str, QWidget] = {}
         self._row: dict[str, RowItem] = {}
-        self._add(dict.fromkeys(row.name for row in TABLE if row.name not in AROUND))
+        self._add_stages(dict.fromkeys(row.name for row in TABLE if row.name not in AROUND))
 
     def show_items(self, items: tuple[StageBarItem, ...], theme: Theme) -> None:
         """Show the given stages; the buttons of all others are hidden."""
@@ -63,10 +63,10 @@ class StageBar(OverflowRow):
         self._items = items
         if theme is not self._theme:
             self._theme = theme
-            self.setStyleSheet(_style(theme))
+            self.setStyleSheet(_style_sheet(theme))
         shown = {item.stage for item in items}
         if missing := shown - self._row.keys():
-            self._add(missing)
+            self._add_stages(missing)
         first = items[0].stage if items else ""
         for stage in self._places:
             is_led_to = stage != first and BESIDE.get(stage) not in shown
@@ -74,7 +74,7 @@ class StageBar(OverflowRow):
         self.set_all_wanted({place: stage in shown for stage, place in self._places.items()})
         for item in items:
             self._show_item(self._buttons[item.stage], item)
-        self.set_ranks({self._places[item.stage]: _rank(item) for item in items})
+        self.set_ranks({self._places[item.stage]: _overflow_rank(item) for item in items})
         set_accessible_value(self, ", ".join(item.title for item in items if item.is_shown))
 
     def button(self, stage: str) -> QToolButton:
@@ -92,7 +92,7 @@ class StageBar(OverflowRow):
         button.setAccessibleName(item.title)
         button.setAccessibleDescription(f"{item.says}, shape {item.size}")
 
-    def _add(self, stages: Iterable[str]) -> None:
+    def _add_stages(self, stages: Iterable[str]) -> None:
         """Create buttons: stages of attention first, surrounding ones when a run has them."""
         for stage in stages:
             self._places[stage] = place = QWidget()
@@ -100,7 +100,7 @@ class StageBar(OverflowRow):
             self._arrows[stage] = PlainLabel("▸")
             self._arrows[stage].setProperty("role", "quiet")
             row.addWidget(self._arrows[stage])
-            button = self._button(stage)
+            button = self._create_button(stage)
             row.addWidget(button)
             self._row[stage] = RowItem(place, button_entry(button), is_wanted=False)
         known = [stage for stage in ORDER if stage in self._row]
@@ -108,15 +108,15 @@ class StageBar(OverflowRow):
         for before, after in pairwise((*(self._buttons[stage] for stage in known), self.more)):
             QWidget.setTabOrder(before, after)
 
-    def _button(self, stage: str) -> QToolButton:
+    def _create_button(self, stage: str) -> QToolButton:
         button = SoloToggleButton(stage)
         button.doubled.connect(self.stageAlone)
         button.setObjectName(f"stage {stage}")
-        button.clicked.connect(self._toggle)
+        button.clicked.connect(self._emit_toggled)
         self._buttons[stage] = button
         return button
 
-    def _toggle(self) -> None:
+    def _emit_toggled(self) -> None:
         button = self.sender()
         assert isinstance(button, SoloToggleButton)
         for item in self._items:  # the stage may have disappeared while the mouse was down
@@ -125,14 +125,14 @@ class StageBar(OverflowRow):
                 self.stageToggled.emit(item.stage)
 
 
-def _rank(item: StageBarItem) -> int:
+def _overflow_rank(item: StageBarItem) -> int:
     """Return the overflow rank: surrounding stages move to the menu first, shown ones last."""
     if item.is_shown or item.is_current:
         return 0
     return 2 if item.stage in AROUND else 1
 
 
-def _style(theme: Theme) -> str:
+def _style_sheet(theme: Theme) -> str:
     return f"""
         QToolButton {{ color: {theme.quiet}; border: none; padding: 4px;
             border-bottom: 2px solid transparent; }}

@@ -56,9 +56,9 @@ class ExampleCard(QAbstractButton):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.clicked.connect(self._open)
+        self.clicked.connect(self._emit_opened)
 
-    def _open(self) -> None:
+    def _emit_opened(self) -> None:
         self.opened.emit(self.example.value)
 
     def show_theme(self, theme: Theme) -> None:
@@ -150,10 +150,10 @@ class StartPage(QWidget):
         self._middle.setMaximumWidth(round(WIDEST * text_scale()))
         outer.addWidget(self._middle)
         column = column_layout(self._middle, (0, 0, 0, 0), spacing=20)
-        column.addLayout(self._head())
+        column.addLayout(self._build_header())
         row = row_layout(spacing=24)
-        row.addLayout(self._grid(), 1)
-        row.addLayout(self._beside())
+        row.addLayout(self._build_grid(), 1)
+        row.addLayout(self._build_sidebar())
         column.addLayout(row, 1)
         area = QScrollArea()
         area.setWidget(inside)
@@ -161,7 +161,7 @@ class StartPage(QWidget):
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column_layout(self, (0, 0, 0, 0)).addWidget(area)
 
-    def _head(self) -> QHBoxLayout:
+    def _build_header(self) -> QHBoxLayout:
         title = PlainLabel("Attention Visualizer")
         title.setFont(font(20, QFont.Weight.DemiBold))
         title.setStyleSheet(f"font-size: {round(20 * text_scale())}px")
@@ -177,7 +177,7 @@ class StartPage(QWidget):
         row.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
         return row
 
-    def _grid(self) -> QGridLayout:
+    def _build_grid(self) -> QGridLayout:
         grid = QGridLayout()
         grid.setSpacing(16)
         for place, card in enumerate(self.cards.values()):
@@ -186,7 +186,7 @@ class StartPage(QWidget):
             grid.addWidget(card, *divmod(place, 2))
         return grid
 
-    def _beside(self) -> QVBoxLayout:
+    def _build_sidebar(self) -> QVBoxLayout:
         title = PlainLabel("Recent documents")
         title.setStyleSheet("font-weight: 600")
         self.none.setProperty("role", "quiet")

@@ -99,7 +99,7 @@ class NumberTablePanel(Struct, frozen=True):
 
     def block(self, rows: slice, columns: slice) -> NumberBlock:
         if not self.is_stage:
-            return NumberBlock(_parameter(self.run, self.name, rows, columns))
+            return NumberBlock(_read_parameter(self.run, self.name, rows, columns))
         trace = self.run.trace
         index = (*self.leading, *((self.head,) if self.heads else ()), rows, columns)
         numbers = trace.read(self.name, index)
@@ -117,7 +117,7 @@ class NumberTablePanel(Struct, frozen=True):
         return format_number_plain(block.numbers[0, 0])
 
 
-def _parameter(run: Run, name: str, rows: slice, columns: slice) -> np.ndarray:
+def _read_parameter(run: Run, name: str, rows: slice, columns: slice) -> np.ndarray:
     trace = run.trace
     if not name.endswith(BIAS):
         return weights_of(trace, name, rows, columns)
@@ -135,14 +135,14 @@ TABLE: PanelId[NumberTablePanel | None] = PanelId("Numbers")
 def present_table(resolved: Resolved) -> NumberTablePanel:
     """Present the chosen tensor, or the input vectors if the run lacks it."""
     run, document, look = resolved.run, resolved.document, resolved.view.table
-    choices = _choices(run)
+    choices = _list_tensors(run)
     name = look.name if look.name in dict(choices) else run.trace.stages[0].name
     leading, is_covered = resolved.leading, name in resolved.covered
     heads = run.trace.spec.heads if _has_heads(run, name) else 0
     cell = resolved.pinned  # a cell of an aggregate of heads is in no table of a head
     pinned = cell.place if cell and cell.stage == name and cell.fold is None else ()
     head = (pinned[0] if len(pinned) == 3 else look.head) if heads else 0
-    rows, columns = _axes(run, name, leading)
+    rows, columns = _table_axes(run, name, leading)
     if is_covered:
         rows, columns = Axis(rows.name, (), 1), Axis(columns.name, (), 1)
     why = why_not(run, name)
@@ -164,7 +164,7 @@ def present_table(resolved: Resolved) -> NumberTablePanel:
     )
 
 
-def _choices(run: Run) -> tuple[tuple[str, str], ...]:
+def _list_tensors(run: Run) -> tuple[tuple[str, str], ...]:
     spec, trace = run.trace.spec, run.trace
     stages = [(stage.name, stage.title) for stage in trace.stages]
     read = {layer for stage in trace.stages for layer in stage.parameters}
@@ -181,7 +181,7 @@ def _has_heads(run: Run, name: str) -> bool:
     return name in run.trace and "head" in run.trace.stage(name).dims
 
 
-def _axes(run: Run, name: str, leading: LeadingIndex) -> tuple[Axis, Axis]:
+def _table_axes(run: Run, name: str, leading: LeadingIndex) -> tuple[Axis, Axis]:
     if name in run.trace:
         row, column = run.trace.stage(name).dims[-2:]
         labels = all_visible(run.labels(leading, row))

@@ -59,31 +59,31 @@ def edited(
         If the tensor cannot be edited, or the numbers exceed its type or its size.
     """
     if why := why_not(run, name):
-        raise _refused(run, name, why)
-    whole = _present(document, run, name)
+        raise _edit_error(run, name, why)
+    whole = _values_to_edit(document, run, name)
     height, width = values.shape
     rows, columns = whole.shape
     if row + height > rows or column + width > columns:
         size, room = f"{height} × {width}", f"{rows - row} × {columns - column}"
-        raise _refused(
+        raise _edit_error(
             run, name, f"A block of {size} does not fit here. The largest that fits is {room}."
         )
     with np.errstate(over="ignore"):
         held = values.astype(document.spec.dtype.value)
     if not np.isfinite(held).all():
         wrong = values[~np.isfinite(held)][0]
-        raise _refused(run, name, f"{wrong:g} is out of range for {document.spec.dtype}.")
+        raise _edit_error(run, name, f"{wrong:g} is out of range for {document.spec.dtype}.")
     whole = whole.astype(np.float64)
     whole[row : row + height, column : column + width] = values
-    return _with(document, run, name, NumberMatrix.of(whole))
+    return _with_own_values(document, run, name, NumberMatrix.of(whole))
 
 
 def as_drawn(document: Document, run: Run, name: str) -> Document:
     """Return a document in which the tensor is drawn from the seed again."""
-    return _with(document, run, name, None)
+    return _with_own_values(document, run, name, None)
 
 
-def _refused(run: Run, name: str, sentence: str) -> InputError:
+def _edit_error(run: Run, name: str, sentence: str) -> InputError:
     return InputError("own_input" if name in run.trace else "own_weights", sentence)
 
 
@@ -96,21 +96,23 @@ def own_of(spec: AttentionSpec, run: Run, name: str) -> NumberMatrix | None:
     return dict(spec.own_weights).get(name)
 
 
-def _with(document: Document, run: Run, name: str, own: NumberMatrix | None) -> Document:
+def _with_own_values(document: Document, run: Run, name: str, own: NumberMatrix | None) -> Document:
     if name in run.trace:
         return document.set("own_input", own)
     weights = dict(document.spec.own_weights)
     weights.pop(name, None)
     if own:
         weights[name] = own
-    return document.set("own_weights", tuple((each, weights[each]) for each in _order(weights)))
+    return document.set(
+        "own_weights", tuple((each, weights[each]) for each in _ordered_names(weights))
+    )
 
 
-def _order(weights: dict[str, NumberMatrix]) -> list[str]:
+def _ordered_names(weights: dict[str, NumberMatrix]) -> list[str]:
     return sorted(weights, key=[*OWN_LAYERS, *OWN_BIASES].index)
 
 
-def _present(document: Document, run: Run, name: str) -> np.ndarray:
+def _values_to_edit(document: Document, run: Run, name: str) -> np.ndarray:
     """Return the values to edit: the custom ones, or else those shown."""
     own, shown = own_of(document.spec, run, name), own_of(run.trace.spec, run, name)
     is_input = name in run.trace
@@ -118,7 +120,7 @@ def _present(document: Document, run: Run, name: str) -> np.ndarray:
     if own and (own.rows, own.columns) == sizes:
         return own.array()
     if own != shown or not _is_shown(document, run, name):
-        raise _refused(run, name, "New numbers are being computed. Edit them when they appear.")
+        raise _edit_error(run, name, "New numbers are being computed. Edit them when they appear.")
     if is_input:
         return run.trace.read(name)
     check_count(sizes[0] * sizes[1])

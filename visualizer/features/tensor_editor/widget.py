@@ -73,15 +73,15 @@ class NumberTablePane(QWidget):
         self.draw = QPushButton("Use random values")
         self._table: NumberTablePanel | None = None
         self._theme = LIGHT
-        self._build()
-        self.tensor.activated.connect(self._choose)
-        self.head.activated.connect(self._choose_head)
-        self.draw.clicked.connect(self._draw_again)
-        self.grid.stood.connect(self._pin)
-        self.grid.typed.connect(self._type)
-        self.grid.pasted.connect(self._paste)
+        self._build_layout()
+        self.tensor.activated.connect(self._emit_tensor)
+        self.head.activated.connect(self._emit_head)
+        self.draw.clicked.connect(self._request_random_values)
+        self.grid.stood.connect(self._emit_pinned)
+        self.grid.typed.connect(self._emit_typed)
+        self.grid.pasted.connect(self._emit_pasted)
         self.grid.copyWanted.connect(self.copyWanted)
-        self._show(None)
+        self._show_table(None)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         self.show_table(screen.panel(TABLE), theme)
@@ -90,11 +90,11 @@ class NumberTablePane(QWidget):
         """Show a table, or a placeholder without one."""
         if (table, theme) != (self._table, self._theme):
             self._theme = theme
-            self._show(table)
+            self._show_table(table)
 
     # ------------------------------------------------------------------ building
 
-    def _build(self) -> None:
+    def _build_layout(self) -> None:
         column = column_layout(self, (12, 8, 12, 8), spacing=8)
         chosen, foot = QHBoxLayout(), QHBoxLayout()
         for row in (chosen, foot):
@@ -123,7 +123,7 @@ class NumberTablePane(QWidget):
 
     # ------------------------------------------------------------------ showing
 
-    def _show(self, table: NumberTablePanel | None) -> None:
+    def _show_table(self, table: NumberTablePanel | None) -> None:
         before, self._table = self._table, table
         for widget in (self.tensor, self.facts, self.draw, self.grid):
             widget.setVisible(table is not None)
@@ -151,27 +151,27 @@ class NumberTablePane(QWidget):
 
     # ------------------------------------------------------------------ user input
 
-    def _choose(self, index: int) -> None:
+    def _emit_tensor(self, index: int) -> None:
         if self._table:
             self.tensorChosen.emit(self._table.choices[index][0])
 
-    def _choose_head(self, head: int) -> None:
+    def _emit_head(self, head: int) -> None:
         self.headChosen.emit(head)
 
-    def _draw_again(self) -> None:
+    def _request_random_values(self) -> None:
         if self._table:
             self.drawnAgain.emit(self._table.name)
 
-    def _pin(self, row: int, column: int) -> None:
+    def _emit_pinned(self, row: int, column: int) -> None:
         table = self._table
         if table and table.is_stage and table.current != (row, column):
             self.cellPinned.emit(Cell(table.name, table.place(row, column)))
 
-    def _type(self, row: int, column: int, text: str) -> None:
+    def _emit_typed(self, row: int, column: int, text: str) -> None:
         if self._table:
             self.numberTyped.emit(self._table.name, row, column, text)
 
-    def _paste(self, row: int, column: int, text: str) -> None:
+    def _emit_pasted(self, row: int, column: int, text: str) -> None:
         if self._table:
             self.numbersPasted.emit(self._table.name, row, column, text)
 
@@ -207,7 +207,7 @@ class NumberTableModel(QAbstractTableModel):
 
     def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
         """Replace the table; with the same rows and columns, the selection stays."""
-        is_same = _is_alike(table, self.table)
+        is_same = _has_same_cells(table, self.table)
         is_read = (table and table.run, theme) == (self.table and self.table.run, self._theme)
         if not is_same:
             self.beginResetModel()
@@ -239,11 +239,11 @@ class NumberTableModel(QAbstractTableModel):
         if role == ROLE.EditRole:
             return self.table.full(index.row(), index.column())
         if role == ROLE.ForegroundRole:
-            return QColor(self._theme.quiet if self._cell(index)[1] else self._theme.ink)
+            return QColor(self._theme.quiet if self._cell_content(index)[1] else self._theme.ink)
         if role in (ROLE.DisplayRole, ROLE.AccessibleTextRole):
-            value, word = self._cell(index)
+            value, word = self._cell_content(index)
             said = word or format_number(value)
-            return said if role == ROLE.DisplayRole else f"{self._names(index)}: {said}"
+            return said if role == ROLE.DisplayRole else f"{self._describe_position(index)}: {said}"
         return None
 
     def setData(self, index: Index, value: Any, role: int = ROLE.EditRole) -> bool:
@@ -259,24 +259,24 @@ class NumberTableModel(QAbstractTableModel):
             return None
         axis = self.table.columns if orientation == ACROSS else self.table.rows
         if role == ROLE.DisplayRole:
-            return _name(axis, section)
+            return _label_of(axis, section)
         if role == ROLE.ToolTipRole:
-            return plain_tooltip(_name(axis, section))
+            return plain_tooltip(_label_of(axis, section))
         if role == ROLE.AccessibleTextRole:
-            return f"{axis.name} {_name(axis, section)}"
+            return f"{axis.name} {_label_of(axis, section)}"
         if role == ROLE.ForegroundRole:
             return QColor(self._theme.quiet)
         if role == ROLE.TextAlignmentRole:
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         return None
 
-    def _names(self, index: Index) -> str:
+    def _describe_position(self, index: Index) -> str:
         assert self.table
         rows, columns = self.table.rows, self.table.columns
-        row, column = _name(rows, index.row()), _name(columns, index.column())
+        row, column = _label_of(rows, index.row()), _label_of(columns, index.column())
         return f"{rows.name} {row}, {columns.name} {column}"
 
-    def _cell(self, index: Index) -> tuple[float, str]:
+    def _cell_content(self, index: Index) -> tuple[float, str]:
         """A cell's number and the word shown in its place, if any; blocks are cached."""
         assert self.table
         row, column = index.row(), index.column()
@@ -290,7 +290,7 @@ class NumberTableModel(QAbstractTableModel):
         return float(block.numbers[inside]), block.word(*inside)
 
 
-def _is_alike(table: NumberTablePanel | None, other: NumberTablePanel | None) -> bool:
+def _has_same_cells(table: NumberTablePanel | None, other: NumberTablePanel | None) -> bool:
     if table is None or other is None:
         return table is other
     one, two = (
@@ -306,7 +306,7 @@ def _column_width(table: NumberTablePanel) -> int:
 
 
 @lru_cache(maxsize=8)
-def _names_width(rows: Axis) -> int:
+def _row_header_width(rows: Axis) -> int:
     """The width of the row names, within limits."""
     longest = nlargest(8, set(rows.labels), key=len)  # measuring every label of a long text is slow
     last = f"{len(rows.labels)} " if rows.is_token else ""
@@ -314,7 +314,7 @@ def _names_width(rows: Axis) -> int:
     return round(min(needed + 28, WIDEST_NAME * text_scale()))
 
 
-def _name(axis: Axis, section: int) -> str:
+def _label_of(axis: Axis, section: int) -> str:
     """The name of a row or column; a token has its position, as it may occur more than once."""
     label = axis.labels[section]
     is_named = axis.is_token and label != str(section + 1)  # some captured positions have no token
@@ -336,7 +336,7 @@ class NumberTableView(QTableView):
         super().__init__()
         self._model = NumberTableModel(self)
         self._model.typed.connect(self.typed)
-        self._is_come_to = False
+        self._is_gaining_focus = False
         self.setModel(self._model)
         self.setFont(font(12))
         self.setSelectionMode(QAbstractItemView.SelectionMode.ContiguousSelection)
@@ -347,28 +347,28 @@ class NumberTableView(QTableView):
         self.setTabKeyNavigation(False)
         self.setCornerButtonEnabled(False)
         self.setWordWrap(False)
-        self._size_headers()
+        self._configure_headers()
 
     def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
         before = self._model.table
         self._model.show_table(table, theme)
-        if table and not (before and _is_alike(table, before)):
+        if table and not (before and _has_same_cells(table, before)):
             self.horizontalHeader().setDefaultSectionSize(_column_width(table))
-            self.verticalHeader().setFixedWidth(_names_width(table.rows))
+            self.verticalHeader().setFixedWidth(_row_header_width(table.rows))
             self.scrollToTop()
         moved = before is None or not table or table.current != before.current
         if table and table.current and (moved or not self.currentIndex().isValid()):
-            self._stand(*table.current)
+            self._set_current_cell(*table.current)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         """Take the focus without emitting `stood`: focus that passes through chooses no cell."""
-        self._is_come_to = True
+        self._is_gaining_focus = True
         super().focusInEvent(event)
-        self._is_come_to = False
+        self._is_gaining_focus = False
 
     def currentChanged(self, current: Index, previous: Index) -> None:
         super().currentChanged(current, previous)
-        if current.isValid() and not self._is_come_to:
+        if current.isValid() and not self._is_gaining_focus:
             self.stood.emit(current.row(), current.column())
 
     def dataChanged(self, first: Index, last: Index, roles: Sequence[int] = ()) -> None:
@@ -386,11 +386,11 @@ class NumberTableView(QTableView):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Handle copy, paste and the start of an edit, as a spreadsheet does."""
         if event.matches(QKeySequence.StandardKey.Copy):
-            self._copy()
+            self._request_copy()
         elif event.matches(QKeySequence.StandardKey.Paste):
-            self._paste()
+            self._emit_pasted()
         elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self._begin_to_edit()
+            self._start_editing()
         else:
             super().keyPressEvent(event)
 
@@ -398,12 +398,12 @@ class NumberTableView(QTableView):
     def _is_typing(self) -> bool:
         return self.state() == QAbstractItemView.State.EditingState
 
-    def _begin_to_edit(self) -> None:
+    def _start_editing(self) -> None:
         index = self.currentIndex()  # an open editor passes the key that closes it on to the view
         if not self._is_typing and index.flags() & Qt.ItemFlag.ItemIsEditable:
             self.edit(index)
 
-    def _size_headers(self) -> None:
+    def _configure_headers(self) -> None:
         across, down = self.horizontalHeader(), self.verticalHeader()
         for header in (across, down):
             header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
@@ -415,7 +415,7 @@ class NumberTableView(QTableView):
         down.setMinimumSectionSize(1)
         down.setDefaultSectionSize(round(metrics(12).height() + 8))
 
-    def _stand(self, row: int, column: int) -> None:
+    def _set_current_cell(self, row: int, column: int) -> None:
         index = self._model.index(row, column)
         if index != self.currentIndex():
             self.selectionModel().setCurrentIndex(
@@ -423,7 +423,7 @@ class NumberTableView(QTableView):
             )
             self.scrollTo(index)
 
-    def _marked(self) -> tuple[slice, slice] | None:
+    def _selected_range(self) -> tuple[slice, slice] | None:
         """The selected rows and columns."""
         ranges = self.selectionModel().selection()
         if ranges.isEmpty():
@@ -432,13 +432,13 @@ class NumberTableView(QTableView):
         rows = slice(first.top(), first.bottom() + 1)
         return rows, slice(first.left(), first.right() + 1)
 
-    def _copy(self) -> None:
-        marked = self._marked()
+    def _request_copy(self) -> None:
+        marked = self._selected_range()
         if marked:
             self.copyWanted.emit(*marked)
 
-    def _paste(self) -> None:
-        marked = self._marked()
+    def _emit_pasted(self) -> None:
+        marked = self._selected_range()
         if marked:
             rows, columns = marked
             self.pasted.emit(rows.start, columns.start, QGuiApplication.clipboard().text())

@@ -42,16 +42,16 @@ class LabelWidths:
     def chips(self, labels: Sequence[str], has_number: bool) -> list[float]:
         """Return the widths of chips."""
         least = metrics(NUMBER_SIZE).horizontalAdvance("−0.00") if has_number else 0
-        found, margin = self._measured(labels), MARGIN * text_scale()
+        found, margin = self._measure_labels(labels), MARGIN * text_scale()
         return [max(found[label], least) + margin for label in labels]
 
     def words(self, labels: Sequence[str], has_own_spaces: bool) -> list[float]:
         """Return the widths of words of running text, in whole pixels because words adjoin."""
-        found = self._measured(labels)
+        found = self._measure_labels(labels)
         margin = (LETTER_MARGIN if has_own_spaces else WORD_MARGIN) * text_scale()
         return [float(ceil(found[label] + margin)) for label in labels]
 
-    def _measured(self, labels: Sequence[str]) -> dict[str, float]:
+    def _measure_labels(self, labels: Sequence[str]) -> dict[str, float]:
         measures, distinct = metrics(12), set(labels)
         if measures is not self._measures or len(self._found) > MAX_CACHED_WIDTHS:
             self._measures = measures
@@ -74,7 +74,7 @@ def paint_chip(
     elif weights and weights.forbidden[token]:
         fill, ink = theme.paper, theme.quiet
     elif weights and token in weights.known:
-        fill, ink = _colour(weights, token, theme)
+        fill, ink = _chip_colours(weights, token, theme)
     inner = box.adjusted(0.75, 0.75, -0.75, -0.75)
     painter.setPen(QPen(QColor(theme.hairline), 1))
     painter.setBrush(QColor(fill))
@@ -87,14 +87,14 @@ def paint_chip(
         painter.setPen(QPen(QColor(theme.quiet), 1, Qt.PenStyle.DashLine))
         painter.drawRoundedRect(inner, ROUND, ROUND)
     if is_subject:
-        _frame(painter, inner, 2.5, theme)
+        _paint_frame(painter, inner, 2.5, theme)
     elif is_key or is_query:
-        _frame(painter, inner, 1.5, theme)
+        _paint_frame(painter, inner, 1.5, theme)
     if is_focused:
         painter.setPen(QPen(QColor(theme.ink), 1, Qt.PenStyle.DotLine))
         painter.drawRoundedRect(box.adjusted(-1.5, -1.5, 1.5, 1.5), ROUND + 2, ROUND + 2)
     weight = QFont.Weight.DemiBold if is_subject or is_query or is_key else QFont.Weight.Normal
-    _write(painter, box, tokens, token, ink, weight)
+    _draw_label(painter, box, tokens, token, ink, weight)
 
 
 def word_height() -> float:
@@ -126,12 +126,12 @@ def paint_words(
             mode = Qt.TextElideMode.ElideRight
             label = metrics(12).elidedText(label, mode, box.width() - text_scale())
         painter.setPen(QColor(ink))
-        painter.drawText(box, CENTRE, _in_running_text(label))
+        painter.drawText(box, CENTRE, _with_plain_spaces(label))
     painter.setBrush(Qt.BrushStyle.NoBrush)
     for token, box in words:
         inner = box.adjusted(0.75, 0.75, -0.75, -0.75)
         if token in tokens.subjects or token in {tokens.query, tokens.key}:
-            _frame(painter, inner, 2.5 if token in tokens.subjects else 1.5, theme)
+            _paint_frame(painter, inner, 2.5 if token in tokens.subjects else 1.5, theme)
         if token == focused:
             painter.setPen(QPen(QColor(theme.ink), 1, Qt.PenStyle.DotLine))
             painter.drawRoundedRect(inner, ROUND, ROUND)
@@ -165,7 +165,7 @@ def _paint_backgrounds(
     return inks
 
 
-def _frame(painter: QPainter, box: QRectF, width: float, theme: Theme) -> None:
+def _paint_frame(painter: QPainter, box: QRectF, width: float, theme: Theme) -> None:
     """Paint a frame in the accent colour, outlined in paper to be visible on every colour."""
     for ink, thickness in ink_of_frame(width, theme):
         painter.setPen(QPen(QColor(ink), thickness))
@@ -185,7 +185,7 @@ def position_on_scale(values: np.ndarray, weights: TokenWeights) -> np.ndarray:
     return whole.astype(np.uint8)
 
 
-def _colour(weights: TokenWeights, token: int, theme: Theme) -> tuple[str, str]:
+def _chip_colours(weights: TokenWeights, token: int, theme: Theme) -> tuple[str, str]:
     """Return the colour of a token's weight, and a text colour readable on it."""
     entry = position_on_scale(weights.values[token : token + 1], weights).item()
     fill = QColor(int(value_to_colour_mapping.table(weights.map, theme)[entry])).name()
@@ -193,13 +193,13 @@ def _colour(weights: TokenWeights, token: int, theme: Theme) -> tuple[str, str]:
     return fill, "#000000" if is_light else "#FFFFFF"
 
 
-def _in_running_text(label: str) -> str:
+def _with_plain_spaces(label: str) -> str:
     """Return a label for running text, with plain spaces in place of visible ones."""
     word = label.lstrip(SPACE)
     return f"{' ' * (len(label) - len(word))}{word}" if word else label
 
 
-def _write(
+def _draw_label(
     painter: QPainter, box: QRectF, tokens: TokenPanel, token: int, ink: str, weight: QFont.Weight
 ) -> None:
     label = tokens.labels[token]

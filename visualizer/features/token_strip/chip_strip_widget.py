@@ -75,8 +75,8 @@ class TokenStrip(ChipScrollArea):
         self._line_ends: set[int] = set()
         self._measured_labels: tuple[str, ...] = ()
         self._measured_with: tuple[object, ...] = ()
-        self._arranged_with: tuple[object, ...] = ()
-        self._arranging: IncrementalTask | None = None
+        self._layout_measures: tuple[object, ...] = ()
+        self._layout_task: IncrementalTask | None = None
         self._awaited: int | None = None
         """The token to scroll to once it is laid out."""
         self._is_awaited_on_top = False
@@ -97,16 +97,18 @@ class TokenStrip(ChipScrollArea):
         before, self._tokens, self._theme = self._tokens, tokens, theme
         if tokens.labels != before.labels:
             self._at, self._anchor, self._awaited = 0, None, None
-            self._arrange()
+            self._lay_out()
         if len(tokens.subjects) == 1 and tokens.subjects != before.subjects:
-            self._see(min(tokens.subjects))
+            self._scroll_to(min(tokens.subjects))
         elif self.is_text and tokens.sought != before.sought and tokens.chosen:
-            first = self._first_seen()
-            self._see(min((at for at in tokens.chosen if at >= first), default=min(tokens.chosen)))
-        self._tell()
+            first = self._first_visible()
+            self._scroll_to(
+                min((at for at in tokens.chosen if at >= first), default=min(tokens.chosen))
+            )
+        self._update_accessibility()
         self.viewport().update()
 
-    def _tell(self) -> None:
+    def _update_accessibility(self) -> None:
         tokens, weights = self._tokens, self._tokens.weights
         count = format_count(len(tokens.labels), "token")
         self.setAccessibleName(f"Tokens: {count}, {' '.join(tokens.labels[:SAID])}")
@@ -134,17 +136,17 @@ class TokenStrip(ChipScrollArea):
     # ------------------------------------------------------------------ layout
 
     def sizeHint(self) -> QSize:
-        lines = min(self._most_lines, self._wrapped.lines)
-        return QSize(100, round(lines * self._pitch))
+        lines = min(self._max_visible_lines, self._wrapped.lines)
+        return QSize(100, round(lines * self._line_pitch))
 
     def minimumSizeHint(self) -> QSize:
         return QSize(60, self.sizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         measures = (self.maximumViewportSize().width(), metrics(12), text_scale())
-        if measures != self._arranged_with:  # the height does not affect line breaks
-            self._arranged_with = measures
-            self._arrange()
+        if measures != self._layout_measures:  # the height does not affect line breaks
+            self._layout_measures = measures
+            self._lay_out()
 
     @property
     def is_text(self) -> bool:
@@ -152,7 +154,7 @@ class TokenStrip(ChipScrollArea):
         return len(self._tokens.labels) > MAX_CHIPS and self._tokens.patches is None
 
     @property
-    def _most_lines(self) -> int:
+    def _max_visible_lines(self) -> int:
         return TEXT_LINES if self.is_text else LINES
 
     @property
@@ -165,37 +167,37 @@ class TokenStrip(ChipScrollArea):
         return word_height() if self.is_text else chip_height(self._has_numbers)
 
     @property
-    def _gaps(self) -> tuple[float, float]:
+    def _chip_gaps(self) -> tuple[float, float]:
         across, down = (0, LINE_GAP) if self.is_text else (GAP, GAP)
         return across * text_scale(), down * text_scale()
 
     @property
-    def _pitch(self) -> float:
-        return self._chip_height + self._gaps[1]
+    def _line_pitch(self) -> float:
+        return self._chip_height + self._chip_gaps[1]
 
-    def _arrange(self) -> None:
+    def _lay_out(self) -> None:
         """Lay out the tokens; in a long text the first ones now and the others incrementally."""
-        if self._arranging:
-            self._arranging.stop()
-            self._arranging = None
-        labels, first = self._tokens.labels, self._first_seen()
+        if self._layout_task:
+            self._layout_task.stop()
+            self._layout_task = None
+        labels, first = self._tokens.labels, self._first_visible()
         measures = (metrics(12), text_scale())
         if labels is not self._measured_labels or measures != self._measured_with:
             self._measured_labels, self._measured_with = labels, measures
             self._widths, self._line_ends = [], set()
         width = self.maximumViewportSize().width() - (overview_width() if self.is_text else 0)
-        self._wrap(width)
-        if self._wrapped.lines > self._most_lines:
-            self._wrap(width - self.verticalScrollBar().sizeHint().width())
+        self._start_wrapping(width)
+        if self._wrapped.lines > self._max_visible_lines:
+            self._start_wrapping(width - self.verticalScrollBar().sizeHint().width())
         if len(self._wrapped) < len(labels):
-            self._arranging = IncrementalTask(self._arrange_rest(), self)
+            self._layout_task = IncrementalTask(self._lay_out_rest(), self)
         self._set_scroll_range()
         if self.is_text and first:
-            self._see(min(first, len(labels) - 1), is_on_top=True)
+            self._scroll_to(min(first, len(labels) - 1), is_on_top=True)
         self.updateGeometry()
         self.viewport().update()
 
-    def _first_seen(self) -> int:
+    def _first_visible(self) -> int:
         """Return the first token of the first line that is visible or about to be."""
         if self._awaited is not None and self._is_awaited_on_top:
             return self._awaited
@@ -203,19 +205,19 @@ class TokenStrip(ChipScrollArea):
         lines, pitch = self._wrapped.lines, self._wrapped.pitch
         return self._wrapped.in_line(min(round(down / pitch), lines - 1)).start if lines else 0
 
-    def _wrap(self, width: float) -> None:
+    def _start_wrapping(self, width: float) -> None:
         """Start the layout for a line width with the first tokens."""
-        self._chips = self._wrapped = WrappedChips(self._chip_height, width, self._gaps)
-        self._arrange_part()
+        self._chips = self._wrapped = WrappedChips(self._chip_height, width, self._chip_gaps)
+        self._lay_out_part()
 
-    def _arrange_part(self) -> None:
+    def _lay_out_part(self) -> None:
         """Lay out the next tokens."""
         start = len(self._wrapped)
         if start == len(self._widths):
-            self._measure(start)
+            self._measure_tokens(start)
         self._wrapped.extend(self._widths[start : start + PART], self._line_ends)
 
-    def _measure(self, start: int) -> None:
+    def _measure_tokens(self, start: int) -> None:
         labels = self._tokens.labels[start : start + PART]
         if self.is_text:
             self._widths += self._label_widths.words(labels, self._has_own_spaces)
@@ -229,21 +231,21 @@ class TokenStrip(ChipScrollArea):
         """Whether tokens include the spaces of the text."""
         return any(label.startswith(SPACES) for label in self._tokens.labels[:SAID])
 
-    def _arrange_rest(self) -> Generator[None]:
+    def _lay_out_rest(self) -> Generator[None]:
         while len(self._wrapped) < len(self._tokens.labels):
-            self._arrange_part()
+            self._lay_out_part()
             self._set_scroll_range()
             self.viewport().update()
             if self._awaited is not None:
-                self._see(self._awaited, is_on_top=self._is_awaited_on_top)
+                self._scroll_to(self._awaited, is_on_top=self._is_awaited_on_top)
             yield
-        self._arranging = None
+        self._layout_task = None
 
     def _set_scroll_range(self) -> None:
-        bar, seen = self.verticalScrollBar(), self._most_lines
-        bar.setRange(0, round(max(0, self._wrapped.lines - seen) * self._pitch))
-        bar.setSingleStep(round(self._pitch))
-        bar.setPageStep(round(seen * self._pitch))
+        bar, seen = self.verticalScrollBar(), self._max_visible_lines
+        bar.setRange(0, round(max(0, self._wrapped.lines - seen) * self._line_pitch))
+        bar.setSingleStep(round(self._line_pitch))
+        bar.setPageStep(round(seen * self._line_pitch))
 
     # ------------------------------------------------------------------ drawing
 
@@ -255,15 +257,15 @@ class TokenStrip(ChipScrollArea):
         seen = QRectF(event.rect()).translated(0, down)
         focused = self._at if self.hasFocus() else None
         if self.is_text:
-            words = [*self._within(seen)]
+            words = [*self._chips_within(seen)]
             paint_words(painter, words, self._tokens, self._theme, focused)
             self._paint_overview(painter, down)
         else:
-            for token, box in self._within(seen):
+            for token, box in self._chips_within(seen):
                 paint_chip(painter, box, self._tokens, token, self._theme, token == focused)
         painter.end()
 
-    def _within(self, area: QRectF) -> Iterator[tuple[int, QRectF]]:
+    def _chips_within(self, area: QRectF) -> Iterator[tuple[int, QRectF]]:
         """Yield the tokens of the lines within an area, and their rectangles."""
         chips = self._wrapped
         if chips.lines:
@@ -287,13 +289,13 @@ class TokenStrip(ChipScrollArea):
             self._overview = overview_of(tokens, chips, rows, theme)
         painter.resetTransform()
         first = chips.line_at(down)
-        self._overview.paint(painter, area, range(first, first + self._most_lines))
+        self._overview.paint(painter, area, range(first, first + self._max_visible_lines))
 
     def _go_to_overview_row(self, y: float) -> None:
         """Scroll so that the lines at a pixel row of the overview are centred."""
         area, bar = self._overview_area, self.verticalScrollBar()
         line = y / area.height() * self._wrapped.lines
-        bar.setValue(round((line - self._most_lines / 2) * self._pitch))
+        bar.setValue(round((line - self._max_visible_lines / 2) * self._line_pitch))
 
     # ------------------------------------------------------------------ mouse
 
@@ -309,7 +311,7 @@ class TokenStrip(ChipScrollArea):
         chosen, is_added = self._tokens.chosen, bool(event.modifiers() & CONTROL)
         self._kept, self._at = chosen if is_added else frozenset(), token
         if event.modifiers() & SHIFT:
-            self._extend(token)
+            self._extend_selection(token)
             return
         self._anchor = token
         if is_added:
@@ -323,12 +325,12 @@ class TokenStrip(ChipScrollArea):
             return
         token = self._chip_at(event.position())
         if self._is_held and token is not None and token != self._at:
-            self._extend(token)
+            self._extend_selection(token)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         self._is_held = self._is_on_overview = False
 
-    def _extend(self, token: int) -> None:
+    def _extend_selection(self, token: int) -> None:
         """Select the span from the anchor to a token."""
         start = self._at if self._anchor is None else self._anchor
         self._anchor = start
@@ -351,7 +353,7 @@ class TokenStrip(ChipScrollArea):
             super().keyPressEvent(event)
         elif token is not None and event.modifiers() & SHIFT:
             self._kept = frozenset()
-            self._extend(token)
+            self._extend_selection(token)
         elif token is not None:
             self._anchor = None
             self._go_to(token)
@@ -404,9 +406,9 @@ class TokenStrip(ChipScrollArea):
 
     def _go_to(self, token: int) -> None:
         self._at = token
-        self._see(token)
+        self._scroll_to(token)
 
-    def _see(self, token: int, *, is_on_top: bool = False) -> None:
+    def _scroll_to(self, token: int, *, is_on_top: bool = False) -> None:
         """Scroll a token into view, or its line to the top, as soon as it is laid out."""
         is_late = token >= len(self._wrapped)
         self._awaited, self._is_awaited_on_top = (token if is_late else None), is_on_top
@@ -414,9 +416,9 @@ class TokenStrip(ChipScrollArea):
             return
         box, bar = self._chips[token], self.verticalScrollBar()
         if is_on_top:
-            bar.setValue(round(self._wrapped.line_of(token) * self._pitch))
+            bar.setValue(round(self._wrapped.line_of(token) * self._line_pitch))
             return
-        gap = self._gaps[1] / 2
+        gap = self._chip_gaps[1] / 2
         low, high = box.bottom() + gap - self.viewport().height(), box.top() - gap
         bar.setValue(round(min(max(bar.value(), low), high)))
         self.viewport().update()

@@ -79,11 +79,11 @@ def paint_patches(
     if weights:
         least = UNDER_NUMBERS if _has_numbers(boxes, pictures.patches) else FAINTEST
         painter.drawImage(whole, _render_overlay(weights, pictures.patches, least, theme))
-        _hatch(painter, boxes, weights, first, theme)
+        _paint_hatching(painter, boxes, weights, first, theme)
     if boxes[first].width() >= MIN_OUTLINED_PATCH_PX:
         _paint_grid(painter, whole, pictures.patches, theme)
     if weights and _has_numbers(boxes, pictures.patches):
-        _write(painter, boxes, weights, pictures.patches, theme)
+        _paint_numbers(painter, boxes, weights, pictures.patches, theme)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     _paint_frames(painter, boxes, tokens, first, theme)
     if focused is not None and focused >= first:
@@ -106,7 +106,7 @@ def _render_overlay(
     return made.copy()  # the buffer is freed when this function returns
 
 
-def _hatch(
+def _paint_hatching(
     painter: QPainter, boxes: Sequence[QRectF], weights: TokenWeights, first: int, theme: Theme
 ) -> None:
     forbidden = QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern)
@@ -134,7 +134,7 @@ def _has_numbers(boxes: Sequence[QRectF], patches: ImagePatches) -> bool:
     return patches.tokens <= SHORT and box.width() >= room and box.height() >= metrics(12).height()
 
 
-def _write(
+def _paint_numbers(
     painter: QPainter,
     boxes: Sequence[QRectF],
     weights: TokenWeights,

@@ -46,7 +46,7 @@ class PatchStrip(TokenStrip):
         is_same_layout = self._tokens.labels == tokens.labels
         super().show_tokens(tokens, theme)
         if is_same_layout and patches is not known:
-            self._arrange()
+            self._lay_out()
 
     # ------------------------------------------------------------------ layout
 
@@ -54,7 +54,7 @@ class PatchStrip(TokenStrip):
         below = self._chips[-1].bottom() if self._chips else 0.0
         return QSize(100, round(below + GAP * text_scale() / 2))
 
-    def _arrange(self) -> None:
+    def _lay_out(self) -> None:
         """Lay out other tokens as chips, and the patches as large as the width allows."""
         if self._pictures is None:
             return
@@ -101,17 +101,17 @@ class PatchStrip(TokenStrip):
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
-        self._point(self._chip_at(event.position()))
+        self._set_pointed(self._chip_at(event.position()))
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:
-            self._point(None)
+            self._set_pointed(None)
         return super().viewportEvent(event)
 
     def _chip_at(self, point: QPointF) -> int | None:
         return next((at for at, box in enumerate(self._chips) if box.contains(point)), None)
 
-    def _point(self, token: int | None) -> None:
+    def _set_pointed(self, token: int | None) -> None:
         if token != self._pointed:
             self._pointed = token
             self.hovered.emit(token)

@@ -150,14 +150,14 @@ TOKENS: PanelId[TokenPanel] = PanelId("Tokens")
 def present_tokens(resolved: Resolved, cursor: CellCursor) -> TokenPanel:
     """Present the tokens of a text, marked at the cursor or else at the cell of playback."""
     run, selection, patches = resolved.run, resolved.view.tokens, resolved.run.patches
-    cursor, cell = _with_step(resolved, cursor)
-    query = _query(resolved, cursor, cell)
+    cursor, cell = _cursor_with_step(resolved, cursor)
+    query = _token_query(resolved, cursor, cell)
     is_query, are_apart, labels = query.reads, not run.has_same_keys, query.labels
     lengths = run.trace.spec.lengths
     padding = len(labels) - lengths[run.trace.at("text", resolved.leading)] if lengths else 0
-    is_seen = _is_seen(query)
-    weights = _shares(query) if is_seen else None
-    note = f"{_says(query)}: computing…" if is_seen and weights is None else ""
+    is_seen = _has_weights(query)
+    weights = _present_weights(query) if is_seen else None
+    note = f"{_describe_weights(query)}: computing…" if is_seen and weights is None else ""
     return TokenPanel(
         labels,
         None if are_apart and not is_query else cursor.query,
@@ -168,14 +168,14 @@ def present_tokens(resolved: Resolved, cursor: CellCursor) -> TokenPanel:
         query.subjects,
         weights,
         selection.sought,
-        _found(resolved.view, labels),
-        _apart(run, selection.role) if are_apart else note,
+        _describe_matches(resolved.view, labels),
+        _describe_role(run, selection.role) if are_apart else note,
         dict(run.reading.special) if run.reading and run.has_same_keys else {},
         patches,
     )
 
 
-def _with_step(resolved: Resolved, cursor: CellCursor) -> tuple[CellCursor, Cell | None]:
+def _cursor_with_step(resolved: Resolved, cursor: CellCursor) -> tuple[CellCursor, Cell | None]:
     """Return the cursor and its cell: those of the pointer, or else of the playback step."""
     cell, step_cell = resolved.pointed, resolved.step_cell
     if cell is None and step_cell and resolved.view.playhead.grain is not Grain.STAGE:
@@ -183,7 +183,7 @@ def _with_step(resolved: Resolved, cursor: CellCursor) -> tuple[CellCursor, Cell
     return cursor, cell
 
 
-def _query(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenQuery:
+def _token_query(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenQuery:
     """Return the query for the weights to show.
 
     Parameters
@@ -231,7 +231,7 @@ def cell_of_token(resolved: Resolved, token: int) -> Cell | None:
     return Cell(stage, (head, token, other) if reads else (head, other, token))
 
 
-def _apart(run: Run, role: TokenRole) -> str:
+def _describe_role(run: Run, role: TokenRole) -> str:
     if run.is_continuation:
         return (
             "These are the queries. The keys also include the tokens before them."
@@ -267,7 +267,7 @@ class TokenQuery(Struct, frozen=True):
         return self.weights.reads
 
 
-def _is_seen(query: TokenQuery) -> bool:
+def _has_weights(query: TokenQuery) -> bool:
     """Whether there are weights to show."""
     is_square = query.resolved.run.has_same_keys
     return bool(query.subjects) and is_square and not _is_hidden(query)
@@ -282,7 +282,7 @@ def _is_hidden(query: TokenQuery) -> bool:
     return query.stage in resolved.covered or is_later
 
 
-def _shares(query: TokenQuery) -> TokenWeights | None:
+def _present_weights(query: TokenQuery) -> TokenWeights | None:
     """Return the weights known so far; None if none are."""
     sums = known_sums(query.weights)
     if sums is None:
@@ -296,7 +296,7 @@ def _shares(query: TokenQuery) -> TokenWeights | None:
     else:  # in a long text nearly all weights would be indistinguishable on a scale up to 1
         high = max(1.0, largest) if len(query.labels) <= SHORT else largest or 1.0
         colours = (chosen.sequential, 0.0, high)
-    says, known = _says(query), range(len(values))
+    says, known = _describe_weights(query), range(len(values))
     if not sums.is_whole:
         says += f"; {sums.read:,} of {sums.rows:,} rows computed so far"
         known = known if query.reads else range(sums.read)
@@ -304,7 +304,7 @@ def _shares(query: TokenQuery) -> TokenWeights | None:
     return TokenWeights(values, forbidden, *colours, says, known, qualifier)
 
 
-def _says(query: TokenQuery) -> str:
+def _describe_weights(query: TokenQuery) -> str:
     count, trace = len(query.subjects), query.resolved.run.trace
     few = sorted(query.subjects) if count <= NAMED else []
     names = [f"<b>{escape(shorten(query.labels[at]))}</b>" for at in few]
@@ -322,7 +322,7 @@ def _says(query: TokenQuery) -> str:
     return ", ".join(filter(None, (*parts, trace.weights_qualifier(query.stage))))
 
 
-def _found(view: View, labels: tuple[str, ...]) -> str:
+def _describe_matches(view: View, labels: tuple[str, ...]) -> str:
     selection = view.tokens
     if not selection.sought:
         return ""
@@ -362,8 +362,8 @@ def is_read(resolved: Resolved) -> bool:
         and trace.spec.heads * math.prod(trace.sides) <= MAX_GUI_THREAD_WEIGHTS
     ):
         return True
-    query = _query(resolved, *_with_step(resolved, present_cursor(resolved)))
-    if not _is_seen(query) or not query.weights.is_long:
+    query = _token_query(resolved, *_cursor_with_step(resolved, present_cursor(resolved)))
+    if not _has_weights(query) or not query.weights.is_long:
         return True
     sums = known_sums(query.weights)
     return sums is not None and sums.is_whole
@@ -374,5 +374,5 @@ def read_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
     if is_read(resolved):
         return
     end = monotonic() + READ_FOR_S
-    query = _query(resolved, *_with_step(resolved, present_cursor(resolved)))
+    query = _token_query(resolved, *_cursor_with_step(resolved, present_cursor(resolved)))
     read_sums(query.weights, lambda: is_over() or monotonic() > end)

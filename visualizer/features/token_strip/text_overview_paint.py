@@ -82,13 +82,13 @@ class TextOverview(Struct, frozen=True, eq=False):
 
 def overview_of(tokens: TokenPanel, chips: WrappedChips, rows: int, theme: Theme) -> TextOverview:
     """Create the overview of a text with at least one line, in a number of pixel rows."""
-    weights = _picture(tokens.weights, chips, rows, theme) if tokens.weights else None
+    weights = _render_weights(tokens.weights, chips, rows, theme) if tokens.weights else None
     lines = chips.lines_of(tokens.subjects)
     marked = np.unique(lines * rows // chips.lines)
     return TextOverview(tokens, chips, theme, chips.lines, rows, weights, tuple(marked.tolist()))
 
 
-def _picture(weights: TokenWeights, chips: WrappedChips, rows: int, theme: Theme) -> QImage:
+def _render_weights(weights: TokenWeights, chips: WrappedChips, rows: int, theme: Theme) -> QImage:
     """Return a column of pixels, each the weight with the largest magnitude of its lines."""
     values = weights.values[: len(chips)]
     is_hidden = weights.forbidden[: len(chips)] | ~np.isfinite(values)

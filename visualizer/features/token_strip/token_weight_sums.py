@@ -70,24 +70,24 @@ class WeightQuery(Struct, frozen=True):
         trace, index = self.trace, self.leading
         if self.head is not None:
             return trace.read(self.stage, (*index, self.head, queries, keys))
-        if self._is_mean_held:
+        if self._uses_head_mean:
             return trace.seen(self.stage, by=HeadAggregate.MEAN).read((*index, queries, keys))
         every = trace.read(self.stage, (*index, slice(None), queries, keys))
         return np.asarray(every.mean(axis=0, dtype=np.float64))
 
     def rows(self, queries: np.ndarray) -> np.ndarray:
         """Read all weights of some queries, [query, key]."""
-        held = self.trace.seen(self.stage, by=HeadAggregate.MEAN if self._is_mean_held else None)
+        held = self.trace.seen(self.stage, by=HeadAggregate.MEAN if self._uses_head_mean else None)
         if self.head is not None:
             return held.read_rows(queries, (*self.leading, self.head))
-        if self._is_mean_held:
+        if self._uses_head_mean:
             return held.read_rows(queries, self.leading)
         heads = range(self.trace.spec.heads)
         every = [held.read_rows(queries, (*self.leading, head)) for head in heads]
         return np.asarray(np.mean(every, axis=0, dtype=np.float64))
 
     @property
-    def _is_mean_held(self) -> bool:
+    def _uses_head_mean(self) -> bool:
         """Whether the mean over heads is cached, or is computed only for the blocks read."""
         return self.head is None and (self.is_selection or self.trace.is_blockwise)
 
@@ -122,7 +122,7 @@ class WeightSums(Struct, frozen=True, eq=False):
         return self.read == self.rows
 
 
-class _SumsInParts:
+class _SumAccumulator:
     """Accumulates weights row by row and provides intermediate results.
 
     It holds no reference to the trace, because it is cached for the lifetime of the trace.
@@ -136,10 +136,10 @@ class _SumsInParts:
         self._forbidden = np.full(len(self._values), query.reads)
         self._rows = len(query.subjects) if query.reads else queries
         self._read = 0
-        self.known = self._told()
+        self.known = self._snapshot_sums()
 
     def read_more(self, query: WeightQuery, is_over: Callable[[], bool]) -> None:
-        """Read at least one band, and more until `is_over()`; `query` is that of the constructor."""
+        """Read at least one band, and more until `is_over()`; takes the constructor's query."""
         several = max(1, min(MAX_BAND_ROWS, BAND_CELLS // query.trace.sides[1]))
         add = self._add_rows if query.reads else self._add_columns
         while self._read < self._rows:
@@ -148,9 +148,9 @@ class _SumsInParts:
             self._read = band.stop
             if is_over():
                 break
-        self.known = self._told()
+        self.known = self._snapshot_sums()
 
-    def _told(self) -> WeightSums:
+    def _snapshot_sums(self) -> WeightSums:
         values, forbidden = self._values, self._forbidden
         if self._read < self._rows:  # the arrays are still modified
             values, forbidden = values.copy(), forbidden.copy()
@@ -168,7 +168,7 @@ class _SumsInParts:
     def _add_columns(self, query: WeightQuery, rows: slice) -> None:
         """Add the weights of the selected keys for some rows of queries."""
         self._forbidden[rows] = True
-        for span, among in _spans(self._subjects):
+        for span, among in _group_keys(self._subjects):
             allowed = query.allowed(rows, span)
             if allowed is not None and not allowed[:, among].any():
                 continue
@@ -178,31 +178,31 @@ class _SumsInParts:
             self._forbidden[rows] &= np.logical_not(may_read)
 
 
-def _spans(keys: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+def _group_keys(keys: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """Group nearby keys: yield the range of each group, and the indices of its keys within it."""
     for group in np.split(keys, np.flatnonzero(np.diff(keys // SPAN)) + 1):
         first = int(group[0])
         yield slice(first, int(group[-1]) + 1), group - first
 
 
-_KEPT: WeakKeyDictionary[Trace, OrderedDict[Hashable, _SumsInParts]] = WeakKeyDictionary()
+_CACHED_SUMS: WeakKeyDictionary[Trace, OrderedDict[Hashable, _SumAccumulator]] = WeakKeyDictionary()
 
 
 def known_sums(query: WeightQuery) -> WeightSums | None:
     """Return the sums known so far, complete for short texts; None if nothing is known."""
     if not query.is_long:
-        sums = _SumsInParts(query)
+        sums = _SumAccumulator(query)
         sums.read_more(query, lambda: False)
         return sums.known
-    kept = _KEPT.get(query.trace)
+    kept = _CACHED_SUMS.get(query.trace)
     in_parts = kept.get(query.key) if kept else None
     return in_parts.known if in_parts and in_parts.known.read else None
 
 
 def read_sums(query: WeightQuery, is_over: Callable[[], bool]) -> None:
     """Read more of the sums of a long text until `is_over()`; called on the worker."""
-    kept = _KEPT.setdefault(query.trace, OrderedDict())
-    sums = kept.pop(query.key, None) or _SumsInParts(query)
+    kept = _CACHED_SUMS.setdefault(query.trace, OrderedDict())
+    sums = kept.pop(query.key, None) or _SumAccumulator(query)
     kept[query.key] = sums
     while len(kept) > KEPT:
         kept.popitem(last=False)

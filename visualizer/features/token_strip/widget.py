@@ -65,8 +65,8 @@ class TokenPane(QWidget):
         self._theme: Theme | None = None
         self._has_image = False
         column = column_layout(self, (0, 0, 0, 0), spacing=4)
-        column.addLayout(self._head())
-        column.addWidget(self._search())
+        column.addLayout(self._build_header())
+        column.addWidget(self._build_search())
         self._strips = column_layout(None, (0, 0, 0, 0), spacing=0)
         self._strips.addWidget(self.strip)
         column.addLayout(self._strips)
@@ -78,7 +78,9 @@ class TokenPane(QWidget):
         self.bar.show_weights(tokens.weights, theme)
         self._show_theme(theme)
         self.roles[tokens.role].setChecked(True)
-        hint = f"<span style='color:{theme.quiet}'>{tokens.note or _counted(tokens)}</span>"
+        hint = (
+            f"<span style='color:{theme.quiet}'>{tokens.note or _token_count_hint(tokens)}</span>"
+        )
         self.says.setText(tokens.weights.says if tokens.weights else hint)
         # The cursor moves constantly: the height of this pane must not change with it.
         lines = 3 if self.shown_strip.is_text else 2  # a long text also shows progress
@@ -95,13 +97,13 @@ class TokenPane(QWidget):
     def _show_strip(self, tokens: TokenPanel, theme: Theme) -> None:
         self._has_image = tokens.patches is not None
         if self._has_image and self.patches is None:
-            self._make_patches()
+            self._create_patch_strip()
         strips = [self.strip, *([self.patches] if self.patches else [])]
         for strip in strips:
             strip.setVisible(strip is self.shown_strip)
         self.shown_strip.show_tokens(tokens, theme)
 
-    def _make_patches(self) -> None:
+    def _create_patch_strip(self) -> None:
         from visualizer.features.token_strip.patch_strip_widget import (
             PatchStrip,  # imported on first use
         )
@@ -116,7 +118,7 @@ class TokenPane(QWidget):
         if theme is not self._theme:
             self._theme = theme
             for button in self.roles.values():
-                button.setStyleSheet(_style(theme))
+                button.setStyleSheet(_style_sheet(theme))
 
     def open_search(self) -> None:
         self.finder.show()
@@ -129,7 +131,7 @@ class TokenPane(QWidget):
         self.shown_strip.setFocus()
         self.sought.emit("")
 
-    def _head(self) -> QHBoxLayout:
+    def _build_header(self) -> QHBoxLayout:
         row, group = QHBoxLayout(), QButtonGroup(self)
         row.setSpacing(0)
         for role, words in WORDS.items():
@@ -148,7 +150,7 @@ class TokenPane(QWidget):
         row.addWidget(self.bar)
         return row
 
-    def _search(self) -> QWidget:
+    def _build_search(self) -> QWidget:
         self.finder, self.search, self.found = QWidget(), TokenSearchEdit(), PlainLabel()
         self.found.setProperty("role", "quiet")
         row = row_layout(self.finder, (0, 0, 0, 0))
@@ -188,7 +190,7 @@ class TokenSearchEdit(QLineEdit):
             super().keyPressEvent(event)
 
 
-def _counted(tokens: TokenPanel) -> str:
+def _token_count_hint(tokens: TokenPanel) -> str:
     if not tokens.labels:
         return ""
     padded = f", padded to {len(tokens.labels):,}" if tokens.padding else ""
@@ -196,7 +198,7 @@ def _counted(tokens: TokenPanel) -> str:
     return f"{format_count(len(tokens.labels) - tokens.padding, 'token')}{padded}. {hint}"
 
 
-def _style(theme: Theme) -> str:
+def _style_sheet(theme: Theme) -> str:
     return f"""
         QToolButton {{ color: {theme.ink}; background: {theme.paper}; padding: 2px 6px;
             border: 1px solid {theme.border}; border-radius: 0; }}

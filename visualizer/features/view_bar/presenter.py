@@ -77,35 +77,35 @@ def present_view_controls(resolved: Resolved, board: Board) -> ViewControlsPanel
     """Present how a run's panels are shown."""
     heads = tuple(head in resolved.heads for head in range(resolved.run.trace.spec.heads))
     return ViewControlsPanel(
-        _layout(board, heads),
+        _current_layout(board, heads),
         heads,
         resolved.view.folds,
         resolved.view.lens,
         resolved.view.colouring,
-        tuple(_ends(board)),
-        *_range(board, resolved.view.colouring.limits),
-        *_part(resolved),
+        tuple(_colour_limits(board)),
+        *_describe_range(board, resolved.view.colouring.limits),
+        *_describe_zoom(resolved),
         "values" in resolved.run.trace,
     )
 
 
-def _layout(board: Board, heads: tuple[bool, ...]) -> BoardArrangement:
+def _current_layout(board: Board, heads: tuple[bool, ...]) -> BoardArrangement:
     if board.large or (len(heads) > 1 and sum(heads) == 1):
         return BoardArrangement.HEAD
     is_one = len(board.columns) == 1 and len(board.columns[0]) > 1
     return BoardArrangement.STAGE if is_one else BoardArrangement.ALL
 
 
-def _ends(board: Board) -> list[ColourEnds]:
+def _colour_limits(board: Board) -> list[ColourEnds]:
     return [
         ColourEnds(
             first.stage, first.title, first.colour.low, first.colour.high, first.colour.is_signed
         )
-        for first in _firsts(board)
+        for first in _first_panels(board)
     ]
 
 
-def _firsts(board: Board) -> list[Heatmap]:
+def _first_panels(board: Board) -> list[Heatmap]:
     """Return the first panel of each stage; in a comparison that of A, not the difference."""
     firsts = {column[0].stage: column[0] for column in reversed(board.columns)}
     return [*reversed(firsts.values())]
@@ -125,17 +125,17 @@ WHAT_IT_IS = (
 )
 
 
-def _range(board: Board, chosen: ColourLimits) -> tuple[str, str]:
+def _describe_range(board: Board, chosen: ColourLimits) -> tuple[str, str]:
     """Return the range of the colour scale, as a short caption and as a sentence."""
-    firsts = _firsts(board)
+    firsts = _first_panels(board)
     if not firsts:
         return "", ""
     told = next((first for first in firsts if not first.colour.is_signed), firsts[0])
-    each = ", ".join(f"{first.title} {_span(first.colour)}" for first in firsts)
-    return CHOICES[chosen].format(_span(told.colour)), f"{WHAT_IT_IS}.  Current: {each}"
+    each = ", ".join(f"{first.title} {_format_limits(first.colour)}" for first in firsts)
+    return CHOICES[chosen].format(_format_limits(told.colour)), f"{WHAT_IT_IS}.  Current: {each}"
 
 
-def _span(colour: ColourScale) -> str:
+def _format_limits(colour: ColourScale) -> str:
     if colour.limits is ColourLimits.ROW:
         return "per row"
     if colour.limits is ColourLimits.PANEL:
@@ -145,7 +145,7 @@ def _span(colour: ColourScale) -> str:
     return f"{colour.low:.3g} to {colour.high:.3g}"
 
 
-def _part(resolved: Resolved) -> tuple[str, str]:
+def _describe_zoom(resolved: Resolved) -> tuple[str, str]:
     """Return the visible queries and keys, as a short caption and as a sentence."""
     zoom = resolved.zoom
     if zoom is None:

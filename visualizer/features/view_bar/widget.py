@@ -88,7 +88,7 @@ class ViewBar(OverflowRow):
         self.box.setAccessibleDescription(self.box.accessibleName())
         for layout, words in LAYOUTS.items():
             self.box.addItem(words, layout)
-        self.box.activated.connect(self._choose)
+        self.box.activated.connect(self._emit_layout)
         self.chips = QWidget()
         self._chips = row_layout(self.chips, (8, 0, 0, 0), spacing=1)
         self.heads: list[SoloToggleButton] = []
@@ -99,9 +99,12 @@ class ViewBar(OverflowRow):
             [actions[f"gaze.set_limits {each}"] for each in ColourLimits]
         )
         self.part = ElidedLabel()
-        folds = [self._button(f"gaze.toggle_fold {by}", actions, FOLDS[by]) for by in HeadAggregate]
-        zoom = [self._button(key, actions, words) for key, words in ZOOM.items()]
-        panes = [self._button(pane, actions, actions[pane].text()) for pane in PANES]
+        folds = [
+            self._create_button(f"gaze.toggle_fold {by}", actions, FOLDS[by])
+            for by in HeadAggregate
+        ]
+        zoom = [self._create_button(key, actions, words) for key, words in ZOOM.items()]
+        panes = [self._create_button(pane, actions, actions[pane].text()) for pane in PANES]
         self.set_row(
             (
                 RowItem(self.box, list_entry(self.box), rank=2),
@@ -115,7 +118,7 @@ class ViewBar(OverflowRow):
             )
         )
 
-    def _button(self, id_: str, actions: Mapping[str, QAction], words: str) -> RowItem:
+    def _create_button(self, id_: str, actions: Mapping[str, QAction], words: str) -> RowItem:
         action, button = actions[id_], QToolButton()
         button.setText(words)
         button.setAutoRaise(True)
@@ -166,7 +169,9 @@ class ViewBar(OverflowRow):
         self.menu.clear()
         count = len(self._panel.heads)
         are_many = count > MAX_HEAD_CHIPS
-        self.heads = [] if are_many or count < 2 else [self._chip(head) for head in range(count)]
+        self.heads = (
+            [] if are_many or count < 2 else [self._create_head_chip(head) for head in range(count)]
+        )
         before: QWidget = self.box
         for chip in self.heads:
             self._chips.addWidget(chip)
@@ -181,11 +186,11 @@ class ViewBar(OverflowRow):
 
     def _fill_heads(self, menu: QMenu) -> None:
         for head, is_shown in enumerate(self._panel.heads):
-            action = menu.addAction(self._dot(head), f"Head {head + 1}")
+            action = menu.addAction(self._create_head_icon(head), f"Head {head + 1}")
             action.setCheckable(True)
             action.setChecked(is_shown)
             action.setData(head)
-            action.triggered.connect(self._toggle)
+            action.triggered.connect(self._emit_head_toggled)
 
     def _add_heads(self, menu: QMenu) -> None:
         self._fill_heads(menu.addMenu("Visible heads"))
@@ -193,31 +198,31 @@ class ViewBar(OverflowRow):
     def _add_range(self, menu: QMenu) -> None:
         menu.addMenu(self.range.accessibleName()).addActions(self.range.own_menu.actions())
 
-    def _chip(self, head: int) -> SoloToggleButton:
+    def _create_head_chip(self, head: int) -> SoloToggleButton:
         button = SoloToggleButton(head)
         button.setText(str(head + 1))
-        button.setIcon(self._dot(head))
+        button.setIcon(self._create_head_icon(head))
         button.setIconSize(QSize(DOT, DOT) * text_scale())
         button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         button.setAccessibleName(f"Head {head + 1}")
         button.setToolTip("Click to show or hide this head; double-click to show only this head")
-        button.clicked.connect(self._toggle)
+        button.clicked.connect(self._emit_head_toggled)
         button.doubled.connect(self.headAlone)
         return button
 
-    def _dot(self, head: int) -> QIcon:
+    def _create_head_icon(self, head: int) -> QIcon:
         return head_icon(head, round(DOT * text_scale()), self.devicePixelRatioF(), self._theme)
 
     # ------------------------------------------------------------------ user input
 
-    def _choose(self, index: int) -> None:
+    def _emit_layout(self, index: int) -> None:
         self.layoutChosen.emit(self.box.itemData(index))
         self._show_layout()  # the actual layout: a playback step has its own panels
 
     def _show_layout(self) -> None:
         self.box.setCurrentIndex(self.box.findData(self._panel.layout))
 
-    def _toggle(self) -> None:
+    def _emit_head_toggled(self) -> None:
         sender = self.sender()
         assert isinstance(sender, SoloToggleButton | QAction)
         head = sender.item if isinstance(sender, SoloToggleButton) else sender.data()
