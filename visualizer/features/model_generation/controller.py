@@ -1,4 +1,4 @@
-"""Controller of the Continue pane: generates tokens with the open model on a worker thread."""
+"""Controller of the Generate pane: generates tokens with the open model on a worker thread."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class MaskMatrixControl(SettingControl):
 
 
 class OwnValuesControl(SettingControl):
-    """Summary of custom values set elsewhere, with a button to draw random ones again."""
+    """Summary of custom values set elsewhere, with a button to use random values instead."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)

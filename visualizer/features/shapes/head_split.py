@@ -43,29 +43,29 @@ class HeadSplit(Struct, frozen=True):
 
     @property
     def width(self) -> int:
-        """The number of columns of all heads side by side."""
+        """Number of columns of all heads side by side."""
         return self.heads * self.d_head
 
     @property
     def joined(self) -> str:
-        """The shape with all heads side by side."""
+        """Shape with all heads side by side."""
         return sizes(self.tokens, self.width)
 
     @property
     def apart(self) -> str:
-        """The shape with an axis of heads."""
+        """Shape with a head axis."""
         return sizes(self.heads, self.tokens, self.d_head)
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The head of each drawn column."""
+        """Head of each drawn column."""
         heads = min(self.heads, MAX_HEADS)
         each = min(self.d_head, max(1, MAX_COLUMNS // heads))
         return tuple(head for head in range(heads) for _ in range(each))
 
     @property
     def rows(self) -> int:
-        """The number of drawn rows."""
+        """Number of drawn rows."""
         return min(self.tokens, MAX_ROWS)
 
     @property
@@ -90,7 +90,7 @@ class HeadSplit(Struct, frozen=True):
         return f"Drawn: {', '.join(said)}." if said else ""
 
     def lefts(self, progress: float, gap: float) -> tuple[float, ...]:
-        """The left edges of the drawn columns, in column widths.
+        """Return the left edges of the drawn columns, in column widths.
 
         Parameters
         ----------

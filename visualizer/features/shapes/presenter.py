@@ -32,7 +32,7 @@ class Dim(Struct, frozen=True):
 
     @property
     def counts(self) -> str:
-        """The unit that the axis counts; queries and keys are tokens."""
+        """Unit of the axis; queries and keys count tokens."""
         return "tokens" if self.name in {"queries", "keys"} else self.name
 
 
@@ -46,9 +46,9 @@ class ShapeRow(Struct, frozen=True):
     equations : tuple of str
         How the operation combines shapes, for one text; empty if the shape is unchanged.
     multiply_adds : int
-        The multiply-adds of matrix products; 0 without any.
+        Multiply-adds of the matrix products; 0 if there are none.
     bytes : int
-        The size of the tensor, whether stored or a view of another stage.
+        Size of the tensor, even if it is a view of another stage.
     """
 
     stage: str
@@ -64,7 +64,7 @@ class ShapeRow(Struct, frozen=True):
 
     @property
     def cost(self) -> str:
-        """The multiply-adds, if any, and the bytes."""
+        """The multiply-adds, if any, and the size in bytes, as text."""
         products = [format_count(self.multiply_adds, "multiply-add")] if self.multiply_adds else []
         return "  ·  ".join([*products, format_size(self.bytes)])
 
@@ -82,7 +82,7 @@ class ShapesPanel(Struct, frozen=True):
     Parameters
     ----------
     batch : str
-        A sentence on the batch axis.
+        Description of the batch axis, as a sentence.
     total : str
         The total cost of all stages.
     """
@@ -102,7 +102,7 @@ SHAPES: PanelId[ShapesPanel] = PanelId("Shapes")
 
 
 def present_shapes(resolved: Resolved, previous: ShapesPanel) -> ShapesPanel:
-    """Present the shapes of a run; the stage in playback or under the pointer is marked."""
+    """Present the shapes of a run; the stage in playback or under the pointer is current."""
     run, current = resolved.run, _current_stage(resolved)
     rows = tuple(_build_row(run, stage, stage.name == current) for stage in run.trace.stages)
     products = sum(row.multiply_adds for row in rows)
@@ -128,7 +128,7 @@ def _describe_batch(run: Run) -> str:
 
 
 def _leading_dims(trace: Trace) -> tuple[Dim, ...]:
-    """Return the leading axes, also for a single text, as modules take a batch of 1."""
+    """Return the leading axes; a single text has a batch axis of size 1."""
     if not trace.has_module:
         return (Dim("layers", trace.count("layer")),)
     layers = (Dim("layers", trace.count("layer")),) if "layer" in trace.axes else ()

@@ -1,4 +1,4 @@
-"""The Shapes pane: the drawn split into heads, and a ledger with one row per stage."""
+"""Shapes pane: drawing of the split into heads, and a table with one row per stage."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 EMPTY = "The shapes of all stages appear here once attention is computed."
 WIDTH = 252
 FIRST = 2
-"""The layout index of the first row, after the sentences on the split and the batch."""
+"""Layout index of the first row, after the labels on the split and the batch."""
 
 
 class ShapesPane(QWidget):
-    """The ledger below the drawing of the split; `stageChosen` carries a clicked row's stage."""
+    """Table of shapes below a drawing of the split; `stageChosen` is emitted for a clicked row."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     stageChosen = Signal(str)
@@ -56,7 +56,7 @@ class ShapesPane(QWidget):
         self.show_ledger(ShapesPanel(), LIGHT)
 
     def show_ledger(self, ledger: ShapesPanel, theme: Theme) -> None:
-        """Show a run's shapes, or a placeholder without one."""
+        """Show the shapes of a run, or a placeholder if there are none."""
         if ledger is self._ledger and theme is self._theme:
             return
         before = self._ledger.current if self._ledger else None
@@ -132,7 +132,7 @@ class ShapesPane(QWidget):
             row.light(counts)
 
     def _scroll_to_stage(self, stage: str) -> None:
-        """Scroll a row into view, as much of it as fits."""
+        """Scroll as much of a row into view as fits."""
         row = self.row(stage)
         if self.isVisible() and not row.underMouse():
             self._column.activate()
@@ -150,9 +150,9 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class ShapeRowButton(QAbstractButton):
-    """One row: a stage's sizes over their names, equations and cost.
+    """One row of the table: sizes and names of the axes of a stage, its equations and cost.
 
-    `dimPointed` carries what the axis under the pointer counts.
+    `dimPointed` is emitted with the unit of the axis under the pointer.
     """
 
     dimPointed = Signal(str)
@@ -184,7 +184,7 @@ class ShapeRowButton(QAbstractButton):
         self.update()
 
     def light(self, counts: str) -> None:
-        """Highlight the axes that count the same thing."""
+        """Highlight the axes that count a given unit."""
         if counts != self._lit:
             self._lit = counts
             self.update()
@@ -206,7 +206,7 @@ class ShapeRowButton(QAbstractButton):
         return metrics(SIZE).height() + metrics(12).height() - 2
 
     def _text_lines(self) -> tuple[tuple[str, bool], ...]:
-        """The lines under the sizes, each with whether it is subdued."""
+        """Return the lines below the sizes, each with whether it is dimmed."""
         row = self._row
         if row is None:
             return ()
@@ -223,7 +223,7 @@ class ShapeRowButton(QAbstractButton):
         )
 
     def dims(self) -> list[tuple[Dim, QRectF]]:
-        """Each axis with its rectangle: its size over its name."""
+        """Return each axis with the rectangle of its size and name."""
         if self._row is None:
             return []
         left, top = MARGIN + metrics(SIZE).horizontalAdvance("("), self._text_top()

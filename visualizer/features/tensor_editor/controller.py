@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 
 class TensorEditController(QObject):
-    """Reads and edits the tensors of a workspace; each edit is one undo step."""
+    """Shows and edits the tensors of a workspace; each edit is one undo step."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
 
     def choose(self, name: str) -> None:
-        """Show another tensor, of the same head."""
+        """Show another tensor for the same head."""
         self._select_tensor(TableSelection(name, self._workspace.wanted.table.head))
 
     def choose_head(self, head: int) -> None:
-        """Show another head; a cell pinned in the former head moves to the new one."""
+        """Show another head, and move a pinned cell of this tensor to it."""
         selection, pinned = self._workspace.wanted.table, self._workspace.wanted.pinned
         if pinned and pinned.stage == selection.name and pinned.head is not None:
             pinned = Cell(pinned.stage, (head, *pinned.place[1:]))
@@ -55,7 +55,7 @@ class TensorEditController(QObject):
             self._report_error(refused)
 
     def paste(self, name: str, row: int, column: int, text: str) -> None:
-        """Paste a block of numbers, its upper left corner at a cell."""
+        """Paste a block of numbers whose upper left corner is at a cell."""
         try:
             self._set_block(name, row, column, parse_block(text))
         except InputError as refused:
@@ -73,7 +73,7 @@ class TensorEditController(QObject):
                 QGuiApplication.clipboard().setText(text)
 
     def draw_again(self, name: str) -> None:
-        """Replace a tensor's custom numbers by those drawn from the seed."""
+        """Replace the custom values of a tensor by random values from the seed."""
         workspace = self._workspace
         if workspace.run:
             self._show_document(as_drawn(workspace.document, workspace.run, name))

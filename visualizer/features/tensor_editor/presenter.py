@@ -29,36 +29,36 @@ COVERED = "Hidden until the prediction is revealed."
 
 
 class NumberBlock(Struct, frozen=True, eq=False):
-    """A block of numbers of a table, and which of its cells are forbidden or dropped."""
+    """A block of a table: its numbers, and masks of forbidden and dropped cells."""
 
     numbers: np.ndarray
     forbidden: np.ndarray | None = None
     dropped: np.ndarray | None = None
 
     def word(self, row: int, column: int) -> str:
-        """The word shown in place of a number; empty where the number is shown."""
+        """Return the word shown instead of a number; empty if the number is shown."""
         if self.forbidden is not None and self.forbidden[row, column]:
             return "forbidden"
         return "dropped" if self.dropped is not None and self.dropped[row, column] else ""
 
 
 class NumberTablePanel(Struct, frozen=True):
-    """The Numbers pane: one tensor of a run, of one head and text, as rows and columns.
+    """Contents of the Numbers pane: a tensor of a run, for one head and text, as a table.
 
     Parameters
     ----------
     choices : tuple of (name, title)
         The tensors to choose from: stages, weights and biases.
     heads, head : int
-        The number of heads and the index of this one; 0 heads where the tensor has no such axis.
+        Number of heads and index of the shown one; 0 heads if the tensor has no head axis.
     is_own : bool
-        Whether its numbers are custom and not drawn from the seed.
+        Whether the values are custom rather than random (from the seed).
     note : str
-        Why it cannot be edited, or how to edit it.
+        Why the tensor cannot be edited, or how to edit it.
     problem : str
-        The error of the last input.
+        Error message for the last input; empty if there is none.
     current : tuple of (row, column) or None
-        The pinned cell, where it lies in this table.
+        The pinned cell, if it is in this table.
     """
 
     run: Run
@@ -87,14 +87,14 @@ class NumberTablePanel(Struct, frozen=True):
 
     @property
     def may_have_words(self) -> bool:
-        """Whether some cells may show a word in place of a number."""
+        """Whether cells may show a word instead of a number."""
         trace = self.run.trace
         return self.name == trace.dropout_stage or is_hatched(
             trace.spec_at(self.leading), self.name
         )
 
     def place(self, row: int, column: int) -> tuple[int, ...]:
-        """The indices of a cell within the stage's named axes."""
+        """Return the indices of a cell within the named axes of the stage."""
         return (self.head, row, column) if self.heads else (row, column)
 
     def block(self, rows: slice, columns: slice) -> NumberBlock:
@@ -139,7 +139,7 @@ def present_table(resolved: Resolved) -> NumberTablePanel:
     name = look.name if look.name in dict(choices) else run.trace.stages[0].name
     leading, is_covered = resolved.leading, name in resolved.covered
     heads = run.trace.spec.heads if _has_heads(run, name) else 0
-    cell = resolved.pinned  # a cell of an aggregate of heads is in no table of a head
+    cell = resolved.pinned  # cells of head aggregates are not in the table of a head
     pinned = cell.place if cell and cell.stage == name and cell.fold is None else ()
     head = (pinned[0] if len(pinned) == 3 else look.head) if heads else 0
     rows, columns = _table_axes(run, name, leading)
@@ -203,4 +203,4 @@ _WEIGHT_AXES = {
     "linear1": ("d_model", "d_ff"),
     "linear2": ("d_ff", "d_model"),
 }
-"""The axes of weights that are not those of queries, keys and values."""
+"""Axes of weights other than the query, key and value projections."""

@@ -44,12 +44,12 @@ def why_not(run: Run, name: str) -> str:
 def edited(
     document: Document, run: Run, name: str, row: int, column: int, values: np.ndarray
 ) -> Document:
-    """Set a block of a tensor's numbers, its upper left corner at a cell; the others stay as shown.
+    """Replace a block of a tensor whose upper left corner is at a cell; keep the other numbers.
 
     Parameters
     ----------
     run : Run
-        The shown run: it supplies the other numbers if the tensor has not been edited yet.
+        The shown run, which supplies the other numbers if the tensor has not been edited yet.
     values : numpy.ndarray
         float64 [row, column].
 
@@ -79,7 +79,7 @@ def edited(
 
 
 def as_drawn(document: Document, run: Run, name: str) -> Document:
-    """Return a document in which the tensor is drawn from the seed again."""
+    """Return a document in which the tensor has random values from the seed again."""
     return _with_own_values(document, run, name, None)
 
 
@@ -128,7 +128,7 @@ def _values_to_edit(document: Document, run: Run, name: str) -> np.ndarray:
 
 
 def _is_shown(document: Document, run: Run, name: str) -> bool:
-    """Whether the document draws the same values as the run shows."""
+    """Whether the document yields the values that the run shows."""
     if name in run.trace:
         fields: tuple[str, ...] = ("d_in", "seed", "dtype")
         if document.tokens() != run.texts:

@@ -1,6 +1,6 @@
-"""The Numbers pane: a stage or a weight matrix as a table to read, copy and edit.
+"""Numbers pane: a stage or a weight matrix as a table to view, copy and edit.
 
-The Qt model reads visible blocks on demand; the view handles keys as spreadsheets do.
+The Qt model reads visible blocks on demand; the view handles keys like a spreadsheet.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ WIDTH = 252
 
 
 class NumberTablePane(QWidget):
-    """The table of numbers, the choice of tensor and head, and notes on it.
+    """Table of numbers with a choice of tensor and head, and notes.
 
-    Typed and pasted text is emitted with the tensor's name and the first cell's row and column.
+    Typed and pasted text is emitted with the tensor name, and row and column of the first cell.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -87,7 +87,7 @@ class NumberTablePane(QWidget):
         self.show_table(screen.panel(TABLE), theme)
 
     def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
-        """Show a table, or a placeholder without one."""
+        """Show a table, or a placeholder if there is none."""
         if (table, theme) != (self._table, self._theme):
             self._theme = theme
             self._show_table(table)
@@ -101,7 +101,7 @@ class NumberTablePane(QWidget):
             row.setSpacing(8)
         for box, name in ((self.tensor, "Tensor"), (self.head, "Head")):
             box.setAccessibleName(name)
-            box.setAccessibleDescription(name)  # screen readers read its text as its name
+            box.setAccessibleDescription(name)  # screen readers use the current text as the name
             box.setMinimumContentsLength(5)
             box.setSizeAdjustPolicy(
                 QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
@@ -188,14 +188,14 @@ if TYPE_CHECKING:
 
 NOWHERE = QModelIndex()
 SIDE = 64
-"""Rows and columns of a block that is read at once."""
+"""Number of rows and columns of a block that is read at once."""
 WIDEST_NAME = 104
 ACROSS = Qt.Orientation.Horizontal
 ROLE = Qt.ItemDataRole
 
 
 class NumberTableModel(QAbstractTableModel):
-    """Qt model of a `NumberTablePanel`; an edit emits `typed` and changes nothing here."""
+    """Qt model of a `NumberTablePanel`; edits are emitted by `typed`, not applied here."""
 
     typed = Signal(int, int, str)
 
@@ -206,7 +206,7 @@ class NumberTableModel(QAbstractTableModel):
         self._read: dict[tuple[int, int], NumberBlock] = {}
 
     def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
-        """Replace the table; with the same rows and columns, the selection stays."""
+        """Replace the table; keep the selection if rows and columns are the same."""
         is_same = _has_same_cells(table, self.table)
         is_read = (table and table.run, theme) == (self.table and self.table.run, self._theme)
         if not is_same:
@@ -277,7 +277,7 @@ class NumberTableModel(QAbstractTableModel):
         return f"{rows.name} {row}, {columns.name} {column}"
 
     def _cell_content(self, index: Index) -> tuple[float, str]:
-        """A cell's number and the word shown in its place, if any; blocks are cached."""
+        """Return the number of a cell and the word shown instead, if any; blocks are cached."""
         assert self.table
         row, column = index.row(), index.column()
         place = row // SIDE, column // SIDE
@@ -300,14 +300,14 @@ def _has_same_cells(table: NumberTablePanel | None, other: NumberTablePanel | No
 
 
 def _column_width(table: NumberTablePanel) -> int:
-    """The common column width, from the widest possible text."""
+    """Return the common column width, from the widest possible text."""
     said = ["−0.0000", *(["forbidden"] if table.may_have_words else [])]
     return round(max(map(metrics(12).horizontalAdvance, said)) + 14 * text_scale())
 
 
 @lru_cache(maxsize=8)
 def _row_header_width(rows: Axis) -> int:
-    """The width of the row names, within limits."""
+    """Return the width of the row names, within limits."""
     longest = nlargest(8, set(rows.labels), key=len)  # measuring every label of a long text is slow
     last = f"{len(rows.labels)} " if rows.is_token else ""
     needed = max((metrics(12).horizontalAdvance(last + name) for name in longest), default=0)
@@ -315,16 +315,16 @@ def _row_header_width(rows: Axis) -> int:
 
 
 def _label_of(axis: Axis, section: int) -> str:
-    """The name of a row or column; a token has its position, as it may occur more than once."""
+    """Return the name of a row or column; tokens include their position, as they may repeat."""
     label = axis.labels[section]
     is_named = axis.is_token and label != str(section + 1)  # some captured positions have no token
     return f"{section + 1} {label}" if is_named else label
 
 
 class NumberTableView(QTableView):
-    """The table view: arrow keys, copy, paste and typing, as in a spreadsheet.
+    """Table view with arrow keys, copy, paste and typing, as in a spreadsheet.
 
-    `stood` carries the cell that became current by user input.
+    `stood` is emitted with the cell that became current by user input.
     """
 
     stood = Signal(int, int)
@@ -361,7 +361,7 @@ class NumberTableView(QTableView):
             self._set_current_cell(*table.current)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        """Take the focus without emitting `stood`: focus that passes through chooses no cell."""
+        """Take the focus without emitting `stood`, so that tabbing through selects no cell."""
         self._is_gaining_focus = True
         super().focusInEvent(event)
         self._is_gaining_focus = False
@@ -379,7 +379,7 @@ class NumberTableView(QTableView):
             super().dataChanged(first, last, roles)
 
     def commitData(self, editor: QWidget) -> None:
-        """Take what was typed, unless another table came between the key and its effect."""
+        """Commit the typed text, unless the table was replaced in the meantime."""
         if self._is_typing:
             super().commitData(editor)
 
@@ -399,7 +399,7 @@ class NumberTableView(QTableView):
         return self.state() == QAbstractItemView.State.EditingState
 
     def _start_editing(self) -> None:
-        index = self.currentIndex()  # an open editor passes the key that closes it on to the view
+        index = self.currentIndex()  # an open editor forwards the key that closes it to the view
         if not self._is_typing and index.flags() & Qt.ItemFlag.ItemIsEditable:
             self.edit(index)
 
