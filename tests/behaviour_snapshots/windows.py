@@ -249,7 +249,7 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "no panes": tuple(f"View>Panes>{name}" for name in OPEN),
     "lines of 64 tokens": (*tokens(64), "View>Panes>Lines"),
     "lines of a pinned cell": ("View>Panes>Lines", pin("weights", 0, 3, 1)),
-    "numbers of weights": ("View>Panes>Numbers", choose("Numbers of", "W_query")),
+    "numbers of weights": ("View>Panes>Numbers", choose("Tensor", "W_query")),
     "code of the lecture": ("Code in the lecture’s words",),
     "code in one call": ("Code in one call of PyTorch",),
     "shapes joined": ("View>Panes>Shapes", "Split or join the heads’ columns"),

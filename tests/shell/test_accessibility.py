@@ -161,7 +161,8 @@ def test_values_are_those_that_are_shown(hand: Hand) -> None:
     hand.leave()
     assert heard(window.board).value == f"Weights, head 1, query 2, key 1: {SENTENCE}"
     assert heard(window.cell_pane).value == SENTENCE
-    assert heard(window.token_pane.strip).value.startswith("Attention of journey, head 1: Your 0.48")
+    value = heard(window.token_pane.strip).value
+    assert value.startswith("Attention of journey, head 1: Your 0.48")
     assert heard(window.code_pane).value == "Weights in code"
 
 

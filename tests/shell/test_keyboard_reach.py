@@ -108,9 +108,9 @@ def test_the_tab_key_goes_along_the_bar_and_the_typed_ends(hand: Hand) -> None:
     assert names[bar + 1 : bar + 4] == ["Head 1", "Head 2", "Mean of heads"]
     ends = names.index("Range")
     assert names[ends + 1 : ends + 4] == [
-        "Scores: the high end", "Weights: the low end", "Weights: the high end",
+        "Scores: upper limit", "Weights: lower limit", "Weights: upper limit",
     ]  # fmt: skip
-    assert names.index("Colour map for weights") > names.index("Context: the high end")
+    assert names.index("Colour map for weights") > names.index("Context: upper limit")
 
 
 def test_the_tab_key_goes_from_shape_to_shape(hand: Hand) -> None:

@@ -79,7 +79,7 @@ def test_a_model_reads_the_text_of_the_window(hand: Hand, folder: Path) -> None:
     np.testing.assert_allclose(run.trace.read("weights"), expected, atol=1e-6)
     assert hand.stages == ["weights"]
     shown = {label.text() for label in hand.window.setup_pane.findChildren(QLabel)}
-    assert any("Queries, keys and values are as they met" in text for text in shown)
+    assert any("Queries, keys and values are shown after" in text for text in shown)
     back = next(
         button
         for button in hand.window.setup_pane.findChildren(QPushButton)
@@ -489,7 +489,7 @@ def test_more_cut_edges_than_are_kept_are_refused_at_the_place(
     hand.click_cell(Cell("weights", (0, 5, 3)))
     hand.settle()
     source = workspace.document.model
-    said = "No more than 1 edge can be cut. Join some before you cut others."
+    said = "At most 1 edge can be cut. Restore some before you cut more."
     hand.click_cell(Cell("weights", (0, 5, 2)))
     hand.until(lambda: said in hand.window.mask_edit_bar.notes.toolTip())
     assert hand.window.panes["Next token"].problem.text() == said
