@@ -55,7 +55,8 @@ def test_the_tab_key_reaches_every_part(hand: Hand) -> None:
         if hand.window.setup_pane.rows[setting.name].control.isEnabled():
             assert setting.label in names
     assert {"Sentence", "Heatmaps", "More settings"} <= names
-    assert {"Split the text into words or characters", "Treat lines as one text or as a batch of texts"} <= names
+    tokenizer = "Split the text into words or characters"
+    assert {tokenizer, "Treat lines as one text or as a batch of texts"} <= names
     assert {"Input", "Weights", "Output"} <= names
 
 
