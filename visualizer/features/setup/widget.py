@@ -83,9 +83,8 @@ class MaskMatrixControl(SettingControl):
         self._shown = value
         text, hint = written_mask(value)
         self.box.setPlaceholderText(hint)
-        if _bare_rows(text) != _bare_rows(
-            self.box.toPlainText()
-        ):  # typed text may differ in spaces
+        # Typed text may differ in spaces.
+        if _bare_rows(text) != _bare_rows(self.box.toPlainText()):
             with QSignalBlocker(self.box):
                 self.box.setPlainText(text)
 
@@ -160,7 +159,7 @@ class SetupPane(QScrollArea):
         self._add_more(column)
         column.addStretch(1)
         self.setWidget(inner)
-        # A narrow window would cut the controls off: there is no horizontal scroll bar.
+        # Without a horizontal scroll bar, a narrow window would cut the controls off.
         bar = self.verticalScrollBar().sizeHint().width()
         self.setMinimumWidth(inner.minimumSizeHint().width() + bar)
 
@@ -304,9 +303,8 @@ class SetupPane(QScrollArea):
         controls = self.texts.parentWidget()
         assert controls
         siblings = controls.findChildren(QWidget, options=_DIRECT)
-        widget.stackUnder(
-            siblings[siblings.index(self.texts) + 1]
-        )  # screen readers follow the stacking order
+        # Screen readers follow the stacking order.
+        widget.stackUnder(siblings[siblings.index(self.texts) + 1])
         for before, after in pairwise([self.text_steps[1], *parts]):
             self.setTabOrder(before, after)
 

@@ -66,7 +66,7 @@ class ViewController(QObject):
         self._workspace = workspace
         self._before = self._wanted
         self._pending_pin: _PendingPin | None = None
-        """Its weights may still be on their way from a server."""
+        """The row may not have arrived from a server yet."""
         workspace.changed.connect(self._pin_largest)
 
     @property
