@@ -115,7 +115,7 @@ def test_forbidden_and_dropped_cells_are_told_from_numbers() -> None:
         words = [[block.word(row, column) for column in range(6)] for row in range(6)]
         for row in range(6):
             for column in range(6):
-                assert (words[row][column] == "forbidden") == (column > row)
+                assert (words[row][column] == "masked") == (column > row)
     kept = dropout_mask.kept_by_dropout(0.5, 0, (2, 6, 6))[0]
     assert [[word == "dropped" for word in row] for row in words] == (
         ~kept & np.tri(6, dtype=bool)
@@ -124,7 +124,7 @@ def test_forbidden_and_dropped_cells_are_told_from_numbers() -> None:
 
 def test_padding_is_forbidden_in_its_own_text() -> None:
     ran = a_run("one two three", "one")
-    assert table(ran, "masked", text=1).block(*WHOLE).word(0, 1) == "forbidden"
+    assert table(ran, "masked", text=1).block(*WHOLE).word(0, 1) == "masked"
     assert table(ran, "masked", text=0).block(*WHOLE).word(1, 1) == ""
 
 

@@ -145,7 +145,7 @@ def test_the_table_holds_the_very_numbers_of_the_heatmap(clerk: Clerk) -> None:
     values = clerk.hand.panel("weights", 1).values
     for query in range(6):
         for key in range(6):
-            wanted = "forbidden" if key > query else f"{values[query, key]:.4f}"
+            wanted = "masked" if key > query else f"{values[query, key]:.4f}"
             assert clerk.shown(query, key) == wanted
     assert clerk.column_names()[:3] == ["1 Your", "2 journey", "3 starts"]
     assert words(clerk.pane.facts) == "6 queries × 6 keys"
@@ -187,7 +187,7 @@ def test_weights_that_are_kept_in_part_are_kept_as_a_whole(clerk: Clerk) -> None
 def test_every_cell_tells_a_screen_reader_where_it_is(clerk: Clerk) -> None:
     clerk.choose("Masked")
     told = clerk.grid.model().data(clerk.index(0, 2), Qt.ItemDataRole.AccessibleTextRole)
-    assert told == "query 1 Your, key 3 starts: forbidden"
+    assert told == "query 1 Your, key 3 starts: masked"
     assert clerk.grid.accessibleName() == "Numbers of Masked, head 1"
 
 

@@ -38,7 +38,7 @@ class NumberBlock(Struct, frozen=True, eq=False):
     def word(self, row: int, column: int) -> str:
         """Return the word shown instead of a number; empty if the number is shown."""
         if self.forbidden is not None and self.forbidden[row, column]:
-            return "forbidden"
+            return "masked"
         return "dropped" if self.dropped is not None and self.dropped[row, column] else ""
 
 

@@ -301,7 +301,7 @@ def _has_same_cells(table: NumberTablePanel | None, other: NumberTablePanel | No
 
 def _column_width(table: NumberTablePanel) -> int:
     """Return the common column width, from the widest possible text."""
-    said = ["−0.0000", *(["forbidden"] if table.may_have_words else [])]
+    said = ["−0.0000", *(["masked"] if table.may_have_words else [])]
     return round(max(map(metrics(12).horizontalAdvance, said)) + 14 * text_scale())
 
 
