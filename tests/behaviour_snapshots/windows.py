@@ -153,7 +153,7 @@ def close_unsaved(on: MainWindow) -> None:
 
 
 BATCH: tuple[Step, ...] = (
-    choose("Whether lines are one text or a batch of texts", "One text per line"),
+    choose("Treat lines as one text or as a batch of texts", "One text per line"),
     write("Sentence", LINES),
 )
 DROPPING: tuple[Step, ...] = (number("Dropout", 0.5),)
@@ -170,7 +170,7 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "64 tokens dark": ("Theme: dark", *tokens(64)),
     "1,000 tokens": tokens(1000, 64, 4),
     "1,000 tokens closer": (*tokens(1000, 64, 4), *["Look closer"] * 5),
-    "characters": (choose("What counts as a token", "Characters"), write("Sentence", "attention")),
+    "characters": (choose("Split the text into words or characters", "Characters"), write("Sentence", "attention")),
     "batch": BATCH,
     "batch next text": (*BATCH, "Next text or layer"),
     "batch side by side": (*BATCH, "Texts or layers side by side"),
@@ -225,12 +225,12 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "compared samples": (*DROPPING, "Dropout: samples and their mean", "Twice as many samples"),
     # views
     "one stage": ("One stage, all heads",),
-    "one head": ("One head, large",),
+    "one head": ("One head, enlarged",),
     "next head": ("Next head alone",),
     "mean of heads": ("Mean of heads",),
     "largest of heads": ("Largest of heads",),
     "without the first token": ("Without the first token",),
-    "times the value": ("Times the length of the value",),
+    "times the value": ("Weights × value norm",),
     "closer and moved": (*tokens(64), *["Look closer"] * 3, "Down", "Right"),
     "chosen tokens": tuple(key("Tokens: 6 tokens, Your journey starts with one step", each)
                            for each in (Qt.Key.Key_Right, Qt.Key.Key_Space)),
@@ -249,7 +249,7 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "no panes": tuple(f"View>Panes>{name}" for name in OPEN),
     "lines of 64 tokens": (*tokens(64), "View>Panes>Lines"),
     "lines of a pinned cell": ("View>Panes>Lines", pin("weights", 0, 3, 1)),
-    "numbers of weights": ("View>Panes>Numbers", choose("Numbers of", "W_query")),
+    "numbers of weights": ("View>Panes>Numbers", choose("Tensor", "W_query")),
     "code of the lecture": ("Code in the lecture’s words",),
     "code in one call": ("Code in one call of PyTorch",),
     "shapes joined": ("View>Panes>Shapes", "Split or join the heads’ columns"),

@@ -403,7 +403,7 @@ def test_what_is_seen_is_said() -> None:
         (None, ("", "")),
         (
             Zoom(range(2, 6), range(3, 9)),
-            (f"3–6 × 4–9 of {TOKENS}", f"Queries 3–6, keys 4–9 of {TOKENS} are seen"),
+            (f"3–6 × 4–9 of {TOKENS}", f"Showing queries 3–6 and keys 4–9 of {TOKENS}"),
         ),
         (Zoom(range(99), range(2)), ("", "")),
     ):

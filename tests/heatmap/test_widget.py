@@ -191,7 +191,7 @@ def test_a_double_click_makes_a_panel_large_and_another_all_heads(hand: Hand) ->
     large, *others = hand.board._layout.slots
     assert large.heatmap.stage == "scores"
     assert all(large.cells.height() > 1.5 * one.cells.height() for one in others)
-    assert hand.window.viewbar.box.currentText() == "One head, large"
+    assert hand.window.viewbar.box.currentText() == "One head, enlarged"
     hand.board.setFocus()
     QTest.keyClick(hand.board, Qt.Key.Key_Return)  # the pinned cell's, which is large already
     hand.settle()

@@ -212,8 +212,8 @@ def test_it_is_compared_with_a_module(shape: tuple[int, ...], is_live: bool) -> 
 
 def test_what_is_missing_is_said_in_place_of_the_settings() -> None:
     assert screen(a_run((12, 12, 64, 64))).panel(SETUP).captured == (
-        "Opened from attn.npz: 12 layers × 12 heads × 64 × 64. There are no queries, keys and "
-        "values in it, so scores, context vectors and the module’s settings are missing."
+        "Opened from attn.npz: 12 layers × 12 heads × 64 × 64. Only attention weights are "
+        "included, so scores, context vectors and module settings are unavailable."
     )
     assert "1 layer × 1 head × 5 × 9." in screen(a_run((1, 1, 5, 9))).panel(SETUP).captured
 
@@ -369,7 +369,7 @@ def test_tokens_of_other_queries_and_keys_are_shown_by_their_role() -> None:
     )
     assert (reads.labels, read.labels) == (("Le", "chat"), ("The", "cat", "sat"))
     assert reads.note == (
-        "These are the queries. The keys are other tokens: the heatmaps show who reads whom."
+        "These are the queries. The keys are different tokens; see the heatmaps."
     )
     assert read.note.startswith("These are the keys. The queries are")
 

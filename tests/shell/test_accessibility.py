@@ -152,7 +152,7 @@ def test_values_are_those_that_are_shown(hand: Hand) -> None:
     hand.settle()
     hand.leave()
     assert "6 tokens" in heard(window.board).value
-    assert heard(window.playback_bar.track).value == "Everything is computed"
+    assert heard(window.playback_bar.track).value == "All steps computed"
     assert heard(window.playback_bar).value == "Paused"
     assert heard(window.stage_bar).value == "Scores, Weights, Context"
     assert heard(window.progress).value == "Up to date"
@@ -161,7 +161,8 @@ def test_values_are_those_that_are_shown(hand: Hand) -> None:
     hand.leave()
     assert heard(window.board).value == f"Weights, head 1, query 2, key 1: {SENTENCE}"
     assert heard(window.cell_pane).value == SENTENCE
-    assert heard(window.token_pane.strip).value.startswith("What journey reads, head 1: Your 0.48")
+    value = heard(window.token_pane.strip).value
+    assert value.startswith("Attention of journey, head 1: Your 0.48")
     assert heard(window.code_pane).value == "Weights in code"
 
 
@@ -176,7 +177,7 @@ def test_values_of_playback(viewer: Viewer) -> None:
     assert heard(viewer.bar.track).value == "Scores, row 1 of 6"
     assert heard(viewer.bar.caption).name == viewer.said
     assert heard(viewer.bar.caption).role is ROLE.StaticText
-    assert heard(viewer.bar.caption).description == "What happens in this step"
+    assert heard(viewer.bar.caption).description == "Step description"
 
 
 def test_values_of_a_lesson(hand: Hand) -> None:

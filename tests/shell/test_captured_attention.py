@@ -70,7 +70,7 @@ def test_the_panels_are_the_numbers_of_the_file(opened: Opened) -> None:
 
 def test_what_was_opened_stands_where_the_settings_stand(opened: Opened) -> None:
     hand = opened(weights(2, 4, 12, 12))
-    assert card(hand).startswith("Opened from attn.npz: 2 layers × 4 heads × 12 × 12. There are no")
+    assert card(hand).startswith("Opened from attn.npz: 2 layers × 4 heads × 12 × 12. Only")
     editor = hand.window.setup_pane
     assert not any(row.isVisible() for row in editor.rows.values())
     assert not editor.more_button.isVisible()

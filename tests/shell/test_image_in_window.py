@@ -184,7 +184,7 @@ def test_pointing_at_a_patch_shows_what_it_reads_and_a_click_keeps_it(
     shown = workspace.screen.panel(TOKENS).weights
     assert shown
     np.testing.assert_allclose(shown.values, weights[6], atol=1e-7)
-    assert shown.plain == "What row 2, column 2 reads, head 3"
+    assert shown.plain == "Attention of row 2, column 2, head 3"
     QTest.mouseClick(strip.viewport(), LEFT, pos=strip.box(6).center().toPoint())
     hand.settle()
     QTest.mouseMove(strip.viewport(), strip.box(9).center().toPoint())
@@ -206,7 +206,7 @@ def test_heads_are_switched_off_but_not_patched_from_a_text(
     choose(hand, image)
     pane, by_id = hand.window.panes["Next token"], hand.window.actions_.by_id
     offered = [pane.kind.itemText(at) for at in range(pane.kind.count())]
-    assert offered == ["As it is", "Off (zeros)", "Its mean over the image", "Scaled by …"]
+    assert offered == ["Unedited", "Ablate (zeros)", "Ablate (mean over the image)", "Scale"]
     assert not by_id["head_switch.patch"].isEnabled()
     before = run_of(hand).trace.read("weights")
     hand.window.view_controller.show_head_of_layer(0, 1)
@@ -216,7 +216,7 @@ def test_heads_are_switched_off_but_not_patched_from_a_text(
     now = run_of(hand).trace.read("weights")
     np.testing.assert_array_equal(now[0], before[0])
     assert not np.array_equal(now[1], before[1])
-    assert "by its mean over the image" in words(pane.hint)
+    assert "its mean over the image" in words(pane.hint)
     hand.window.workspace.leave_captured()
     hand.settle()
     assert pane.kind.count() == len(offered) + 1
@@ -245,7 +245,7 @@ def test_a_document_keeps_the_image_and_opens_without_it(
     assert patches
     assert (patches.rows, patches.columns, patches.first) == (4, 4, 1)
     strip_of(hand)
-    assert "read this image when the document was saved" in words(
+    assert "computed when the document was saved" in words(
         hand.window.setup_pane.captured.says
     )
     hand.window.head_edit_controller.switch(0, 1)  # which takes reading it again

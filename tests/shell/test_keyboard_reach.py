@@ -55,7 +55,8 @@ def test_the_tab_key_reaches_every_part(hand: Hand) -> None:
         if hand.window.setup_pane.rows[setting.name].control.isEnabled():
             assert setting.label in names
     assert {"Sentence", "Heatmaps", "More settings"} <= names
-    assert {"What counts as a token", "Whether lines are one text or a batch of texts"} <= names
+    tokenizer = "Split the text into words or characters"
+    assert {tokenizer, "Treat lines as one text or as a batch of texts"} <= names
     assert {"Input", "Weights", "Output"} <= names
 
 
@@ -104,13 +105,13 @@ def test_the_tab_key_goes_along_the_bar_and_the_typed_ends(hand: Hand) -> None:
     boxes = hand.window.panes["Colours"].boxes
     hand.until(lambda: ("context", "high") in boxes and boxes["context", "high"].isVisible())
     names = [named(widget) for widget in reachable(hand)]
-    bar = names.index("How the panels are arranged")
+    bar = names.index("Panel layout")
     assert names[bar + 1 : bar + 4] == ["Head 1", "Head 2", "Mean of heads"]
-    ends = names.index("Range of the colours")
+    ends = names.index("Range")
     assert names[ends + 1 : ends + 4] == [
-        "Scores: the high end", "Weights: the low end", "Weights: the high end",
+        "Scores: upper limit", "Weights: lower limit", "Weights: upper limit",
     ]  # fmt: skip
-    assert names.index("Colours of weights") > names.index("Context: the high end")
+    assert names.index("Colour map for weights") > names.index("Context: upper limit")
 
 
 def test_the_tab_key_goes_from_shape_to_shape(hand: Hand) -> None:
@@ -136,7 +137,7 @@ def test_a_wrong_end_is_said_in_sight_of_its_box(hand: Hand) -> None:
     box.selectAll()
     QTest.keyClicks(box, "abc")
     hand.key(Qt.Key.Key_Return)
-    assert pane.problem.text() == "“abc” is no number. Use one such as 0.5."
+    assert pane.problem.text() == "“abc” is not a number. Enter a number such as 0.5."
     both = (pane.problem, box)
     hand.until(lambda: not any(widget.visibleRegion().isEmpty() for widget in both))
 
@@ -151,10 +152,10 @@ def test_one_key_goes_from_part_to_part(hand: Hand) -> None:
         found.append(named(QApplication.focusWidget() or hand.window))
         assert hand.window.rect().contains(hand.window.focus_ring.geometry())
     assert found == [
-        "Step", "Sentence", "Cell", "Heads", "Input", "How the panels are arranged", "Heatmaps",
+        "Step", "Sentence", "Cell", "Heads", "Input", "Panel layout", "Heatmaps",
     ]  # fmt: skip
     hand.press(Qt.Key.Key_F12, Qt.KeyboardModifier.ShiftModifier)
-    assert named(QApplication.focusWidget() or hand.window) == "How the panels are arranged"
+    assert named(QApplication.focusWidget() or hand.window) == "Panel layout"
 
 
 def _picture(widget: QWidget) -> QImage:
@@ -189,7 +190,7 @@ def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> 
         "journey (query 2) attends to Your (key 1) with weight 48 %."
     )
     button = hand.window.stage_bar.button("weights")
-    assert button.accessibleDescription() == "each row made to sum to 1, size 2 × 6 × 6"
+    assert button.accessibleDescription() == "each row made to sum to 1, shape 2 × 6 × 6"
     assert "6 tokens" in hand.window.token_pane.strip.accessibleName()
 
 

@@ -59,7 +59,7 @@ def open_by_menu(hand: Hand, folder: Path) -> None:
     hand.until(chooser.folder_button.isEnabled)
     QTest.mouseClick(chooser.folder_button, Qt.MouseButton.LeftButton)
     (dialog,) = hand.window.findChildren(QFileDialog)
-    assert dialog.windowTitle() == "Open the folder of a model"
+    assert dialog.windowTitle() == "Choose a model folder"
     dialog.setDirectory(str(folder.parent))
     dialog.fileSelected.emit(str(folder))
     dialog.reject()
@@ -79,11 +79,11 @@ def test_a_model_reads_the_text_of_the_window(hand: Hand, folder: Path) -> None:
     np.testing.assert_allclose(run.trace.read("weights"), expected, atol=1e-6)
     assert hand.stages == ["weights"]
     shown = {label.text() for label in hand.window.setup_pane.findChildren(QLabel)}
-    assert any("Queries, keys and values are as they met" in text for text in shown)
+    assert any("Queries, keys and values are shown after" in text for text in shown)
     back = next(
         button
         for button in hand.window.setup_pane.findChildren(QPushButton)
-        if button.text() == "Back to a module"
+        if button.text() == "Return to module"
     )
     QTest.mouseClick(back, Qt.MouseButton.LeftButton)
     hand.settle()
@@ -211,10 +211,10 @@ def test_a_head_is_switched_off_and_on(model_window: Hand) -> None:
     hand.settle()
     before = pane.bars.rows
     assert pane.heads.text() == "Layer 1, head 2:"
-    assert pane.kind.currentText() == "As it is"
+    assert pane.kind.currentText() == "Unedited"
     pick(pane.kind, HeadEditKind.OFF)
     hand.settle()
-    assert pane.kind.currentText() == "Off (zeros)"
+    assert pane.kind.currentText() == "Ablate (zeros)"
     assert pane.edits.text() == "Edited: layer 1, head 2: off."
     after = {row.token: row for row in pane.bars.rows}
     for row in before:
@@ -369,7 +369,7 @@ def test_shown_heads_are_scaled_set_to_their_mean_and_patched(
     QTest.keyClicks(pane.source, "a dog ran to a log")
     check(model.patch(TEXT, "a dog ran to a log", [(1, 2)], most=VOCABULARY))
     assert pane.edits.text() == "Edited: layer 2, head 3: from “a dog ran to a log”."
-    assert pane.changes.text().startswith("Changed most: “")
+    assert pane.changes.text().startswith("Largest changes: “")
     before = pane.bars.rows
     QTest.keyClicks(pane.source, " and")
     hand.until(lambda: pane.problem.isVisible())
@@ -384,7 +384,7 @@ def test_shown_heads_are_scaled_set_to_their_mean_and_patched(
     assert pane.source.text() == TEXT
     hand.window.actions_.by_id["head_switch.all_on"].trigger()
     check(model.next_tokens(TEXT, VOCABULARY))
-    assert pane.kind.currentText() == "As it is"
+    assert pane.kind.currentText() == "Unedited"
 
 
 def test_edges_of_a_head_are_cut_by_painting(model_window: Hand, folder: Path) -> None:
@@ -411,7 +411,7 @@ def test_edges_of_a_head_are_cut_by_painting(model_window: Hand, folder: Path) -
     (panel,) = workspace.screen.panel(BOARD_CONTENTS).board.heatmaps
     assert panel.forbidden is not None
     assert panel.forbidden[5, 3]
-    assert pane.edits.text() == "Cut: layer 1, head 2: “the” (6) no longer reads “sat” (4)."
+    assert pane.edits.text() == "Cut in layer 1, head 2: “the” (6) no longer attends to “sat” (4)."
     hand.click_cell(Cell("weights", (1, 2, 4)))  # which no query may read
     hand.settle()
     assert workspace.document.model == source
@@ -489,7 +489,7 @@ def test_more_cut_edges_than_are_kept_are_refused_at_the_place(
     hand.click_cell(Cell("weights", (0, 5, 3)))
     hand.settle()
     source = workspace.document.model
-    said = "No more than 1 edge can be cut. Join some before you cut others."
+    said = "At most 1 edge can be cut. Restore some before you cut more."
     hand.click_cell(Cell("weights", (0, 5, 2)))
     hand.until(lambda: said in hand.window.mask_edit_bar.notes.toolTip())
     assert hand.window.panes["Next token"].problem.text() == said

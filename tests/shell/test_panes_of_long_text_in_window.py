@@ -143,7 +143,9 @@ def test_a_mask_is_not_painted_and_no_brush_makes_a_matrix(
     bar = hand.window.findChild(MaskEditBar)
     assert bar
     hand.until(bar.isVisible)
-    said = "the text is too long to paint its mask: choose one by name, or shorten it to 50 tokens"
+    said = (
+        "the text is too long to edit its mask: choose a mask by name, or shorten it to 50 tokens"
+    )
     panel = hand.window.workspace.screen.panel(MASK_EDIT)
     assert panel
     assert panel.notes == (said,)

@@ -114,7 +114,7 @@ def test_each_kind_of_attention_of_a_decoder_is_shown(
 ) -> None:
     open_model(hand, with_decoder)
     setup = hand.window.setup_pane
-    assert words(setup.second_label) == "How the decoder’s text begins"
+    assert words(setup.second_label) == "Start of the decoder text"
     box = hand.find(QComboBox, "part")
     kinds = [box.itemText(at) for at in range(box.count())]
     assert kinds == ["Encoder", "Decoder", "Decoder to encoder (cross)"]

@@ -398,7 +398,7 @@ def test_the_pane_shows_who_reads_whom(continuing: Continuing) -> None:
     assert rows
     words = view.words_at(view.place(3, 0).center())
     assert words == rows.cell_in_words(3, 0)
-    assert words.startswith("“sat” reads ")
+    assert words.startswith("“sat” attends to ")
     assert view.words_at(view.place(0, 3).center()) == ""
     assert continuing.pane.reads.text() == rows.of_last
 

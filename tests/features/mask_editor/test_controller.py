@@ -174,7 +174,7 @@ def test_the_right_button_and_shift_spread_what_a_cell_is(
     expected = painted((0, 1), (0, 2))
     expected[1] = [0] * 6
     assert painter.mask == expected
-    assert painter.notes == "query 2 reads nothing"
+    assert painter.notes == "query 2 attends to no key"
 
 
 def test_a_drag_stays_in_its_panel(painter: Painter) -> None:
@@ -625,9 +625,10 @@ def test_all_of_the_bar_has_a_name(painter: Painter) -> None:
     names = [widget.accessibleName() for widget in (*bar.buttons.values(), *bar.boxes.values())]
     assert names == [
         *("All mask", "Causal mask", "Window mask", "Prefix mask", "Padding mask"),
-        *("Tokens in the window", "Tokens in the prefix", "Tokens before the padding"),
+        *("Window size in tokens", "Prefix length in tokens"),
+        "Number of tokens before the padding",
     ]
-    assert heard(bar).name == "Painting the mask"
+    assert heard(bar).name == "Mask editor"
     bar.buttons[MaskBrush.ALL].setFocus(Qt.FocusReason.TabFocusReason)
     reached = []
     while (widget := QApplication.focusWidget()) is not bar.done:

@@ -299,13 +299,13 @@ def test_rows_that_read_nothing_are_said() -> None:
     mask = np.ones((6, 6), bool)
     mask[3] = False
     document = a_document().set("painted", own(mask))
-    assert painting(a_run(), document).notes == ("query 4 reads nothing",)
+    assert painting(a_run(), document).notes == ("query 4 attends to no key",)
     mask[1] = False
     document = a_document().set("painted", own(mask))
     shown = painting(a_run(), document)
-    assert shown.notes == ("2 queries read nothing",)
-    assert shown.says.startswith("Painting the mask: click or drag, or press X; Esc ends")
-    assert shown.says.endswith("2 queries read nothing")
+    assert shown.notes == ("2 queries attend to no key",)
+    assert shown.says.startswith("Editing the mask: click or drag")
+    assert shown.says.endswith("2 queries attend to no key")
 
 
 def test_which_brush_the_mask_is_of() -> None:

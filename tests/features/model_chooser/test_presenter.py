@@ -59,7 +59,7 @@ def test_a_model_larger_than_the_memory_says_so() -> None:
     assert present_model_chooser(STATE).rows[0].note == ""
     double = replace(STATE, dtype=Dtype.FLOAT64, selected=SMALL.path)
     panel = present_model_chooser(double)
-    assert panel.note == "It needs 1.1 GB as float64, and 1.0 GB can be used."
+    assert panel.note == "Requires 1.1 GB in float64; 1.0 GB is available."
     assert panel.place == "Runs in float64 on the CPU."
 
 
@@ -98,7 +98,7 @@ def test_how_far_it_is() -> None:
     stopping = present_model_chooser(replace(opening, is_cancelling=True))
     assert (stopping.words, stopping.can_cancel) == ("Cancelling…", False)
     asking = replace(opening, activity=ModelActivity.LOOKING_UP)
-    assert present_model_chooser(asking).words == "Asking for org/small…"
+    assert present_model_chooser(asking).words == "Looking up org/small…"
     loading = replace(opening, activity=ModelActivity.DOWNLOADING, done=1, of=2)
     assert present_model_chooser(loading).words == "Downloading org/small: 1 of 2 bytes"
 
@@ -114,10 +114,10 @@ def test_a_download_needs_a_name_and_says_its_size() -> None:
 def test_an_offer_in_words() -> None:
     files = (RepositoryFile("a", 10**6, ""), RepositoryFile("b", 2 * 10**6, ""))
     offer = RepositoryOffer("org/x", "c", files, Path("/hub/m"), 3 * 10**6, 5 * 10**9)
-    assert offer_in_words(offer) == "org/x: 2 files, 3.0 MB. 5.0 GB are free in /hub."
+    assert offer_in_words(offer) == "org/x: 2 files, 3.0 MB. 5.0 GB free in /hub."
     begun = offer_in_words(replace(offer, missing=10**6))
-    assert begun == "org/x: 2 files, 1.0 MB (2.0 MB are there already). 5.0 GB are free in /hub."
-    assert offer_in_words(replace(offer, missing=0)).startswith("All 2 files of org/x are there")
+    assert begun == "org/x: 2 files, 1.0 MB (2.0 MB already downloaded). 5.0 GB free in /hub."
+    assert offer_in_words(replace(offer, missing=0)).startswith("All 2 files of org/x are already")
 
 
 def test_numbers_of_parameters_and_bytes() -> None:

@@ -65,8 +65,8 @@ def test_rows_of_text_and_tokens_make_one_matrix() -> None:
     assert (rows.first, rows.given) == (0, 3)
     assert rows.title == "Layer 5, head 2: weights from 0 to 1"
     assert rows.cell_in_words(0, 1) == ""
-    assert rows.cell_in_words(4, 0).startswith("“␣the” reads ")
-    assert rows.cell_in_words(4, 0).endswith(" from “the”")
+    assert rows.cell_in_words(4, 0).startswith("“␣the” attends to ")
+    assert rows.cell_in_words(4, 0).endswith("attends to “the” with 4200 %")
 
 
 def test_the_end_of_a_text_is_said_and_nothing_is_drawn_after_it() -> None:
@@ -120,4 +120,4 @@ def test_rows_of_a_window_stand_at_its_end() -> None:
     panel = present_model_generation(state_of(tree, readings=readings, head=(4, 0)))
     assert panel.rows
     np.testing.assert_array_equal(panel.rows.weights[-1], [np.nan, np.nan, np.nan, 0.5, 0.5])
-    assert panel.rows.of_last == "“on” reads “a” 50 %, “on” 50 %."
+    assert panel.rows.of_last == "“on” attends to “a” 50 %, “on” 50 %."

@@ -51,7 +51,7 @@ def test_the_likeliest_now_stands_first() -> None:
     panel = panel_of(View(), reading(largest_changes=ROWS[1:]))
     assert [row.token for row in panel.rows] == [" dog", " cat"]
     assert panel.in_words == ("“ dog” 60 %, without edits 25 %; “ cat” 20 %, without edits 50 %.")
-    assert panel.changes_in_words == "Changed most: “ dog” 25 % → 60 %."
+    assert panel.changes_in_words == "Largest changes: “ dog” 25 % → 60 %."
     assert panel.hint == HOW
 
 
@@ -86,9 +86,9 @@ def test_all_edits_are_said() -> None:
     assert panel.edits_in_words == (
         f"Edited: layer 4, head 1: × 2.5 · layer 4, head 2: from “a grey wolf {'x' * 28}…” · "
         "layer 5, heads 1, 2: its mean.",
-        "Cut: layer 4, head 1: “starts” (3) no longer reads “Your” (1), “journey” (2), “starts” "
-        "(3).",
-        "Cut: layer 5, head 3: “journey” (2) no longer reads “Your” (1).",
+        "Cut in layer 4, head 1: “starts” (3) no longer attends to “Your” (1), “journey” (2), "
+        "“starts” (3).",
+        "Cut in layer 5, head 3: “journey” (2) no longer attends to “Your” (1).",
     )
     assert panel.can_take_back
     assert not panel_of(View(), reading(), replace(SOURCE, edits=())).can_take_back

@@ -44,7 +44,7 @@ def test_the_keys_begin_at_what_is_asked_about(viewer: Viewer) -> None:
 
 def test_the_question_can_be_which_are_zero(viewer: Viewer) -> None:
     viewer.click("player.predict")
-    viewer.choose("What to predict", "Which are zero?")
+    viewer.choose("Prediction question", "Which are zero?")
     viewer.hand.click_cell(Cell("weights", (0, 0, 5)))
     viewer.hand.press(Qt.Key.Key_Return, CONTROL)
     viewer.hand.settle()
@@ -56,7 +56,7 @@ def test_another_question_is_asked_anew(viewer: Viewer) -> None:
     viewer.hand.click_cell(Cell("weights", (0, 3, 1)))
     reveal(viewer)
     assert not viewer.bar.reveal.isVisible()
-    viewer.choose("What to predict", "Which are zero?")
+    viewer.choose("Prediction question", "Which are zero?")
     assert viewer.bar.reveal.isVisible()
     assert "mark" not in viewer.said
     viewer.hand.hover(Cell("weights", (0, 3, 1)))

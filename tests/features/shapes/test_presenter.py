@@ -121,9 +121,9 @@ def test_the_book_s_sizes_in_words() -> None:
     assert row(computed, "concat").equations == ("(2, 6, 2) → (6, 2, 2) → (6, 4)",)
     assert row(computed, "output").equations == ("(6, 4) · (4, 4) + (4) = (6, 4)",)
     assert row(computed, "weights").cost == "288 bytes"
-    assert ledger(computed).batch == "Batch 1: there is one text."
+    assert ledger(computed).batch == "Batch size 1: one text."
     assert ledger(computed).total == (
-        "Together 600 multiply-adds in matrix products; the stages take 1.8 KiB."
+        "Total: 600 multiply-adds in matrix products; the stages take 1.8 KiB."
     )
 
 
@@ -143,12 +143,12 @@ def test_a_batch_is_counted_and_said() -> None:
     computed = a_run("one two", "one two three", dtype=Dtype.FLOAT64)
     made = ledger(computed)
     assert (
-        made.batch == "Batch 2: as many texts, padded to 3 tokens. The equations are those of one."
+        made.batch == "Batch size 2: texts padded to 3 tokens. The equations are for one text."
     )
     assert {one.dims[0].size for one in made.rows} == {2}
     assert row(computed, "queries").multiply_adds == 2 * 3 * 3 * 2
     even = ledger(a_run("one two", "three four"))
-    assert even.batch == "Batch 2: as many texts of 2 tokens. The equations are those of one."
+    assert even.batch == "Batch size 2: texts of 2 tokens. The equations are for one text."
 
 
 def test_queries_and_keys_count_tokens() -> None:
@@ -230,9 +230,9 @@ def test_columns_slide_apart_and_keep_their_order(
 def test_the_split_in_words() -> None:
     assert split(a_run(d_out=4)).says == "Each of 2 heads takes 2 of the 4 columns."
     stacked = split(a_run(arrangement=Arrangement.STACKED)).says
-    assert stacked == "Each of 2 stacked heads has 2 columns of its own: 4 together."
+    assert stacked == "Each of 2 stacked heads has 2 columns of its own, 4 in total."
     assert split(a_run(heads=1)).says == "One head has all 2 columns."
     assert split(a_run(heads=1, d_out=1)).says == "One head has the only column."
     wide = split(a_run(d_out=768, heads=12))
-    assert wide.left_out == "Drawn: 5 of 64 columns a head."
+    assert wide.left_out == "Drawn: 5 of 64 columns per head."
     assert (wide.joined, wide.apart) == ("(6, 768)", "(12, 6, 64)")

@@ -94,7 +94,7 @@ def test_there_is_a_row_for_every_stage(pane: ShapesPane) -> None:
     show(pane, shown)
     assert [row.stage for row in pane.rows] == [row.stage for row in shown.rows]
     assert pane.row("queries").accessibleName().startswith("Queries: batch 1, heads 2, tokens 6")
-    assert words(pane.batch) == "Batch 1: there is one text."
+    assert words(pane.batch) == "Batch size 1: one text."
     fewer = ledger(output_projection=False)
     show(pane, fewer, DARK)
     assert [row.stage for row in pane.rows if row.isVisible()] == [row.stage for row in fewer.rows]
@@ -139,7 +139,7 @@ def test_the_row_of_the_stage_that_is_looked_at_is_marked(pane: ShapesPane) -> N
     assert mark("keys") != LIGHT.accent
     show(pane, ledger("keys"))
     assert mark("keys") == LIGHT.accent
-    assert pane.row("keys").accessibleDescription() == "Looked at now"
+    assert pane.row("keys").accessibleDescription() == "Current stage"
 
 
 def test_the_row_that_is_looked_at_is_in_sight(pane: ShapesPane) -> None:
@@ -237,7 +237,7 @@ def test_of_a_wide_matrix_the_drawing_stays_inside(
 ) -> None:
     show(pane, ledger(**fields))
     for progress in (0.0, 0.5, 1.0):
-        pane.drawing._stand(progress)
+        pane.drawing._jump_to(progress)
         places = [place for _, place in pane.drawing.columns()]
         assert places[0].left() >= 0
         assert places[-1].right() <= pane.drawing.width()

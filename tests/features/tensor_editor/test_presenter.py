@@ -115,7 +115,7 @@ def test_forbidden_and_dropped_cells_are_told_from_numbers() -> None:
         words = [[block.word(row, column) for column in range(6)] for row in range(6)]
         for row in range(6):
             for column in range(6):
-                assert (words[row][column] == "forbidden") == (column > row)
+                assert (words[row][column] == "masked") == (column > row)
     kept = dropout_mask.kept_by_dropout(0.5, 0, (2, 6, 6))[0]
     assert [[word == "dropped" for word in row] for row in words] == (
         ~kept & np.tri(6, dtype=bool)
@@ -124,7 +124,7 @@ def test_forbidden_and_dropped_cells_are_told_from_numbers() -> None:
 
 def test_padding_is_forbidden_in_its_own_text() -> None:
     ran = a_run("one two three", "one")
-    assert table(ran, "masked", text=1).block(*WHOLE).word(0, 1) == "forbidden"
+    assert table(ran, "masked", text=1).block(*WHOLE).word(0, 1) == "masked"
     assert table(ran, "masked", text=0).block(*WHOLE).word(1, 1) == ""
 
 
@@ -165,7 +165,7 @@ def test_what_a_run_has_not_leaves_the_given_vectors() -> None:
     ran = a_run(position=Position.LEARNED)
     assert table(ran, "dropped").name == "embedding"
     assert table(ran, "input").note == (
-        "Input numbers are computed: edit the embedding or the weights they come from."
+        "Input values are computed. Edit the embedding or the weights instead."
     )
     assert not table(ran, "input").is_editable
     assert not table(ran, "position").is_editable
@@ -187,13 +187,13 @@ def test_what_is_to_be_predicted_is_covered() -> None:
     view = View(table=TableSelection("weights"), guess=Prediction("scores"))
     shown = present_table(resolve(Document(), view, ran))
     assert shown.shape == (0, 0)
-    assert shown.note == "Covered until the prediction is revealed."
+    assert shown.note == "Hidden until the prediction is revealed."
 
 
 def test_a_sentence_is_of_the_document_it_was_typed_into() -> None:
     ran, document = a_run(), Document()
-    view = View(table=TableSelection("input", 0, "“x” is no number.", document))
-    assert present_table(resolve(document, view, ran)).problem == "“x” is no number."
+    view = View(table=TableSelection("input", 0, "“x” is not a number.", document))
+    assert present_table(resolve(document, view, ran)).problem == "“x” is not a number."
     assert present_table(resolve(document.set("seed", 7), view, ran)).problem == ""
 
 
@@ -248,7 +248,7 @@ def test_a_block_is_put_where_it_was_pasted_and_nothing_else_moves(
     values = data.draw(numbers(*sizes)).array()
     room = wanted[row:, column:].shape
     if sizes[0] > room[0] or sizes[1] > room[1]:
-        said = f"A block of {sizes[0]} × {sizes[1]} does not fit: there is room for"
+        said = f"A block of {sizes[0]} × {sizes[1]} does not fit here. The largest that fits is"
         with pytest.raises(InputError, match=said):
             edited(document, ran, name, row, column, values)
         return
@@ -289,10 +289,10 @@ def test_numbers_that_are_on_their_way_are_waited_for(
     newer = document
     for field, value in changed.items():
         newer = newer.set(field, value)
-    with pytest.raises(InputError, match="Newer numbers are on their way"):
+    with pytest.raises(InputError, match="New numbers are being computed"):
         edited(newer, ran, name, 0, 0, one(1))
     own = edited(document, ran, name, 0, 0, one(1))
-    with pytest.raises(InputError, match="Newer numbers are on their way"):
+    with pytest.raises(InputError, match="New numbers are being computed"):
         edited(as_drawn(own, ran, name), computed(own), name, 0, 0, one(1))
 
 
@@ -306,16 +306,16 @@ def test_what_does_not_decide_the_weights_need_not_be_waited_for() -> None:
 @pytest.mark.parametrize(
     ("document", "name", "values", "said"),
     [
-        (a_document(), "scores", [[1]], "Scores are computed: edit the input or the weights they"),
+        (a_document(), "scores", [[1]], "Scores are computed. Edit the input or the weights"),
         (a_document(projection=Projection.NONE, d_in=2, output_projection=False), "masked", [[1]],
-         "Masked numbers are computed: edit the input they come from."),
-        (a_document("a b", "c"), "input", [[1]], "Own ones can be given to one text only."),
-        (a_document("a b", "c"), "weights", [[1]], "computed: edit the weights they come from."),
-        (a_document(bias=True), "W_key.bias", [[1]], "Biases are drawn from the seed."),
-        (a_document(position=Position.LEARNED), "position", [[1]], "Positions are made by a rule"),
-        (a_document(), "input", [[1, 2, 3, 4]], "A block of 1 × 4 does not fit: there is room for"),
-        (a_document(), "W_key", [[np.inf]], "inf is no number that float32 can hold."),
-        (a_document(), "W_key", [[1e300]], r"1e\+300 is no number that float32 can hold."),
+         "Masked values are computed. Edit the input instead."),
+        (a_document("a b", "c"), "input", [[1]], "Use a single text to edit them."),
+        (a_document("a b", "c"), "weights", [[1]], "computed. Edit the weights instead."),
+        (a_document(bias=True), "W_key.bias", [[1]], "Biases are random values from the seed"),
+        (a_document(position=Position.LEARNED), "position", [[1]], "Positional encodings"),
+        (a_document(), "input", [[1, 2, 3, 4]], "A block of 1 × 4 does not fit here."),
+        (a_document(), "W_key", [[np.inf]], "inf is out of range for float32."),
+        (a_document(), "W_key", [[1e300]], r"1e\+300 is out of range for float32."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_put_is_said(

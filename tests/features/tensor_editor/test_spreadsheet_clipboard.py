@@ -79,26 +79,26 @@ def test_what_can_be_read_in_one_way_is_read(text: str, numbers: list[list[float
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "There are no numbers on the clipboard."),
-        ("\n \n", "There are no numbers on the clipboard."),
-        ("1\t2\n3\tx", "Row 2, column 2: “x” is no number."),
-        ("1\t\t3", "Row 1, column 2: Nothing is written there. Write a number."),
-        ("1\n\n3", "Row 2, column 1: Nothing is written there. Write a number."),
-        ("1\t2\n3", "as many numbers as the others. Row 2 has 1 and row 1 has 2."),
-        ("0,5", "“0,5” can be one number or two. Write a point in a number, or “;” between"),
-        ("1,2\n3,4", "“1,2” can be one number or two."),
-        ("1,234\t5", "Row 1, column 1: “1,234” can be read in two ways. Write a point"),
-        ("1,234.5\t2", "Row 1, column 1: “1,234.5” is no number."),
-        ("1.5\t2,5", "Row 1, column 2: “2,5” is no number."),
-        ("1 234", "“1 234” is no number."),
-        ("1_000", "“1_000” is no number."),
-        ("1e999", "“1e999” is larger than any number here can be."),
-        ("nan", "“nan” is no number."),
-        ("1\t-inf", "Row 1, column 2: “-inf” is no number."),
-        ("forbidden", "“forbidden” is no number."),
-        ("٣", "“٣” is no number."),
-        ("0x1p3", "“0x1p3” is no number."),
-        ("x" * 200_000, "There is something on the clipboard that is no number."),
+        ("", "The clipboard contains no numbers."),
+        ("\n \n", "The clipboard contains no numbers."),
+        ("1\t2\n3\tx", "Row 2, column 2: “x” is not a number."),
+        ("1\t\t3", "Row 1, column 2: The cell is empty. Enter a number."),
+        ("1\n\n3", "Row 2, column 1: The cell is empty. Enter a number."),
+        ("1\t2\n3", "same number of cells. Row 1 has 2, row 2 has 1."),
+        ("0,5", "“0,5” is ambiguous: it could be one number or two. Use a decimal point"),
+        ("1,2\n3,4", "“1,2” is ambiguous: it could be one number or two."),
+        ("1,234\t5", "Row 1, column 1: “1,234” is ambiguous. Use a decimal point"),
+        ("1,234.5\t2", "Row 1, column 1: “1,234.5” is not a number."),
+        ("1.5\t2,5", "Row 1, column 2: “2,5” is not a number."),
+        ("1 234", "“1 234” is not a number."),
+        ("1_000", "“1_000” is not a number."),
+        ("1e999", "“1e999” is out of range for a 64-bit float."),
+        ("nan", "“nan” is not a number."),
+        ("1\t-inf", "Row 1, column 2: “-inf” is not a number."),
+        ("forbidden", "“forbidden” is not a number."),
+        ("٣", "“٣” is not a number."),
+        ("0x1p3", "“0x1p3” is not a number."),
+        ("x" * 200_000, "The clipboard contains text that is not a number."),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(text: str, said: str) -> None:
@@ -128,8 +128,8 @@ def test_what_is_no_single_number_is_refused(text: str) -> None:
 
 def test_more_than_can_be_read_at_once_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spreadsheet_clipboard, "MAX_CELLS", 5)
-    with pytest.raises(InputError, match=r"too many to copy at once\. Mark up to 5, or export"):
+    with pytest.raises(InputError, match=r"numbers at once\. Select at most 5, or export"):
         format_block(np.zeros((2, 3)))
-    with pytest.raises(InputError, match="Paste up to 5 at once"):
+    with pytest.raises(InputError, match="Paste at most 5 at once"):
         parse_block("1\t2\n" * 5)
     assert parse_block(format_block(np.ones((5, 1)))).shape == (5, 1)

@@ -145,11 +145,11 @@ def test_the_table_holds_the_very_numbers_of_the_heatmap(clerk: Clerk) -> None:
     values = clerk.hand.panel("weights", 1).values
     for query in range(6):
         for key in range(6):
-            wanted = "forbidden" if key > query else f"{values[query, key]:.4f}"
+            wanted = "masked" if key > query else f"{values[query, key]:.4f}"
             assert clerk.shown(query, key) == wanted
     assert clerk.column_names()[:3] == ["1 Your", "2 journey", "3 starts"]
     assert words(clerk.pane.facts) == "6 queries × 6 keys"
-    assert words(clerk.pane.note).startswith("Weights are computed: edit the input or the weights")
+    assert words(clerk.pane.note).startswith("Weights are computed. Edit the input or the weights")
     assert not clerk.pane.draw.isVisible()
 
 
@@ -187,7 +187,7 @@ def test_weights_that_are_kept_in_part_are_kept_as_a_whole(clerk: Clerk) -> None
 def test_every_cell_tells_a_screen_reader_where_it_is(clerk: Clerk) -> None:
     clerk.choose("Masked")
     told = clerk.grid.model().data(clerk.index(0, 2), Qt.ItemDataRole.AccessibleTextRole)
-    assert told == "query 1 Your, key 3 starts: forbidden"
+    assert told == "query 1 Your, key 3 starts: masked"
     assert clerk.grid.accessibleName() == "Numbers of Masked, head 1"
 
 
@@ -229,7 +229,7 @@ def test_what_is_predicted_cannot_be_read_off(clerk: Clerk) -> None:
     clerk.hand.window.workspace.look(guess=Prediction("scores"))
     clerk.hand.settle()
     assert clerk.grid.model().rowCount() == 0
-    assert words(clerk.pane.note) == "Covered until the prediction is revealed."
+    assert words(clerk.pane.note) == "Hidden until the prediction is revealed."
 
 
 # ------------------------------------------------------------------------------------ typing
@@ -283,11 +283,11 @@ def test_what_is_no_number_is_said_and_the_old_one_stays(clerk: Clerk) -> None:
     hand, before = clerk.hand, clerk.document
     clerk.click(0, 0)
     clerk.type("1.2.3")
-    assert clerk.problem == "“1.2.3” is no number."
+    assert clerk.problem == "“1.2.3” is not a number."
     assert clerk.shown(0, 0) == "0.4300"
     assert clerk.document == before
     clerk.type("1e300")
-    assert clerk.problem == "1e+300 is no number that float32 can hold."
+    assert clerk.problem == "1e+300 is out of range for float32."
     clerk.type("1")
     hand.settle()
     assert clerk.problem == ""
@@ -301,7 +301,7 @@ def test_what_is_computed_is_not_typed_into(clerk: Clerk) -> None:
     QTest.keyClicks(clerk.grid, "5")
     assert QApplication.focusWidget() is clerk.grid
     clerk.paste("1\t2")
-    assert clerk.problem.startswith("Scores are computed: edit the input or the weights")
+    assert clerk.problem.startswith("Scores are computed. Edit the input or the weights")
 
 
 def test_numbers_can_be_drawn_again(clerk: Clerk) -> None:
@@ -399,9 +399,9 @@ def test_a_block_from_a_spreadsheet_is_pasted_and_is_one_step(clerk: Clerk) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("1\tx", "Row 1, column 2: “x” is no number."),
-        ("1\t2\n3\t4", "A block of 2 × 2 does not fit: there is room for 1 × 3."),
-        ("", "There are no numbers on the clipboard."),
+        ("1\tx", "Row 1, column 2: “x” is not a number."),
+        ("1\t2\n3\t4", "A block of 2 × 2 does not fit here. The largest that fits is 1 × 3."),
+        ("", "The clipboard contains no numbers."),
     ],
 )
 def test_a_paste_that_is_wrong_changes_nothing_and_says_so(

@@ -181,7 +181,7 @@ def test_in_long_texts_they_are_read_on_the_worker_in_bands(
     places = list(chosen) or [7 if role is TokenRole.KEY else 20]
     before = strip(by_blocks, tokens=looked, pinned=view.pinned)
     assert before.weights is None
-    assert before.note.endswith("being read.")
+    assert before.note.endswith("computing…")
     bands = 1
     while not read_once(by_blocks, view):
         partial = shares(by_blocks, tokens=looked, pinned=view.pinned)
@@ -189,7 +189,7 @@ def test_in_long_texts_they_are_read_on_the_worker_in_bands(
             assert partial.known == range(5 * bands)
             expected = cells[:, places].sum(axis=1)[: 5 * bands]
             assert partial.values[: 5 * bands] == pytest.approx(expected, rel=1e-4)
-            assert f"{5 * bands} of 36 read so far" in partial.plain
+            assert f"{5 * bands} of 36 rows computed so far" in partial.plain
             before_all = np.arange(36) < min(places)
             assert np.array_equal(partial.forbidden, before_all & (np.arange(36) < 5 * bands))
         else:
@@ -246,15 +246,15 @@ def test_what_is_kept_of_a_text_goes_with_it() -> None:
 @pytest.mark.parametrize(
     ("chosen", "fields", "says"),
     [
-        ((), {"pinned": Cell("weights", (1, 3, 2))}, "What with reads, head 2"),
-        ((), {"pinned": Cell("input", (0, 2))}, "What Your reads, mean of 2 heads"),
-        ((1, 2), {}, "What journey and starts read, Σ of 2 queries, mean of 2 heads"),
+        ((), {"pinned": Cell("weights", (1, 3, 2))}, "Attention of with, head 2"),
+        ((), {"pinned": Cell("input", (0, 2))}, "Attention of Your, mean of 2 heads"),
+        ((1, 2), {}, "Attention of journey and starts, Σ of 2 queries, mean of 2 heads"),
         (
             (0, 1, 5),
             {"role": TokenRole.KEY, "pinned": Cell("scores", (0, 0, 0))},
-            "Who reads Your, journey and step, Σ of 3 keys, head 1",
+            "Attention to Your, journey and step, Σ of 3 keys, head 1",
         ),
-        ((0, 1, 2, 3), {}, "What 4 tokens read, Σ of 4 queries, mean of 2 heads"),
+        ((0, 1, 2, 3), {}, "Attention of 4 tokens, Σ of 4 queries, mean of 2 heads"),
     ],
 )
 def test_it_says_what_is_shown(chosen: tuple[int, ...], fields: dict[str, Any], says: str) -> None:
@@ -263,14 +263,14 @@ def test_it_says_what_is_shown(chosen: tuple[int, ...], fields: dict[str, Any], 
 
 def test_one_head_and_dropout_are_said() -> None:
     run = a_run(heads=1, dropout=0.5)
-    assert shares(run, 4).plain == "What one reads, after dropout"
-    assert shares(run, 4, stages=frozenset({"weights"})).plain == ("What one reads, before dropout")
+    assert shares(run, 4).plain == "Attention of one, after dropout"
+    assert shares(run, 4, stages=frozenset({"weights"})).plain == "Attention of one, before dropout"
 
 
 def test_words_that_look_like_tags_are_words() -> None:
     run = a_run("<b> &amp; c", heads=1)
     for token, label in enumerate(run.texts[0]):
-        assert shares(run, token).plain == f"What {label} reads"
+        assert shares(run, token).plain == f"Attention of {label}"
 
 
 def test_the_bar_ends_at_one_or_beyond_in_short_texts() -> None:
@@ -340,7 +340,7 @@ def test_chosen_tokens_light_rows_or_columns() -> None:
         ("ST", None, "2 found"),
         ("st", 0, "1 of 2"),
         ("st", 3, "2 of 2"),
-        ("x", 0, "none"),
+        ("x", 0, "no matches"),
     ],
 )
 def test_a_search_says_how_many_match(sought: str, match: int | None, found: str) -> None:

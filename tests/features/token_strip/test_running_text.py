@@ -134,7 +134,7 @@ def test_a_token_is_gone_to_before_it_is_laid_out(strip: TokenStrip, qtbot: QtBo
     QTest.keyClick(strip, Qt.Key.Key_Space)
     assert chosen == [{len(MANY) - 1}]
     assert len(strip._chips) < len(MANY)
-    qtbot.waitUntil(lambda: strip._arranging is None)
+    qtbot.waitUntil(lambda: strip._layout_task is None)
     assert is_in_sight(strip, len(MANY) - 1)
     assert [*strip._wrapped.line_starts] == sorted({*strip._wrapped.line_starts})
     assert len(strip._chips) == len(MANY)
@@ -144,14 +144,14 @@ def test_what_is_read_comes_into_sight_when_it_is_laid_out_in_the_new_width(
     strip: TokenStrip, qtbot: QtBot
 ) -> None:
     show(strip, TokenPanel(MANY))
-    qtbot.waitUntil(lambda: strip._arranging is None)
+    qtbot.waitUntil(lambda: strip._layout_task is None)
     bar = strip.verticalScrollBar()
     bar.setValue(bar.maximum() - 40 * bar.singleStep())
-    first = strip._first_seen()
+    first = strip._first_visible()
     for width in (180, 400):  # again before that of the first is laid out
         strip.resize(width, strip.height())
         assert len(strip._chips) < first
-    qtbot.waitUntil(lambda: strip._arranging is None)
+    qtbot.waitUntil(lambda: strip._layout_task is None)
     assert is_in_sight(strip, first)
 
 
@@ -159,7 +159,7 @@ def test_another_text_replaces_one_that_is_not_laid_out(strip: TokenStrip, qtbot
     show(strip, TokenPanel(MANY))
     show(strip, TokenPanel(WORDS))
     QTest.keyClick(strip, Qt.Key.Key_End)
-    qtbot.waitUntil(lambda: strip._arranging is None)
+    qtbot.waitUntil(lambda: strip._layout_task is None)
     assert len(strip._chips) == len(WORDS)
 
 
@@ -167,7 +167,7 @@ def test_only_lines_in_sight_are_painted(
     strip: TokenStrip, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     show(strip, TokenPanel(WORDS))
-    strip._see(1500)
+    strip._scroll_to(1500)
     painted: list[int] = []
     boxes = WrappedChips.boxes
 
@@ -185,7 +185,7 @@ def test_what_is_read_stays_in_sight_when_the_width_changes(strip: TokenStrip) -
     show(strip, TokenPanel(WORDS))
     bar = strip.verticalScrollBar()
     bar.setValue(40 * bar.singleStep())
-    first = strip._first_seen()
+    first = strip._first_visible()
     assert first > 100
     for width in (180, 400, 301):
         strip.resize(width, strip.height())
@@ -222,7 +222,7 @@ def test_a_search_goes_to_the_next_match(strip: TokenStrip) -> None:
     found = frozenset({700, 1500, 2500})
     strip.show_tokens(replace(tokens, sought="x", chosen=found, subjects=found), LIGHT)
     assert is_in_sight(strip, 700)
-    strip._see(1400)
+    strip._scroll_to(1400)
     strip.show_tokens(replace(tokens, sought="xy", chosen=found, subjects=found), LIGHT)
     assert is_in_sight(strip, 1500)
 
@@ -242,7 +242,7 @@ def test_the_colour_of_a_word_is_that_of_its_weight(strip: TokenStrip, theme: Th
     )
     for token, entry in ((1, 63), (2, 126), (3, 252), (4, 0)):
         assert background(strip, token) == colour(entry, theme)
-    strip._see(2050)
+    strip._scroll_to(2050)
     assert background(strip, 2050) in {theme.paper.lower(), theme.hatch.lower()}
 
 
@@ -287,7 +287,7 @@ def test_the_overview_shows_where_large_weights_are_and_leads_there(strip: Token
 def test_the_overview_follows_new_weights_and_marks_whose_they_are(strip: TokenStrip) -> None:
     tokens = TokenPanel(WORDS)
     show(strip, tokens)
-    strip._see(2900)
+    strip._scroll_to(2900)
     left = QPoint(round(strip._overview_area.left()) + 2, over(strip, 1000).y())
     assert strip.viewport().grab().toImage().pixelColor(left).name() == LIGHT.raised.lower()
     chosen = frozenset({1000, 2900})
@@ -336,7 +336,7 @@ def test_a_strip_that_is_laid_out_may_be_closed(qtbot: QtBot) -> None:
         for _ in range(parts):
             with qtbot.waitSignal(strip.verticalScrollBar().rangeChanged):
                 pass
-        assert strip._arranging
+        assert strip._layout_task
         with qtbot.waitSignal(strip.destroyed):
             strip.close()
             strip.deleteLater()

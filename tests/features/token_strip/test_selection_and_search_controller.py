@@ -1,4 +1,4 @@
-"""Tokens in the window: selected together, searched, highlighted in the panels."""
+"""Window size in tokens: selected together, searched, highlighted in the panels."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ NO = Qt.KeyboardModifier.NoModifier
 def test_pointing_at_a_cell_colours_the_tokens(hand: Hand, pane: TokenPane) -> None:
     assert "6 tokens. Point at a cell" in words(pane.says)
     hand.hover(WITH)
-    assert words(pane.says) == "What with reads, head 2"
+    assert words(pane.says) == "Attention of with, head 2"
     assert shown(hand).values == pytest.approx(weights(hand)[1, 3])
     hand.leave()
     assert "6 tokens. Point at a cell" in words(pane.says)
@@ -73,12 +73,12 @@ def test_tokens_are_chosen_together_and_summed(hand: Hand, pane: TokenPane) -> N
     click(hand, 3, NO)
     click(hand, 5, SHIFT)
     click(hand, 1, CONTROL)
-    assert words(pane.says) == "What 4 tokens read, Σ of 4 queries, mean of 2 heads"
+    assert words(pane.says) == "Attention of 4 tokens, Σ of 4 queries, mean of 2 heads"
     rows = weights(hand).mean(0)[[1, 3, 4, 5]]
     assert shown(hand).values == pytest.approx(rows.sum(0))
     hand.click_cell(WITH)
     hand.settle()
-    assert words(pane.says) == "What 4 tokens read, Σ of 4 queries, head 2"
+    assert words(pane.says) == "Attention of 4 tokens, Σ of 4 queries, head 2"
     assert shown(hand).values == pytest.approx(weights(hand)[1, [1, 3, 4, 5]].sum(0))
 
 
@@ -86,13 +86,13 @@ def test_the_switch_turns_from_queries_to_keys(hand: Hand, pane: TokenPane) -> N
     click(hand, 2, NO)
     hand.click(pane.roles[TokenRole.KEY])
     hand.settle()
-    assert words(pane.says) == "Who reads starts, mean of 2 heads"
+    assert words(pane.says) == "Attention to starts, mean of 2 heads"
     assert shown(hand).values == pytest.approx(weights(hand).mean(0)[:, 2])
     assert pane.roles[TokenRole.KEY].isChecked()
     hand.press(Qt.Key.Key_T, CONTROL | SHIFT)
     hand.settle()
     assert pane.roles[TokenRole.QUERY].isChecked()
-    assert words(pane.says) == "What starts reads, mean of 2 heads"
+    assert words(pane.says) == "Attention of starts, mean of 2 heads"
 
 
 def test_chosen_tokens_are_lit_in_the_panels(hand: Hand, pane: TokenPane) -> None:
@@ -141,7 +141,7 @@ def test_a_token_is_found(hand: Hand, pane: TokenPane) -> None:
         assert found_now(pane) == ({token}, found)
     QTest.keyClicks(pane.search, "x")
     hand.settle()
-    assert found_now(pane) == (set(), "none")
+    assert found_now(pane) == (set(), "no matches")
     assert pane.search.text() == "STx"
     hand.key(Qt.Key.Key_Escape)
     hand.settle()
@@ -171,7 +171,7 @@ def test_a_match_that_has_gone_from_the_text_is_gone_to_no_more(
     with qtbot.assertNotEmitted(hand.window.token_selection_controller.wanted):
         hand.key(Qt.Key.Key_Return)
     hand.settle()
-    assert found_now(pane) == (set(), "none")
+    assert found_now(pane) == (set(), "no matches")
 
 
 def test_a_search_opens_the_pane_that_it_is_in(hand: Hand, pane: TokenPane) -> None:
@@ -258,11 +258,11 @@ def test_what_is_read_in_a_long_text_comes_without_waiting_for_it(by_blocks: Han
     QTest.keyClick(pane.strip, Qt.Key.Key_End)
     click(by_blocks, 1190, NO)
     by_blocks.until(lambda: pane.strip._tokens.weights is not None)
-    assert words(pane.says) == "What w1190 reads, mean of 2 heads"
+    assert words(pane.says) == "Attention of w1190, mean of 2 heads"
     row = window.workspace.run.trace.read("weights", (slice(None), 1190)).mean(axis=0)
     assert shown(by_blocks).values == pytest.approx(row, rel=1e-4)
     by_blocks.press(Qt.Key.Key_T, CONTROL | SHIFT)
-    by_blocks.until(lambda: words(pane.says) == "Who reads w1190, mean of 2 heads")
+    by_blocks.until(lambda: words(pane.says) == "Attention to w1190, mean of 2 heads")
     column = window.workspace.run.trace.read("weights")[:, :, 1190].mean(axis=0)
     assert shown(by_blocks).values == pytest.approx(column, rel=1e-4)
     assert shown(by_blocks).forbidden.tolist() == [True] * 1190 + [False] * 10
@@ -286,7 +286,7 @@ def test_a_number_finds_its_token_and_a_command_the_largest_weight(by_blocks: Ha
     QTest.keyClicks(pane.search, "#1,001")
     by_blocks.settle()
     assert found_now(pane) == ({1000}, "1 found")
-    by_blocks.until(lambda: words(pane.says) == "What w1000 reads, mean of 2 heads")
+    by_blocks.until(lambda: words(pane.says) == "Attention of w1000, mean of 2 heads")
     by_blocks.press(Qt.Key.Key_I)
     largest = int(shown(by_blocks).values.argmax())
     assert pane.strip.viewport().rect().contains(pane.strip.box(largest).toAlignedRect())
@@ -294,4 +294,4 @@ def test_a_number_finds_its_token_and_a_command_the_largest_weight(by_blocks: Ha
     by_blocks.press(Qt.Key.Key_F)
     QTest.keyClicks(pane.search, "#1,201")
     by_blocks.settle()
-    assert found_now(pane) == (set(), "none")
+    assert found_now(pane) == (set(), "no matches")

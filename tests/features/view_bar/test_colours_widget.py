@@ -254,16 +254,16 @@ def test_typed_ends_change_the_picture_and_its_words(typed: Hand) -> None:
     ("stage", "side", "text", "said"),
     others_slow(
         [
-            ("weights", "low", "x", "“x” is no number. Use one such as 0.5."),
-            ("weights", "high", "", "“” is no number. Use one such as 0.5."),
-            ("weights", "high", "inf", "“inf” is no number. Use one such as 0.5."),
-            ("weights", "high", "nan", "“nan” is no number. Use one such as 0.5."),
-            ("weights", "low", "1", "The low end, 1, must be below the high end, 1."),
-            ("weights", "low", "7", "The low end, 7, must be below the high end, 1."),
-            ("weights", "high", "0", "The low end, 0, must be below the high end, 0."),
-            ("weights", "low", "-0.5", "Nothing here is below 0. Use a low end of 0 or more."),
-            ("scores", "high", "-3", "The high end, -3, must be above 0."),
-            ("scores", "high", "0", "The high end, 0, must be above 0."),
+            ("weights", "low", "x", "“x” is not a number. Enter a number such as 0.5."),
+            ("weights", "high", "", "“” is not a number. Enter a number such as 0.5."),
+            ("weights", "high", "inf", "“inf” is not a number. Enter a number such as 0.5."),
+            ("weights", "high", "nan", "“nan” is not a number. Enter a number such as 0.5."),
+            ("weights", "low", "1", "The lower limit, 1, must be below the upper limit, 1."),
+            ("weights", "low", "7", "The lower limit, 7, must be below the upper limit, 1."),
+            ("weights", "high", "0", "The lower limit, 0, must be below the upper limit, 0."),
+            ("weights", "low", "-0.5", "The lower limit must be at least 0. It is -0.5."),
+            ("scores", "high", "-3", "The upper limit must be above 0. It is -3."),
+            ("scores", "high", "0", "The upper limit must be above 0. It is 0."),
         ],
         first=5,
     ),
@@ -284,7 +284,7 @@ def test_what_cannot_be_is_said_and_changes_nothing(
 def test_the_box_that_is_wrong_is_the_one_that_is_named(typed: Hand) -> None:
     type_end(typed, "weights", "low", "x")
     type_end(typed, "weights", "high", "0.9")
-    assert problem(typed) == "“x” is no number. Use one such as 0.5."
+    assert problem(typed) == "“x” is not a number. Enter a number such as 0.5."
     type_end(typed, "weights", "low", "0.1")
     assert problem(typed) == ""
     assert bar(typed, "weights") == ("0.10", "weights", "0.90")

@@ -117,7 +117,7 @@ def test_typed_ends_are_the_ends_of_the_colours(hand: Hand, pane: ColoursPane) -
 def test_weights_have_no_end_below_0(hand: Hand, pane: ColoursPane) -> None:
     before = colour(hand, "weights")
     put(hand, pane, "weights", "low", "-0.5")
-    assert "below 0" in pane.problem.text()
+    assert "at least 0" in pane.problem.text()
     assert not pane.problem.isHidden()
     assert colour(hand, "weights") == before
 

@@ -93,13 +93,13 @@ def layout(hand: Hand) -> str:
     """Name the layout by the panels that there are."""
     columns = hand.shown.columns
     if len(columns) > 1 and all(len(column) == 1 for column in columns):
-        return "One head, large"
+        return "One head, enlarged"
     assert heads(hand) == [0, 1, 2]
     return "Stages × heads" if len(columns) > 1 else "One stage, all heads"
 
 
 def test_the_layouts_are_in_a_list(three: Hand) -> None:
-    for words in ("One head, large", "Stages × heads", "One stage, all heads", "Stages × heads"):
+    for words in ("One head, enlarged", "Stages × heads", "One stage, all heads", "Stages × heads"):
         choose(three, bar(three).box, words)
         assert layout(three) == bar(three).box.currentText() == words
 
@@ -108,7 +108,7 @@ def test_the_layouts_have_keys(three: Hand) -> None:
     for key, words in (
         (Qt.Key.Key_O, "One stage, all heads"),
         (Qt.Key.Key_A, "Stages × heads"),
-        (Qt.Key.Key_H, "One head, large"),
+        (Qt.Key.Key_H, "One head, enlarged"),
         (Qt.Key.Key_A, "Stages × heads"),
     ):
         press(three, key, BOTH)
@@ -344,7 +344,7 @@ def test_buttons_look_closer_further_and_at_all(hand: Hand) -> None:
     assert (closer.isEnabled(), further.isEnabled(), whole.isEnabled()) == (True, False, False)
     hand.click(closer)
     hand.settle()
-    assert shown.part.toolTip() == "Queries 6–25, keys 6–25 of 30 are seen"
+    assert shown.part.toolTip() == "Showing queries 6–25 and keys 6–25 of 30"
     assert shown.part.text() == "6–25 × 6–25 of 30"
     assert further.isEnabled()
     hand.click(further)
@@ -363,7 +363,7 @@ def test_what_is_seen_is_said_while_it_moves(hand: Hand) -> None:
     assert zoom
     said = bar(hand).part.text()
     assert said.startswith(f"{zoom.queries.start + 1}–{zoom.queries.stop} × ")
-    assert bar(hand).part.toolTip().endswith(" of 6 are seen")
+    assert bar(hand).part.toolTip().endswith(" of 6")
 
 
 def test_the_button_opens_the_colours(hand: Hand) -> None:
@@ -381,12 +381,12 @@ def test_controls_without_room_are_in_a_menu(hand: Hand) -> None:
     hand.window.resize(800, 600)
     shown = bar(hand)
     hand.until(shown.more.isVisible)
-    assert shown.more.accessibleName() == "More of the view"
+    assert shown.more.accessibleName() == "More view controls"
     seen = [widget for widget in (shown.range, shown.more) if widget.isVisible()]
     assert len(seen) == 2
     assert all(one.visibleRegion().boundingRect() == one.rect() for one in seen)
     assert [*hand.read_menu(shown.more)] == [
-        "How the panels are arranged", "Heads shown", "Mean of heads", "Largest of heads",
+        "Panel layout", "Visible heads", "Mean of heads", "Largest of heads",
         "Look from further away", "Look at all of every panel", "Look closer", "Lines",
         "Heads", "Colours",
     ]  # fmt: skip
@@ -397,10 +397,10 @@ def test_the_menu_of_the_bar_does_what_its_controls_do(hand: Hand) -> None:
     hand.window.resize(800, 600)
     shown = bar(hand)
     hand.until(shown.more.isVisible)
-    hand.choose_in_menu(shown.more, "Heads shown", "Head 2")
+    hand.choose_in_menu(shown.more, "Visible heads", "Head 2")
     assert heads(hand) == [0, 2, 3, 4, 5, 6, 7]
-    hand.choose_in_menu(shown.more, "How the panels are arranged", "One head, large")
-    assert bar(hand).box.currentText() == "One head, large"
+    hand.choose_in_menu(shown.more, "Panel layout", "One head, enlarged")
+    assert bar(hand).box.currentText() == "One head, enlarged"
     hand.choose_in_menu(shown.more, "Colours")
     hand.until(hand.window.panes["Colours"].isVisible)
     assert hand.read_menu(shown.more)["Colours"]
@@ -413,8 +413,8 @@ def test_what_is_chosen_as_range_is_said_and_what_it_comes_to(hand: Hand) -> Non
     said = bar(hand).range.accessibleName
     assert said() == "Range: automatic, 0 to 1"
     for text, words in (
-        ("Range: each row’s", "Range: each row"),
-        ("Range: each panel’s", "Range: each panel"),
+        ("Range: each row’s", "Range: per row"),
+        ("Range: each panel’s", "Range: per panel"),
         ("Range: 0 to 1 (weights)", "Range: 0 to 1"),
         ("Range: automatic", "Range: automatic, 0 to 1"),
     ):
@@ -422,13 +422,13 @@ def test_what_is_chosen_as_range_is_said_and_what_it_comes_to(hand: Hand) -> Non
         assert said() == words
         assert bar(hand).range.text() == f"{words} ▾"
         assert hand.read_menu(bar(hand).range)[text]
-    assert "Now: Scores ±" in bar(hand).range.accessibleDescription()
+    assert "Current: Scores ±" in bar(hand).range.accessibleDescription()
 
 
 def test_an_automatic_range_says_that_a_longer_text_has_another(hand: Hand) -> None:
     hand.paste_sentence(" ".join(f"w{number}" for number in range(30)))
     hand.settle()
-    assert bar(hand).range.accessibleName() == "Range: automatic, each row"
+    assert bar(hand).range.accessibleName() == "Range: automatic, per row"
     hand.choose_in_menu(bar(hand).range, "Range: 0 to 1 (weights)")
     colour = hand.panel("weights").colour
     assert (colour.low, colour.high, colour.limits) == (0, 1, ColourLimits.SHARED)
@@ -455,7 +455,7 @@ def test_typed_limits_open_the_pane_where_they_are(hand: Hand) -> None:
     QTest.keyClicks(box, "0.5")
     QTest.keyClick(box, Qt.Key.Key_Return)
     hand.settle()
-    assert bar(hand).range.accessibleName() == "Range: typed, 0 to 0.5"
+    assert bar(hand).range.accessibleName() == "Range: custom, 0 to 0.5"
 
 
 def test_without_weights_the_range_is_that_of_the_first_stage(hand: Hand) -> None:

@@ -22,16 +22,22 @@ if TYPE_CHECKING:
 HEIGHT = 32
 MASK, EDGES = "Mask", "Cut edges"
 BRUSHES = {
-    MaskBrush.ALL: ("All", "Every query reads every key"),
-    MaskBrush.CAUSAL: ("Causal", "A query reads itself and all before"),
-    MaskBrush.WINDOW: ("Window", "A query reads so many tokens: itself and those just before"),
-    MaskBrush.PREFIX: ("Prefix", "Every query reads the first so many; those after, causally"),
-    MaskBrush.PADDING: ("Padding", "The first so many tokens are text, those after padding"),
+    MaskBrush.ALL: ("All", "Every query attends to every key"),
+    MaskBrush.CAUSAL: ("Causal", "Each query attends to itself and all earlier tokens"),
+    MaskBrush.WINDOW: (
+        "Window",
+        "Each query attends to this many tokens: itself and those just before",
+    ),
+    MaskBrush.PREFIX: (
+        "Prefix",
+        "Every query attends to this many first tokens; the rest is causal",
+    ),
+    MaskBrush.PADDING: ("Padding", "This many tokens are text; the tokens after them are padding"),
 }
 NUMBERS = {
-    MaskBrush.WINDOW: "Tokens in the window",
-    MaskBrush.PREFIX: "Tokens in the prefix",
-    MaskBrush.PADDING: "Tokens before the padding",
+    MaskBrush.WINDOW: "Window size in tokens",
+    MaskBrush.PREFIX: "Prefix length in tokens",
+    MaskBrush.PADDING: "Number of tokens before the padding",
 }
 
 
@@ -50,26 +56,26 @@ class MaskEditBar(OverflowRow):
 
     def __init__(self) -> None:
         super().__init__(HEIGHT, "More masks", (12, 0, 12, 0), spacing=4)
-        self.setAccessibleName("Painting the mask")
+        self.setAccessibleName("Mask editor")
         self.buttons: dict[MaskBrush, QToolButton] = {}
         self.boxes: dict[MaskBrush, QSpinBox] = {}
         self.caption = PlainLabel(MASK)
         self.caption.setProperty("role", "quiet")
         self.all_heads = QToolButton()
-        self.all_heads.setText("All shown heads")
-        self.all_heads.setToolTip("A stroke cuts edges of all heads that are shown")
+        self.all_heads.setText("All visible heads")
+        self.all_heads.setToolTip("Cut edges in all visible heads at once")
         self.all_heads.setCheckable(True)
         self.all_heads.setAutoRaise(True)
         self.all_heads.clicked.connect(self.allHeadsChosen)
         self.join = QToolButton()
-        self.join.setText("Join all")
-        self.join.setToolTip("Take back all cut edges")
+        self.join.setText("Restore all")
+        self.join.setToolTip("Restore all cut edges")
         self.join.setAutoRaise(True)
         self.join.clicked.connect(self.joined)
         self._brush_controls = {brush: self._build_brush_controls(brush) for brush in MaskBrush}
         self.notes = ElidedLabel()
         self.done = QPushButton("Done")
-        self.done.setToolTip("Paint no more (Esc)")
+        self.done.setToolTip("Stop editing (Esc)")
         self.done.clicked.connect(self.left)
         brushes = [
             RowItem(place, button_entry(self.buttons[brush]), rank=1)

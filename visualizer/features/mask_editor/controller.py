@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
     from visualizer.session.workspace import Workspace
 
-TOO_MANY = "No more than {most} can be cut. Join some before you cut others."
+TOO_MANY = "At most {most} can be cut. Restore some before you cut more."
 
 
 class MaskEditController(QObject):

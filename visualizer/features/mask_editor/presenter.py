@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 
-HINT = "Painting the mask: click or drag, or press X; Esc ends"
+HINT = "Editing the mask: click or drag, or press X; Esc to finish"
 MAX_MASK_TOKENS = 10_000
 """Maximum number of tokens for which a mask matrix is built."""
-TOO_LONG = "the text is too long to paint its mask: choose one by name, or shorten it to {most}"
-TOO_LONG_TO_CUT = "the text is too long to cut its edges: shorten it to {most}"
-SIZE_MISMATCH = "start from a brush: the matrix does not fit the text"
-CUT_HINT = "Cutting edges of attention: click or drag, or press X; Esc ends"
-PANEL_REQUIRED = "Show the scores or the weights to paint in them"
+TOO_LONG = "the text is too long to edit its mask: choose a mask by name, or shorten it to {most}"
+TOO_LONG_TO_CUT = "the text is too long to cut edges: shorten it to {most}"
+SIZE_MISMATCH = "the mask does not fit the text: start from a brush"
+CUT_HINT = "Cutting edges: click or drag, or press X; Esc to finish"
+PANEL_REQUIRED = "Show the scores or the weights to edit them"
 
 
 class MaskEditPanel(Struct, frozen=True, eq=False):
@@ -221,9 +221,9 @@ def _describe_mask(mask: BooleanMatrix, panels: list[Heatmap]) -> tuple[str, ...
         notes.append(f"{panels[0].rows.block} × {panels[0].columns.block} blocks")
     empty = np.flatnonzero(~mask.array().any(axis=1))
     if len(empty) == 1:
-        notes.append(f"query {empty[0] + 1} reads nothing")
+        notes.append(f"query {empty[0] + 1} attends to no key")
     elif len(empty):
-        notes.append(f"{len(empty):,} queries read nothing")
+        notes.append(f"{len(empty):,} queries attend to no key")
     return tuple(notes)
 
 

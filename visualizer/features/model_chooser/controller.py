@@ -205,7 +205,7 @@ class ModelChooserController(QObject):
 
     def _choose_folder(self) -> None:
         ask_for_folder(
-            self.dialog or self._window, "Open the folder of a model", Path.home(), self._open_named
+            self.dialog or self._window, "Choose a model folder", Path.home(), self._open_named
         )
 
     def _open_named(self, name: str) -> None:

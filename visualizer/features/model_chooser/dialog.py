@@ -182,10 +182,10 @@ class ModelChooserDialog(QDialog):
         self.resize(*(round(side * text_scale()) for side in SIZE))
 
     def _add_device_controls(self, row: QHBoxLayout) -> None:
-        self.folder_button = _create_button("Choose a &folder…", "Open the folder of a model")
+        self.folder_button = _create_button("Choose &folder…", "Open a model from a folder")
         self.folder_button.clicked.connect(self.folderWanted)
         self.device = combo_box("Device", DEVICES)
-        self.dtype = combo_box("Numbers", [(each, each.value) for each in Dtype])
+        self.dtype = combo_box("Data type", [(each, each.value) for each in Dtype])
         self.device.activated.connect(self._choose_device)
         self.dtype.activated.connect(self._choose_dtype)
         for part in (self.folder_button, self.device, self.dtype):
@@ -201,7 +201,7 @@ class ModelChooserDialog(QDialog):
         self.repository.returnPressed.connect(self._request_download)
         label = PlainLabel("From Hugging Face")
         label.setBuddy(self.repository)
-        self.download_button = _create_button("Download", "Ask Hugging Face for this repository")
+        self.download_button = _create_button("Download", "Look up this repository on Hugging Face")
         self.download_button.clicked.connect(self.downloadWanted)
         row.addWidget(label)
         row.addWidget(self.repository, 1)
@@ -209,7 +209,7 @@ class ModelChooserDialog(QDialog):
 
     def _add_disk_controls(self, row: QHBoxLayout) -> None:
         self.disk_button = _create_button(
-            "Read from the &disk", "Open it, and read one layer at a time from the disk"
+            "Stream from &disk", "Open the model and read one layer at a time from disk"
         )
         self.disk_button.clicked.connect(self.diskWanted)
         row.addWidget(self.estimate, 1)
@@ -218,7 +218,7 @@ class ModelChooserDialog(QDialog):
     def _add_progress(self, column: QVBoxLayout) -> None:
         self.line, self.cancel_button = (
             QProgressBar(),
-            _create_button("&Cancel", "Stop, and keep nothing"),
+            _create_button("&Cancel", "Stop; partial downloads can be resumed"),
         )
         self.line.setFixedHeight(LINE)
         self.line.setTextVisible(False)

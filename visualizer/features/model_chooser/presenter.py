@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from visualizer.session.model_opening import ModelPlace
 
 COLUMNS = ("Name", "Architecture", "Layers × heads", "Size", "Parameters")
-LISTING = "Looking for models…"
-EMPTY_FOLDER = "There are no models in this folder. Choose another one, or download a model below."
+LISTING = "Searching for models…"
+EMPTY_FOLDER = "No models found in this folder. Choose another folder, or download a model below."
 UNKNOWN = "–"
 IMPORTING = "Loading transformers…"
-DOWNLOADED = "Downloaded. Open it above."
+DOWNLOADED = "Download complete. Select the model above to open it."
 CANCELLING = "Cancelling…"
 
 
@@ -198,7 +198,7 @@ def _build_row(model: ListedModel, dtype: Dtype, place: ModelPlace | None) -> Mo
     note = model.why_not
     if not note and place and needed > place.room:
         room = format_bytes(place.room)
-        note = f"It needs {format_bytes(needed)} as {dtype}, and {room} can be used."
+        note = f"Requires {format_bytes(needed)} in {dtype}; {room} is available."
     note = note or model.notice
     return ModelRow(model.path, cells, not model.why_not, note)
 
@@ -215,11 +215,14 @@ def format_parameters(count: int) -> str:
 def offer_in_words(offer: RepositoryOffer) -> str:
     """Describe the size and the destination of a download."""
     count = format_count(len(offer.files), "file")
-    free = f"{format_bytes(offer.free)} are free in {offer.folder.parent}."
+    free = f"{format_bytes(offer.free)} free in {offer.folder.parent}."
     if not offer.missing:
-        return f"All {count} of {offer.repository} are there; downloading lists it above."
+        return (
+            f"All {count} of {offer.repository} are already downloaded. Press Download to list "
+            "the model above."
+        )
     there = offer.bytes - offer.missing
-    begun = f" ({format_bytes(there)} are there already)" if there else ""
+    begun = f" ({format_bytes(there)} already downloaded)" if there else ""
     return f"{offer.repository}: {count}, {format_bytes(offer.missing)}{begun}. {free}"
 
 
@@ -229,7 +232,7 @@ def _describe_activity(state: ModelChooserState) -> str:
     if state.is_cancelling:
         return CANCELLING
     if state.activity is ModelActivity.LOOKING_UP:
-        return f"Asking for {state.subject}…"
+        return f"Looking up {state.subject}…"
     doing = "Opening" if state.activity is ModelActivity.OPENING else "Downloading"
     if not state.of:
         is_opening = state.activity is ModelActivity.OPENING

@@ -1,1 +1,1 @@
-"""The pane in which a real model continues the text, token by token."""
+"""Generate pane: text generation with the open model, token by token."""

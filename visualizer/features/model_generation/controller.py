@@ -1,4 +1,4 @@
-"""Controller of the Continue pane: generates tokens with the open model on a worker thread."""
+"""Controller of the Generate pane: generates tokens with the open model on a worker thread."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
 
 TOKEN_EDITS_ERROR = (
-    "Edges that are cut, and heads that are patched or set to their mean, are of the tokens of the "
-    "text. Take them back to have the model go on."
+    "Cut edges, patched heads and mean-ablated heads apply to the current tokens only. Undo them "
+    "to generate text."
 )
-FAILED = "The model could not go on here."
+FAILED = "Generation failed at this token."
 MAX_ROW_BYTES = 2**29
 """Maximum memory of the stored attention rows of all branches."""
 TOO_LARGE = (
-    "The rows that were read take {size}, and more are not kept. Start again, or use the text."
+    "The stored attention rows have reached the limit of {size}. Start over, or use the generated "
+    "text."
 )
 
 

@@ -34,7 +34,7 @@ class HeadRowsView(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName("Weights of the head, a row for each token")
+        self.setAccessibleName("Attention weights of the head, one row per token")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._rows: HeadRows | None = None
         self._image: QImage | None = None

@@ -1,4 +1,4 @@
-"""Presenter of the Continue pane: generated text, next tokens and the weights of one head."""
+"""Presenter of the Generate pane: generated text, next tokens and the weights of one head."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ if TYPE_CHECKING:
     from visualizer.features.model_generation.continued_text import NodeReading
     from visualizer.models.model_source import LayerAndHead
 
-MODEL_REQUIRED = "Open a model (File > Open a model…) to have it continue the text."
+MODEL_REQUIRED = "Open a model (File > Open a model…) to generate text."
 SPLIT_CHANGED_NOTICE = (
-    "The text that was used is split into other tokens than those that were generated, so that its "
-    "rows are others, too."
+    "The tokenizer splits this text differently from the generated tokens, so its rows differ."
 )
-ENDED = "The model ended its text here."
+ENDED = "The model ended the text here."
 USUAL_STEPS = 20
 MAX_STEPS = 1_000
 MAX_ROWS = 256
@@ -75,7 +74,7 @@ class HeadRows(Struct, frozen=True, eq=False):
         row = np.nan_to_num(self.weights[-1])
         most = np.argsort(-row, kind="stable")[:NAMED].tolist()
         said = [f"“{self.labels[key]}” {format_share(float(row[key]))}" for key in most if row[key]]
-        return f"“{self.labels[-1]}” reads {', '.join(said)}."
+        return f"“{self.labels[-1]}” attends to {', '.join(said)}."
 
     def cell_in_words(self, row: int, key: int) -> str:
         """Describe a cell; return an empty text if attention is masked there."""
@@ -83,11 +82,11 @@ class HeadRows(Struct, frozen=True, eq=False):
         if np.isnan(weight):
             return ""
         query = self.labels[self.first + row]
-        return f"“{query}” reads {format_share(weight)} from “{self.labels[key]}”"
+        return f"“{query}” attends to “{self.labels[key]}” with {format_share(weight)}"
 
 
 class ModelGenerationPanel(Struct, frozen=True, eq=False):
-    """The Continue pane.
+    """The Generate pane.
 
     Parameters
     ----------
@@ -148,7 +147,7 @@ class GenerationState(Struct, frozen=True, eq=False):
 
 
 def present_model_generation(state: GenerationState) -> ModelGenerationPanel:
-    """Return the contents of the Continue pane."""
+    """Return the contents of the Generate pane."""
     if state.message:
         return ModelGenerationPanel(state.message, steps=state.steps)
     tree, readings = state.tree, state.readings

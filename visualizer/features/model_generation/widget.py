@@ -1,4 +1,4 @@
-"""The Continue pane: generated text, weights of one head, next tokens and sampling settings."""
+"""The Generate pane: generated text, weights of one head, next tokens and sampling settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 WIDTH = 284
 LINES = 108
 """Height of the text and its token chips, in pixels at the default text size."""
-USE = "Use as the text"
+USE = "Use as text"
 
 
 class ModelGenerationPane(QScrollArea):
@@ -43,7 +43,7 @@ class ModelGenerationPane(QScrollArea):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName("Continue")
+        self.setAccessibleName("Generate")
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its child widgets take the focus
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -53,7 +53,7 @@ class ModelGenerationPane(QScrollArea):
         self.message, self.problem, self.head, self.reads = (PlainLabel() for _ in range(4))
         self.generation, self.next, self.rows = GenerationPane(), NextTokensPane(), HeadRowsView()
         self.steps, self.step = QSpinBox(), QSlider(Qt.Orientation.Horizontal)
-        self.use, self.again = QPushButton(USE), QPushButton("Start again")
+        self.use, self.again = QPushButton(USE), QPushButton("Start over")
         self.message.setWordWrap(True)
         self.problem.setWordWrap(True)
         self.problem.setProperty("role", "warning")
@@ -73,10 +73,10 @@ class ModelGenerationPane(QScrollArea):
 
     def _set_up_step_controls(self) -> None:
         self.steps.setRange(1, MAX_STEPS)
-        self.steps.setAccessibleName("How many tokens to write on")
-        self.steps.setToolTip(plain_tooltip("How many tokens “Write on” adds at most"))
+        self.steps.setAccessibleName("Number of tokens to generate")
+        self.steps.setToolTip(plain_tooltip("Maximum number of tokens to generate"))
         self.step.setAccessibleName("Step")
-        self.step.setToolTip(plain_tooltip("Go to a token that was generated"))
+        self.step.setToolTip(plain_tooltip("Go to a generated token"))
         self.step.setPageStep(5)
         for control in (self.steps, self.step):
             install_input_filters(control)

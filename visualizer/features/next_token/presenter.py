@@ -25,17 +25,16 @@ if TYPE_CHECKING:
     from visualizer.models.model_source import LayerAndHead, ModelSource
     from visualizer.session.resolved_view import Resolved
 
-MODEL_REQUIRED = "Open a model (File > Open a model…) to see which token it expects next."
+MODEL_REQUIRED = "Open a model (File > Open a model…) to see its next-token probabilities."
 HOW = (
-    "What a head hands on to its layer is replaced in the model itself: by zeros, by its mean over "
-    "the text, by a multiple, or token by token by what it hands on in another text. All layers "
-    "after it read what is left."
+    "Replaces the output of the heads in the model with zeros, its mean over the text, a multiple, "
+    "or, token by token, their output for another text. All later layers use the result."
 )
 HOW_WITH_IMAGE = (
-    "What a head hands on to its layer is replaced in the model itself: by zeros, by its mean over "
-    "the image, or by a multiple. All layers after it read what is left."
+    "Replaces the output of the heads in the model with zeros, its mean over the image, or a "
+    "multiple. All later layers use the result."
 )
-ABLATION_UNAVAILABLE = "Heads of this model cannot be edited one by one."
+ABLATION_UNAVAILABLE = "Heads of this model cannot be edited individually."
 MAX_LISTED_CUT_ROWS, MAX_LISTED_CUT_KEYS = 4, 3
 """Maximum number of rows with cut edges that are listed, and of keys listed per row."""
 EDIT_FIELDS = ("edits", "cuts")
@@ -126,7 +125,7 @@ class NextTokenPanel(Struct, frozen=True):
             f"{format_share(row.probability)}"
             for row in self.largest_changes
         ]
-        return f"Changed most: {', '.join(sentences)}." if sentences else ""
+        return f"Largest changes: {', '.join(sentences)}." if sentences else ""
 
     @property
     def in_words(self) -> str:
@@ -192,14 +191,14 @@ def _describe_cuts(model: ModelSource, tokens: tuple[str, ...]) -> tuple[str, ..
                 keys.setdefault(query, []).append(key)
         where = heads_in_words((cut.place,))
         sentences += [
-            f"Cut: {where}: {_quote_token(tokens, query)} no longer reads "
+            f"Cut in {where}: {_quote_token(tokens, query)} no longer attends to "
             f"{_quote_tokens(tokens, found)}."
             for query, found in keys.items()
         ]
     rest = sentences[MAX_LISTED_CUT_ROWS:]
     return (
         *sentences[:MAX_LISTED_CUT_ROWS],
-        *((f"And {len(rest):,} more rows are cut.",) if rest else ()),
+        *((f"{len(rest):,} more rows have cut edges.",) if rest else ()),
     )
 
 

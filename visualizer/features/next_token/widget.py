@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 WIDTH = 252
 LINE = 22
 """Height of a row, in pixels at the default text size."""
-KEY = "Bars: now. Thin lines and grey numbers: without edits."
+KEY = "Bars: with edits. Thin lines and grey numbers: without edits."
 WIDEST = (0.9999, 0.0001, 0.996, 1.0)
 """Probabilities with the widest percentages: almost 1, almost 0, with a decimal, and whole."""
 
@@ -45,13 +45,13 @@ WIDEST = (0.9999, 0.0001, 0.996, 1.0)
 NOTHING = ""
 """Value of the choice that removes edits of heads."""
 CHOICES = (
-    (NOTHING, "As it is"),
-    (HeadEditKind.OFF, "Off (zeros)"),
-    (HeadEditKind.MEAN, "Its mean over the text"),
-    (HeadEditKind.SCALED, "Scaled by …"),
-    (HeadEditKind.PATCHED, "From another text …"),
+    (NOTHING, "Unedited"),
+    (HeadEditKind.OFF, "Ablate (zeros)"),
+    (HeadEditKind.MEAN, "Ablate (mean over the text)"),
+    (HeadEditKind.SCALED, "Scale"),
+    (HeadEditKind.PATCHED, "Patch from another text"),
 )
-MEAN_OF_IMAGE = "Its mean over the image"
+MEAN_OF_IMAGE = "Ablate (mean over the image)"
 
 
 class NextTokenPane(QScrollArea):
@@ -75,12 +75,12 @@ class NextTokenPane(QScrollArea):
         self.message, self.heads, self.problem = (PlainLabel() for _ in range(3))
         self.key, self.edits, self.changes, self.hint = (PlainLabel() for _ in range(4))
         self.bars = TokenBars()
-        self.kind = combo_box("What becomes of the shown heads", CHOICES)
+        self.kind = combo_box("Edit of the shown heads", CHOICES)
         self.kind.activated.connect(self._choose_kind)
         self.kind.setMinimumContentsLength(12)  # lets the combo box shrink to the width of the pane
         self.factor, self.source = self._factor_box(), self._source_field()
-        self.all_on = QPushButton("All heads on")
-        self.all_on.setToolTip(plain_tooltip("Take back all edits of heads and all cut edges"))
+        self.all_on = QPushButton("Restore all heads")
+        self.all_on.setToolTip(plain_tooltip("Remove all head edits and restore all cut edges"))
         self.all_on.clicked.connect(self.allOn)
         inner = QWidget()
         column = column_layout(inner, (12, 8, 8, 8), spacing=8)
@@ -102,8 +102,8 @@ class NextTokenPane(QScrollArea):
     def _factor_box(self) -> QDoubleSpinBox:
         box = QDoubleSpinBox()
         install_input_filters(box)
-        box.setAccessibleName("Factor of the shown heads")
-        box.setToolTip(plain_tooltip("What the heads hand on is multiplied with this"))
+        box.setAccessibleName("Scale factor of the shown heads")
+        box.setToolTip(plain_tooltip("Multiply the output of the shown heads by this factor"))
         box.setRange(-MAX_HEAD_SCALE, MAX_HEAD_SCALE)
         box.setSingleStep(0.25)
         box.setDecimals(3)
@@ -115,8 +115,8 @@ class NextTokenPane(QScrollArea):
     def _source_field(self) -> QLineEdit:
         field = QLineEdit()
         install_input_filters(field)
-        field.setAccessibleName("The other text, of as many tokens")
-        field.setPlaceholderText("Another text of as many tokens")
+        field.setAccessibleName("Source text with the same number of tokens")
+        field.setPlaceholderText("Text with the same number of tokens")
         field.setMaxLength(MAX_SOURCE_LENGTH)
         field.textEdited.connect(self.sourceTyped)
         field.editingFinished.connect(self.settled)

@@ -57,8 +57,8 @@ class PlaybackBar(QWidget):
         self.setObjectName("transport")
         self.setAccessibleName("Playback")
         self._shown: tuple[PlaybackBarState, Theme] | None = None
-        self.caption = AutoFitLabel("What happens in this step")
-        self.equation = AutoFitLabel("The calculation of this step")
+        self.caption = AutoFitLabel("Step description")
+        self.equation = AutoFitLabel("Step equation")
         self.where = PlainLabel()
         self.track = TimelineSlider()
         self.track.sought.connect(self.sought)
@@ -66,7 +66,7 @@ class PlaybackBar(QWidget):
         self.track.skipped.connect(self.skipped)
         self.grain = combo_box("Steps", GRAINS.items())
         self.speed = combo_box("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
-        self.question = combo_box("What to predict", QUESTIONS.items())
+        self.question = combo_box("Prediction question", QUESTIONS.items())
         self.grain.activated.connect(self._choose_grain)
         self.speed.activated.connect(self._choose_speed)
         self.question.activated.connect(self._choose_question)
@@ -180,7 +180,7 @@ class TimelineSlider(TrackSlider):
     skipped = Signal(int)
 
     def __init__(self) -> None:
-        keys = "Left and right go by a step, up and down by a stage."
+        keys = "Left and Right move by one step, Up and Down by one stage."
         super().__init__("Step", keys, 120)
         self.setProperty(SHOWS_OWN_FOCUS, True)
         self._bar, self._wheel = PlaybackBarState(), WheelNotches()
@@ -196,7 +196,7 @@ class TimelineSlider(TrackSlider):
         largest = min(max(1, bar.count), MAX_STEP)
         self.setRange(0, largest)
         self.setValue(bar.position * largest // max(1, bar.count))
-        set_accessible_value(self, bar.where or "Everything is computed")
+        set_accessible_value(self, bar.where or "All steps computed")
         self.update()
 
     @property

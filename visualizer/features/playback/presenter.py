@@ -105,7 +105,7 @@ def _describe_place(run: Run, timeline: Timeline, place: Place) -> str:
     title = run.trace.stage(place.stage).title
     rows, columns = next(size[1:] for size in timeline.sizes if size[0] == place.stage)
     if timeline.grain is Grain.STAGE:
-        return f"{title}, whole"
+        return f"{title}, all rows"
     row = f"{title}, row {place.row + 1:,} of {rows:,}"
     column = f", column {place.column + 1:,} of {columns:,}"
     return row + column * (timeline.grain is Grain.CELL)

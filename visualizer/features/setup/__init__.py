@@ -1,1 +1,1 @@
-"""The pane of settings: sentence, sizes, heads, mask and dropout."""
+"""Setup pane: text, sizes, heads, mask and dropout."""

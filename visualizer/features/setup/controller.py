@@ -1,4 +1,4 @@
-"""Controller of the Setup pane: turns its input into changes of the document."""
+"""Controller of the Setup pane: applies its input to the document."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class SetupController(QObject):
         self._workspace = workspace
 
     def choose(self, name: str, value: object, going_on: bool) -> None:
-        """Set a setting; `going_on` is true while it is being dragged or typed.
+        """Set a setting; `going_on` is true during a drag or while typing.
 
-        The device is the user's choice for new documents, too.
+        The device is also saved as the default for new documents.
         """
         if name == "device":
             save_device(Device(str(value)))
         if name == "own_mask":
             self._workspace.write_mask(str(value))
         else:
-            is_switch = isinstance(value, bool)  # a switch shows its state itself
+            is_switch = isinstance(value, bool)  # a switch already shows its new state
             self._workspace.set(name, value, going_on=going_on, is_seen=is_switch)
 
     def remedy(self, field: str) -> None:
-        """Apply the remedy offered for a setting's error, or for the text's."""
+        """Apply the fix offered for an error of a setting or a text."""
         panel = self._workspace.screen.panel(SETUP)
         problem = panel.second.problem if field == "second" and panel.second else panel.problem
         if field in {"text", "second"} and problem.remedy:
@@ -55,12 +55,12 @@ class SetupController(QObject):
         return text_of_first_tokens(document, tokens)
 
     def choose_part(self, name: str) -> None:
-        """Show one of the kinds of attention of a model, by where it is in the model."""
+        """Show one of the kinds of attention of a model, by its name in the model."""
         self._workspace.seal()
         self._workspace.set("part", name)
 
     def show_next_part(self) -> None:
-        """Show the kind of attention of a model after the one that is shown."""
+        """Show the next kind of attention of a model."""
         parts = self._workspace.screen.panel(SETUP).parts
         names = [name for name, _ in parts.choices]
         if names:

@@ -1,4 +1,4 @@
-"""The Setup pane as a value: the document's settings and text, with errors at their settings."""
+"""Presenter of the Setup pane: settings and text of the document, with their errors."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 class TextProblem(Struct, frozen=True):
-    """What is wrong with a text.
+    """An error in a text.
 
     Parameters
     ----------
     sentence : str
-        Empty where nothing is.
+        The error message; empty if there is no error.
     remedy : Remedy or None
-        What would mend it.
+        A change that fixes the error, if there is one.
     mends : str
-        What the remedy does, in words; empty where there is none.
+        Description of the remedy; empty without one.
     """
 
     sentence: str = ""
@@ -38,12 +38,12 @@ class TextProblem(Struct, frozen=True):
 
 
 class SecondTextField(Struct, frozen=True):
-    """The field of the second text that a model reads.
+    """The field for the second input text of a model.
 
     Parameters
     ----------
     label : str
-        What the text is to the model.
+        The purpose of the text in the model.
     """
 
     text: str
@@ -52,14 +52,14 @@ class SecondTextField(Struct, frozen=True):
 
 
 class ImageField(Struct, frozen=True):
-    """The image that a vision model reads, in place of the text.
+    """The input image of a vision model, shown instead of the text.
 
     Parameters
     ----------
     name : str
-        The name of its file; empty until one is chosen.
+        The file name; empty until an image is chosen.
     path : str
-        Its whole path.
+        The full path.
     """
 
     name: str
@@ -68,14 +68,14 @@ class ImageField(Struct, frozen=True):
 
 
 class AttentionParts(Struct, frozen=True):
-    """The kinds of attention of a model with several.
+    """The kinds of attention of a model that has several.
 
     Parameters
     ----------
     choices : tuple of (name, words)
-        By where they are in the model.
+        Named by their location in the model.
     shown : str
-        The name of the one that is shown.
+        The name of the current kind.
     """
 
     choices: tuple[tuple[str, str], ...] = ()
@@ -91,15 +91,15 @@ class SetupPanel(Struct, frozen=True):
     problem: TextProblem
     settings: tuple[SettingState, ...]
     captured: str = ""
-    """Sentences on captured attention, shown in place of settings; empty for a module."""
+    """Notice about captured attention, shown instead of settings; empty for a module."""
     has_labels: bool = False
-    """Whether what is typed are labels of tokens, and not a text."""
+    """Whether the input consists of token labels rather than a text."""
     second: SecondTextField | None = None
-    """None where no second text can be read."""
+    """None if the model takes no second text."""
     image: ImageField | None = None
-    """None where a text is read."""
+    """None if the input is a text."""
     parts: AttentionParts = AttentionParts()
-    """Without choices where there is a single kind of attention."""
+    """Empty if there is only one kind of attention."""
 
 
 SETUP: PanelId[SetupPanel] = PanelId("Setup")
@@ -107,19 +107,20 @@ SETUP: PanelId[SetupPanel] = PanelId("Setup")
 
 SECOND_LABELS = {
     SecondText.PAIR: "Second text of the pair",
-    SecondText.DECODER: "How the decoder’s text begins",
+    SecondText.DECODER: "Start of the decoder text",
 }
+VECTORS_NOTE = "Queries, keys and values are shown after positional encoding and normalization"
 
 
 def present_setup(
     document: Document, refused: InputError | None, reading: ModelReading | None = None
 ) -> SetupPanel:
-    """Present a document's settings, each error at the setting it belongs to.
+    """Present the settings of a document, with each error at its setting.
 
     Parameters
     ----------
     reading : ModelReading, optional
-        The last reading by the document's model, which says what that can be given.
+        The last forward pass of the document's model, which determines the inputs it accepts.
     """
     found = {problem.field: problem for problem in document.problems()}
     if refused and refused.field not in found:
@@ -135,44 +136,46 @@ def present_setup(
         for setting in SETTINGS
     )
     text = next(filter(None, map(found.get, ("text", "model", "server", "chat"))), None)
-    said = _captured_in_words(document.captured) if document.captured else ""
+    said = _describe_captured(document.captured) if document.captured else ""
     if document.model:
-        said = _model_in_words(document)
+        said = _describe_model(document)
     return SetupPanel(
         document.get("text"),
         document.tokenizer,
         document.lines,
-        TextProblem() if document.reads_image else _text_problem(text),
+        TextProblem() if document.reads_image else _present_text_problem(text),
         rows,
         said,
         document.has_labels,
-        _second(document, found.get("second"), reading),
-        _image(document, found.get("image") or text),
-        _parts(document, reading),
+        _second_text_field(document, found.get("second"), reading),
+        _image_field(document, found.get("image") or text),
+        _attention_parts(document, reading),
     )
 
 
-def _second(
+def _second_text_field(
     document: Document, problem: Problem | None, reading: ModelReading | None
 ) -> SecondTextField | None:
-    """Return the field of the second text where one can be read, is there, or is missing."""
+    """Return the field if the model takes a second text, or one is set or required."""
     if document.model is None or document.reads_image:
         return None
     kind = reading.second if reading else SecondText.NONE
     text = document.model.second
     if kind is SecondText.NONE and not (text or problem):
         return None
-    return SecondTextField(text, SECOND_LABELS.get(kind, "Second text"), _text_problem(problem))
+    return SecondTextField(
+        text, SECOND_LABELS.get(kind, "Second text"), _present_text_problem(problem)
+    )
 
 
-def _image(document: Document, problem: Problem | None) -> ImageField | None:
+def _image_field(document: Document, problem: Problem | None) -> ImageField | None:
     image = document.model.image if document.model else None
     if image is None:
         return None
-    return ImageField(image.name, image.path, _text_problem(problem))
+    return ImageField(image.name, image.path, _present_text_problem(problem))
 
 
-def _parts(document: Document, reading: ModelReading | None) -> AttentionParts:
+def _attention_parts(document: Document, reading: ModelReading | None) -> AttentionParts:
     if reading is None or len(reading.parts) < 2:
         return AttentionParts()
     wanted = document.model.part if document.model else ""
@@ -180,64 +183,58 @@ def _parts(document: Document, reading: ModelReading | None) -> AttentionParts:
     return AttentionParts(reading.parts, wanted if is_known else reading.part)
 
 
-def _text_problem(problem: Problem | None) -> TextProblem:
+def _present_text_problem(problem: Problem | None) -> TextProblem:
     if problem is None:
         return TextProblem()
-    mends = _text_remedy_in_words(problem.remedy) if problem.remedy else ""
+    mends = _describe_text_remedy(problem.remedy) if problem.remedy else ""
     return TextProblem(problem.sentence, problem.remedy, mends)
 
 
-def _text_remedy_in_words(remedy: Remedy) -> str:
+def _describe_text_remedy(remedy: Remedy) -> str:
     field, value = remedy
     if field == FIRST_CHARACTERS:
         return f"Use the first {format_count(len(str(value)), 'character')}"
     return f"Use the first {format_count(int(str(value)), 'token')}"
 
 
-def _model_in_words(document: Document) -> str:
+def _describe_model(document: Document) -> str:
     assert document.model
     if document.reads_image:
-        return _image_model_in_words(document)
+        return _describe_image_model(document)
     server = server_of(document.model.folder)
-    name = f"{document.model.name}, at {server}," if server else document.model.name
+    name = f"{document.model.name} at {server}" if server else document.model.name
     if document.captured:
         return (
-            f"{name} read this text when the document was saved: "
-            f"{document.captured.size}. It reads again when the text is changed."
+            f"Attention of {name}, computed when the document was saved: "
+            f"{document.captured.size}. Edit the text to run the model again."
         )
     if document.model.is_chat:
         return (
-            f"{name} reads this text as a user’s message, in the words of its chat "
-            "template. Queries, keys and values are as they met, after positions and norms."
+            f"{name} runs on this text as a user message, formatted with its chat "
+            f"template. {VECTORS_NOTE}."
         )
-    return (
-        f"{name} reads this text as you type. Queries, keys and values are as they "
-        "met, after positions and norms."
-    )
+    return f"{name} runs on this text as you type. {VECTORS_NOTE}."
 
 
-def _image_model_in_words(document: Document) -> str:
+def _describe_image_model(document: Document) -> str:
     assert document.model
     name = document.model.name
     if document.captured:
         return (
-            f"{name} read this image when the document was saved: {document.captured.size}. It "
-            "reads again when an image is chosen."
+            f"Attention of {name}, computed when the document was saved: "
+            f"{document.captured.size}. Choose an image to run the model again."
         )
-    return (
-        f"{name} reads an image; its patches are the tokens. Queries, keys and values are as they "
-        "met, after positions and norms."
-    )
+    return f"{name} runs on an image; its patches are the tokens. {VECTORS_NOTE}."
 
 
-def _captured_in_words(captured: CapturedAttention) -> str:
+def _describe_captured(captured: CapturedAttention) -> str:
     opened = f"Opened from {captured.called}: {captured.size}."
     if captured.vectors:
         return (
-            f"{opened} Queries, keys and values are as they met, after positions and norms; what "
-            "made them is not in it."
+            f"{opened} {VECTORS_NOTE}; the inputs and weight matrices that produced them are not "
+            "included."
         )
     return (
-        f"{opened} There are no queries, keys and values in it, so scores, context vectors and the "
-        "module’s settings are missing."
+        f"{opened} Only attention weights are included, so scores, context vectors and module "
+        "settings are unavailable."
     )

@@ -1,6 +1,6 @@
-"""The Setup pane: the sentence, and controls built from the table of settings.
+"""Setup pane: the input text, and controls generated from the table of settings.
 
-A notice replaces the settings while captured attention is shown.
+For captured attention, a notice replaces the settings.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
 
 class MaskMatrixControl(SettingControl):
-    """A text box for a matrix of 0 and 1; emits the text, which the document parses."""
+    """Text box for a matrix of 0 and 1. It emits the text; the document parses it."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -70,7 +70,7 @@ class MaskMatrixControl(SettingControl):
         self.box.setPlaceholderText(written_mask(None)[1])
         self.box.setTabChangesFocus(True)
         self.box.setFixedHeight(self.box.fontMetrics().lineSpacing() * 6 + 12)
-        self.box.textChanged.connect(self._type)
+        self.box.textChanged.connect(self._emit_text)
         self.box.setUndoRedoEnabled(False)
         install_input_filters(self.box)
         self.box.setProperty(SHOWS_OWN_FOCUS, True)
@@ -83,33 +83,34 @@ class MaskMatrixControl(SettingControl):
         self._shown = value
         text, hint = written_mask(value)
         self.box.setPlaceholderText(hint)
-        if _bare(text) != _bare(self.box.toPlainText()):  # typed text may differ in spaces
+        # Typed text may differ in spaces.
+        if _bare_rows(text) != _bare_rows(self.box.toPlainText()):
             with QSignalBlocker(self.box):
                 self.box.setPlainText(text)
 
-    def _type(self) -> None:
+    def _emit_text(self) -> None:
         self.emit_chosen(self.box.toPlainText(), True)
 
 
 class OwnValuesControl(SettingControl):
-    """A summary of custom numbers, which are set elsewhere, and a button to draw them again."""
+    """Summary of custom values set elsewhere, with a button to use random values instead."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.words, self.draw = PlainLabel(), QPushButton("Draw instead")
+        self.words, self.draw = PlainLabel(), QPushButton("Use random values")
         self.words.setWordWrap(True)
-        self.draw.clicked.connect(self._draw)
+        self.draw.clicked.connect(self._draw_random_values)
         self.row.addWidget(self.words, 1)
         self.add(self.draw, "QPushButton")
 
     def show_value(self, value: Any) -> None:
         self.words.setText(own_in_words(self.setting, value))
 
-    def _draw(self) -> None:
+    def _draw_random_values(self) -> None:
         self.emit_chosen(self.setting.choices[0][0])
 
 
-def _bare(text: str) -> list[str]:
+def _bare_rows(text: str) -> list[str]:
     lines = text.replace(",", " ").splitlines()
     return [bare for line in lines if (bare := "".join(line.split()))]
 
@@ -125,7 +126,7 @@ KINDS = {"tokenizer": Tokenizer, "lines": LineSplit}
 
 
 class SetupPane(QScrollArea):
-    """All settings; the common ones on top, the rest behind a button."""
+    """All settings: the common ones at the top, the others behind a button."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     textTyped = Signal(str)
@@ -146,10 +147,10 @@ class SetupPane(QScrollArea):
         self.setAccessibleName("Setup")
         self._theme: Theme | None = None
         self._setup: SetupPanel | None = None
-        self.rows = {setting.name: self._row(setting) for setting in SETTINGS}
+        self.rows = {setting.name: self._create_row(setting) for setting in SETTINGS}
         inner = QWidget()
         column = column_layout(inner, (16, 8, 16, 16), spacing=10)
-        self._add_sentence(column)
+        self._add_text_section(column)
         self.captured = CapturedNotice()
         column.addWidget(self.captured)
         for setting in SETTINGS:
@@ -158,39 +159,39 @@ class SetupPane(QScrollArea):
         self._add_more(column)
         column.addStretch(1)
         self.setWidget(inner)
-        # A narrow window would cut the controls off: there is no horizontal scroll bar.
+        # Without a horizontal scroll bar, a narrow window would cut the controls off.
         bar = self.verticalScrollBar().sizeHint().width()
         self.setMinimumWidth(inner.minimumSizeHint().width() + bar)
 
-    def _add_sentence(self, column: QVBoxLayout) -> None:
+    def _add_text_section(self, column: QVBoxLayout) -> None:
         self.sentence = SentenceEdit()
         self.sentence.setFixedHeight(self.sentence.fontMetrics().lineSpacing() * 4 + 12)
-        self.sentence.textChanged.connect(self._type)
+        self.sentence.textChanged.connect(self._emit_text)
         self.sentence.tooLong.connect(self.textTooLong)
         self.problem = TextProblemLabel()
-        self.problem.linkActivated.connect(self._mend_text)
-        self.tokenizer = self._choice(
+        self.problem.linkActivated.connect(self._request_text_fix)
+        self.tokenizer = self._create_combo_box(
             "tokenizer",
-            "What counts as a token",
+            "Split the text into words or characters",
             ((Tokenizer.WORDS, "Words"), (Tokenizer.CHARACTERS, "Characters")),
         )
-        self.lines = self._choice(
+        self.lines = self._create_combo_box(
             "lines",
-            "Whether lines are one text or a batch of texts",
+            "Treat lines as one text or as a batch of texts",
             ((LineSplit.TOGETHER, "One text"), (LineSplit.APART, "One text per line")),
         )
         choices = row_layout(spacing=8)
         choices.addWidget(self.tokenizer)
         choices.addWidget(self.lines)
-        more = (self._second_text(), self._image_choice(), self._part_choice())
+        more = (self._build_second_text(), self._build_image_choice(), self._build_part_choice())
         for widget in (self.sentence, self.problem, *more):
             column.addWidget(widget)
         column.addLayout(choices)
-        column.addWidget(self._text_chooser())
+        column.addWidget(self._build_text_chooser())
         self._sections = QVBoxLayout()
         column.addLayout(self._sections)
 
-    def _second_text(self) -> QWidget:
+    def _build_second_text(self) -> QWidget:
         self.second_part = QWidget()
         column = column_layout(self.second_part, (0, 0, 0, 0), spacing=4)
         self.second_label = PlainLabel()
@@ -199,23 +200,23 @@ class SetupPane(QScrollArea):
         self.second = SentenceEdit()
         self.second.setObjectName("second text")
         self.second.setFixedHeight(self.second.fontMetrics().lineSpacing() * 2 + 12)
-        self.second.textChanged.connect(self._type_second)
+        self.second.textChanged.connect(self._emit_second_text)
         self.second.tooLong.connect(self.secondTooLong)
         self.second_label.setBuddy(self.second)
         self.second_problem = TextProblemLabel()
-        self.second_problem.linkActivated.connect(self._mend_second)
+        self.second_problem.linkActivated.connect(self._request_second_fix)
         for widget in (self.second_label, self.second, self.second_problem):
             column.addWidget(widget)
         self.second_part.hide()
         return self.second_part
 
-    def _image_choice(self) -> QWidget:
+    def _build_image_choice(self) -> QWidget:
         self.image_part = QWidget()
         column = column_layout(self.image_part, (0, 0, 0, 0), spacing=4)
         row = row_layout(spacing=8)
-        self.choose_image, self.image_name = QPushButton("Choose an image…"), ElidedLabel()
+        self.choose_image, self.image_name = QPushButton("Choose image…"), ElidedLabel()
         self.choose_image.setObjectName("choose an image")
-        self.choose_image.clicked.connect(self._want_image)
+        self.choose_image.clicked.connect(self._request_image)
         install_input_filters(self.choose_image)
         row.addWidget(self.choose_image)
         row.addWidget(self.image_name, 1)
@@ -225,9 +226,9 @@ class SetupPane(QScrollArea):
         self.image_part.hide()
         return self.image_part
 
-    def _part_choice(self) -> QWidget:
+    def _build_part_choice(self) -> QWidget:
         self.part = QComboBox()
-        self.part.setAccessibleName("Which attention of the model is shown")
+        self.part.setAccessibleName("Kind of attention")
         self.part.setObjectName("part")
         self.part.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
@@ -237,7 +238,7 @@ class SetupPane(QScrollArea):
         self.part.hide()
         return self.part
 
-    def _text_chooser(self) -> QWidget:
+    def _build_text_chooser(self) -> QWidget:
         self.texts = QWidget()
         row = row_layout(self.texts, (0, 0, 0, 0))
         self.text_number = PlainLabel()
@@ -246,14 +247,16 @@ class SetupPane(QScrollArea):
             button.setAutoRaise(True)
             button.setArrowType(Qt.ArrowType.LeftArrow if step < 0 else Qt.ArrowType.RightArrow)
             button.setProperty("step", step)
-            button.clicked.connect(self._step)
+            button.clicked.connect(self._step_leading)
         row.addWidget(self.text_steps[-1])
         row.addWidget(self.text_number)
         row.addWidget(self.text_steps[1])
         row.addStretch(1)
         return self.texts
 
-    def _choice(self, name: str, help_: str, choices: tuple[tuple[object, str], ...]) -> QComboBox:
+    def _create_combo_box(
+        self, name: str, help_: str, choices: tuple[tuple[object, str], ...]
+    ) -> QComboBox:
         box = QComboBox()
         for value, words in choices:
             box.addItem(words, value)
@@ -261,7 +264,7 @@ class SetupPane(QScrollArea):
         box.setAccessibleName(help_)
         box.setObjectName(name)
         box.setProperty("setting", name)
-        box.activated.connect(self._choose)
+        box.activated.connect(self._emit_choice)
         return box
 
     def _add_more(self, column: QVBoxLayout) -> None:
@@ -282,7 +285,7 @@ class SetupPane(QScrollArea):
         column.addWidget(self.more_button)
         column.addWidget(self.more)
 
-    def _row(self, setting: Setting) -> SettingRow:
+    def _create_row(self, setting: Setting) -> SettingRow:
         row = SettingRow(SETUP_CONTROLS[setting.kind](setting))
         row.control.chosen.connect(self.chosen)
         row.control.settled.connect(self.settled)
@@ -290,7 +293,7 @@ class SetupPane(QScrollArea):
         return row
 
     def add_section(self, widget: QWidget) -> None:
-        """Add a widget under the sentence, after what is above it in the tab order."""
+        """Add a widget below the text, and after the controls above it in the tab order."""
         parts, part = [], widget.nextInFocusChain()
         while part is not None and part is not widget:
             if part.focusPolicy() & Qt.FocusPolicy.TabFocus:
@@ -300,20 +303,21 @@ class SetupPane(QScrollArea):
         controls = self.texts.parentWidget()
         assert controls
         siblings = controls.findChildren(QWidget, options=_DIRECT)
-        widget.stackUnder(siblings[siblings.index(self.texts) + 1])  # which screen readers follow
+        # Screen readers follow the stacking order.
+        widget.stackUnder(siblings[siblings.index(self.texts) + 1])
         for before, after in pairwise([self.text_steps[1], *parts]):
             self.setTabOrder(before, after)
 
     # ------------------------------------------------------------------ showing
 
-    def _mend_text(self) -> None:
+    def _request_text_fix(self) -> None:
         self.remedied.emit("text")
 
-    def _mend_second(self) -> None:
+    def _request_second_fix(self) -> None:
         self.remedied.emit("second")
 
     def take_text(self, text: str) -> None:
-        """Replace the sentence by a dropped text."""
+        """Replace the text by a dropped one."""
         if sentence := too_long(text):
             self.textTooLong.emit(sentence, first_part(text))
         else:
@@ -341,7 +345,7 @@ class SetupPane(QScrollArea):
             self._theme, self._setup = theme, None
             self._show_more(self.more_button.isChecked())
             for row in self.rows.values():
-                row.problem.clear()  # a link keeps the colour that it was set with
+                row.problem.clear()  # links keep the colour of the theme in which they were set
                 row.control.show_theme(theme)
 
     def _show_text(self, setup: SetupPanel) -> None:
@@ -351,7 +355,7 @@ class SetupPane(QScrollArea):
         self.lines.setCurrentIndex(self.lines.findData(setup.lines))
 
     def _show_second(self, field: SecondTextField | None) -> None:
-        """Show the second text where the model reads one."""
+        """Show the second text if the model takes one."""
         self.second_part.setVisible(field is not None)
         self.second.show_text(field.text if field else "")
         if field:
@@ -360,7 +364,7 @@ class SetupPane(QScrollArea):
             self.second_problem.show_problem(field.problem)
 
     def _show_image(self, field: ImageField | None) -> None:
-        """Show the image's file in place of the sentence where the model reads an image."""
+        """Show the image file instead of the text if the model takes an image."""
         self.image_part.setVisible(field is not None)
         self.sentence.setVisible(field is None)
         if field:
@@ -368,7 +372,7 @@ class SetupPane(QScrollArea):
             self.image_problem.show_problem(field.problem)
 
     def _show_parts(self, parts: AttentionParts) -> None:
-        """Show the kinds of attention where there are several."""
+        """Show the kinds of attention if there are several."""
         self.part.setVisible(bool(parts.choices))
         if parts.choices != tuple(
             (self.part.itemData(at), self.part.itemText(at)) for at in range(self.part.count())
@@ -379,7 +383,7 @@ class SetupPane(QScrollArea):
         self.part.setCurrentIndex(self.part.findData(parts.shown))
 
     def _show_captured(self, setup: SetupPanel) -> None:
-        """Hide the settings where there is no module."""
+        """Show the notice and hide the settings if there is no module."""
         self.captured.show_words(setup.captured)
         has_module = not setup.captured
         for row in self.rows.values():
@@ -402,7 +406,7 @@ class SetupPane(QScrollArea):
             button.setAccessibleName(f"{'Previous' if step < 0 else 'Next'} {axes[-1]}")
 
     def edit_sentence(self) -> None:
-        """Focus the sentence and select it."""
+        """Focus the text box and select its text."""
         self.sentence.setFocus()
         self.sentence.selectAll()
 
@@ -412,7 +416,7 @@ class SetupPane(QScrollArea):
         self.second.selectAll()
 
     def open_more(self) -> None:
-        """Show all settings, and focus the first enabled one of the rest."""
+        """Show all settings, and focus the first enabled one that is not common."""
         self.more_button.setChecked(True)
         rows = [row for row in self.rows.values() if not row.setting.common]
         first = next(row for row in rows if row.control.isEnabled())
@@ -426,22 +430,22 @@ class SetupPane(QScrollArea):
 
     # ------------------------------------------------------------------ user input
 
-    def _type(self) -> None:
+    def _emit_text(self) -> None:
         self.textTyped.emit(self.sentence.toPlainText())
 
-    def _want_image(self) -> None:
+    def _request_image(self) -> None:
         self.imageWanted.emit()
 
-    def _type_second(self) -> None:
+    def _emit_second_text(self) -> None:
         self.secondTyped.emit(self.second.toPlainText())
 
     def _choose_part(self, index: int) -> None:
         self.partChosen.emit(self.part.itemData(index))
 
-    def _step(self) -> None:
+    def _step_leading(self) -> None:
         self.leadingStepped.emit(self.sender().property("step"))
 
-    def _choose(self, index: int) -> None:
+    def _emit_choice(self, index: int) -> None:
         box = self.sender()
         if isinstance(box, QComboBox):
             name = box.property("setting")
@@ -449,7 +453,7 @@ class SetupPane(QScrollArea):
 
 
 class TextProblemLabel(RichLabel):
-    """What is wrong with a text, with a link to what would mend it; hidden where nothing is."""
+    """Error message for a text, with a link to fix it; hidden if there is no error."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -469,18 +473,18 @@ class TextProblemLabel(RichLabel):
         self.setVisible(bool(problem.sentence))
 
 
-TEXT = "Type or paste a text"
-LABELS = "Type or paste the tokens"
-"""Placeholders of the box; captured attention has token labels and no text."""
+TEXT = "Type or paste text"
+LABELS = "Type or paste tokens"
+"""Placeholders of the text box; captured attention has token labels instead of a text."""
 MAX_UNBROKEN_WORD_LENGTH = 4_000
-"""A word of more characters is wrapped anywhere."""
+"""Length in characters up to which words stay unbroken; longer ones wrap anywhere."""
 
 # Qt replaces these characters when it returns the text.
 AS_SHOWN = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 
 
 def has_longer_word(text: str, length: int) -> bool:
-    """Whether a word has more characters than this; of a text of short words a part is read."""
+    """Whether a word is longer than `length`; fast for texts with short words only."""
     half = max(1, length // 2)
     # A longer word fills at least one whole part of half the length.
     parts = (text[start : start + half] for start in range(0, len(text), half))
@@ -489,20 +493,20 @@ def has_longer_word(text: str, length: int) -> bool:
 
 
 def _place_after(text: str) -> int:
-    """Return the cursor's place after a text: Qt counts a character beyond U+FFFF as two."""
+    """Return the cursor position after a text. Qt counts characters beyond U+FFFF as two."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _characters_before(place: int, text: str) -> int:
-    """Return how many characters of a text stand before a place of the cursor in it."""
+    """Return the number of characters before a cursor position."""
     before = text.encode("utf-16-le", "surrogatepass")[: 2 * place]
     return len(before.decode("utf-16-le", "surrogatepass"))
 
 
 class SentenceEdit(QPlainTextEdit):
-    """The text box of the sentence. Undo and redo are the document's, not the box's own.
+    """Text box for the input text. Undo and redo belong to the document, not to the box.
 
-    `tooLong` carries what is too long of a rejected text, as a sentence, and its first part.
+    `tooLong` is emitted for a rejected text with an error message and the first part of the text.
     """
 
     tooLong = Signal(str, str)
@@ -530,7 +534,7 @@ class SentenceEdit(QPlainTextEdit):
         if sentence := too_long(whole):
             self.tooLong.emit(sentence, first_part(whole))
         else:
-            with self._wrapped(whole):
+            with self._adapt_wrap_mode(whole):
                 if (start, end) == (0, len(text)):
                     self.setPlainText(whole)  # twice as fast
                     self.moveCursor(QTextCursor.MoveOperation.End)
@@ -538,10 +542,10 @@ class SentenceEdit(QPlainTextEdit):
                     super().insertFromMimeData(source)
 
     @contextmanager
-    def _wrapped(self, text: str) -> Iterator[None]:
-        """Wrap at words, unless one is so long that looking for its end would take seconds.
+    def _adapt_wrap_mode(self, text: str) -> Iterator[None]:
+        """Wrap at words, unless a word is so long that Qt would search for its end for seconds.
 
-        Neither the text before the context nor the one after it is ever wrapped at such a word.
+        The wrap mode is changed before or after the text, so such a word is never searched.
         """
         is_endless = has_longer_word(text, MAX_UNBROKEN_WORD_LENGTH)
         if is_endless:
@@ -555,13 +559,13 @@ class SentenceEdit(QPlainTextEdit):
             self.setWordWrapMode(mode)
 
     def show_text(self, text: str) -> None:
-        """Show the document's text, with the cursor where it differs from the former one."""
+        """Show the text of the document, with the cursor at the end of the changed part."""
         before, shown = self.toPlainText(), text.translate(AS_SHOWN).replace("\r\n", "\n")
         if shown == before:
             return
         place = _place_after(shown[: changed_span(before, shown)[1]])
-        # Otherwise a mere difference in notation would count as an edit.
-        with self._wrapped(text), QSignalBlocker(self):
+        # Signals are blocked, as characters that Qt replaces would otherwise count as an edit.
+        with self._adapt_wrap_mode(text), QSignalBlocker(self):
             self.setPlainText(text)
         cursor = self.textCursor()
         end = self.document().characterCount() - 1
@@ -570,7 +574,7 @@ class SentenceEdit(QPlainTextEdit):
 
 
 class CapturedNotice(QWidget):
-    """A notice on what was opened and what it lacks; `left` requests the return to the module."""
+    """Notice about captured attention and what it lacks; `left` requests a return to a module."""
 
     left = Signal()
 
@@ -579,10 +583,10 @@ class CapturedNotice(QWidget):
         self.says = PlainLabel()
         self.says.setWordWrap(True)
         self.says.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.back = QPushButton("Back to a module")
+        self.back = QPushButton("Return to module")
         self.back.setObjectName("back to a module")
-        self.back.setToolTip("Compute attention of a text again, with the settings there were")
-        self.back.clicked.connect(self._leave)
+        self.back.setToolTip("Compute attention for text again, with the previous settings")
+        self.back.clicked.connect(self._emit_left)
         install_input_filters(self.back)
         column = column_layout(self, (0, 4, 0, 0), spacing=8)
         column.addWidget(self.says)
@@ -590,11 +594,11 @@ class CapturedNotice(QWidget):
         self.hide()
 
     def show_words(self, says: str) -> None:
-        """Show the notice; hide the widget without one."""
+        """Show a notice; hide the widget if it is empty."""
         if self.says.text() != says:
             self.says.setText(says)
             self.setAccessibleName(says)
         self.setVisible(bool(says))
 
-    def _leave(self) -> None:
+    def _emit_left(self) -> None:
         self.left.emit()

@@ -1,1 +1,1 @@
-"""The pane that shows the shapes of all tensors."""
+"""Shapes pane: shapes and costs of all stages."""

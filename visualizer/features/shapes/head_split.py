@@ -1,4 +1,4 @@
-"""The split of columns into heads, as far as it is drawn."""
+"""The split of matrix columns into heads, and the part of it that is drawn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DRAWN = ("queries", "keys", "values", "context", "concat")
 
 
 class HeadSplit(Struct, frozen=True):
-    """A matrix whose columns are divided among the heads.
+    """A matrix with its columns divided among the heads.
 
     Parameters
     ----------
@@ -43,59 +43,59 @@ class HeadSplit(Struct, frozen=True):
 
     @property
     def width(self) -> int:
-        """The number of columns of all heads side by side."""
+        """Number of columns of all heads side by side."""
         return self.heads * self.d_head
 
     @property
     def joined(self) -> str:
-        """The shape with all heads side by side."""
+        """Shape with all heads side by side."""
         return sizes(self.tokens, self.width)
 
     @property
     def apart(self) -> str:
-        """The shape with an axis of heads."""
+        """Shape with a head axis."""
         return sizes(self.heads, self.tokens, self.d_head)
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The head of each drawn column."""
+        """Head of each drawn column."""
         heads = min(self.heads, MAX_HEADS)
         each = min(self.d_head, max(1, MAX_COLUMNS // heads))
         return tuple(head for head in range(heads) for _ in range(each))
 
     @property
     def rows(self) -> int:
-        """The number of drawn rows."""
+        """Number of drawn rows."""
         return min(self.tokens, MAX_ROWS)
 
     @property
     def says(self) -> str:
         """A sentence that describes the split."""
         if self.heads == 1:
-            return f"One head has {_all(self.width)}."
+            return f"One head has {_all_columns_in_words(self.width)}."
         if self.arrangement is Arrangement.STACKED:
             own = format_count(self.d_head, "column")
             return (
-                f"Each of {self.heads} stacked heads has {own} of its own: {self.width} together."
+                f"Each of {self.heads} stacked heads has {own} of its own, {self.width} in total."
             )
         return f"Each of {self.heads} heads takes {self.d_head} of the {self.width} columns."
 
     @property
     def left_out(self) -> str:
-        """A note on what is not drawn; empty where all is."""
+        """Note on the drawn part; empty if everything is drawn."""
         heads, each = len(set(self.columns)), self.columns.count(0)
         said = [f"{heads} of {self.heads} heads"] if heads < self.heads else []
-        said += [f"{each} of {self.d_head} columns a head"] if each < self.d_head else []
+        said += [f"{each} of {self.d_head} columns per head"] if each < self.d_head else []
         said += [f"{self.rows} of {self.tokens:,} tokens"] if self.rows < self.tokens else []
         return f"Drawn: {', '.join(said)}." if said else ""
 
     def lefts(self, progress: float, gap: float) -> tuple[float, ...]:
-        """The left edges of the drawn columns, in column widths.
+        """Return the left edges of the drawn columns, in column widths.
 
         Parameters
         ----------
         progress : float
-            0 where all columns are one matrix, 1 where the heads' blocks are separate.
+            0 if all columns form one matrix, 1 if the blocks of the heads are separate.
         gap : float
             The gap between two separate blocks.
         """
@@ -103,9 +103,9 @@ class HeadSplit(Struct, frozen=True):
 
 
 def head_split_of(run: Run, current: str | None) -> HeadSplit | None:
-    """The split of the stage in focus, or of the nearest stage that has heads.
+    """Return the split of the stage in focus, or of the nearest stage with heads.
 
-    None where there is no such matrix, as in captured attention.
+    None without such a matrix, as in captured attention.
     """
     trace, spec = run.trace, run.trace.spec
     drawn = [name for name in _DRAWN if name in trace]
@@ -120,5 +120,5 @@ def head_split_of(run: Run, current: str | None) -> HeadSplit | None:
     )
 
 
-def _all(columns: int) -> str:
+def _all_columns_in_words(columns: int) -> str:
     return f"all {columns} columns" if columns > 1 else "the only column"

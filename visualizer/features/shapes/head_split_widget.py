@@ -39,16 +39,16 @@ class HeadSplitView(QWidget):
         self._motion = QVariantAnimation(self)
         self._motion.setDuration(DURATION_MS)
         self._motion.setEasingCurve(QEasingCurve.Type.InOutCubic)
-        self._motion.valueChanged.connect(self._move)
+        self._motion.valueChanged.connect(self._set_progress)
 
     @property
     def progress(self) -> float:
-        """The current state of the animation, from 0 to 1."""
+        """Current state of the animation, from 0 to 1."""
         return self._progress
 
     @property
     def goal(self) -> float:
-        """The state that the animation runs to."""
+        """Final state of the running animation, else the current state."""
         is_moving = self._motion.state() is QVariantAnimation.State.Running
         return float(self._motion.endValue()) if is_moving else self._progress
 
@@ -62,20 +62,20 @@ class HeadSplitView(QWidget):
         self.updateGeometry()
 
     def show_split(self, split: HeadSplit | None, theme: Theme) -> None:
-        """Show a matrix; a change of its split is animated."""
+        """Show a matrix and animate a change of its split."""
         if split == self._split and theme is self._theme:
             return
         before, self._split, self._theme = self._split, split, theme
         if split and split != before:
             self.setAccessibleName(f"{split.symbol}: {split.joined}, split {split.apart}")
             self.setAccessibleDescription(split.says)
-            if before and split.is_apart and _is_another(before, split):
-                self._stand(0.0)
+            if before and split.is_apart and _is_different_matrix(before, split):
+                self._jump_to(0.0)
             self.slide(1.0 if split.is_apart else 0.0, at_once=before is None)
         self.update()
 
     def turn(self) -> None:
-        """Toggle between joined and separate."""
+        """Toggle between joined and separate heads."""
         self.slide(0.0 if self.goal else 1.0)
 
     def slide(self, goal: float, *, at_once: bool = False) -> None:
@@ -84,24 +84,24 @@ class HeadSplitView(QWidget):
             return
         self._motion.stop()
         if at_once or is_reduced() or not self.isVisible():
-            self._stand(goal)
+            self._jump_to(goal)
             return
         self._motion.setStartValue(self._progress)
         self._motion.setEndValue(goal)
         self._motion.start()
 
-    def _stand(self, progress: float) -> None:
+    def _jump_to(self, progress: float) -> None:
         self._motion.stop()
-        self._move(progress)
+        self._set_progress(progress)
 
-    def _move(self, progress: object) -> None:
+    def _set_progress(self, progress: object) -> None:
         self._progress = float(str(progress))
         self.update()
 
     # ------------------------------------------------------------------ drawing
 
     def columns(self) -> list[tuple[int, QRectF]]:
-        """Each drawn column's head and current rectangle."""
+        """Return the head and the current rectangle of each drawn column."""
         split = self._split
         if split is None:
             return []
@@ -138,7 +138,7 @@ class HeadSplitView(QWidget):
         painter.end()
 
     def _paint_shapes(self, painter: QPainter, split: HeadSplit) -> None:
-        """Write both shapes, joined and separate; the one drawn now in full ink."""
+        """Draw both shapes, joined and separate; the current one in bold."""
         is_apart = self._progress > 0.5
         pieces = (
             (f"{split.symbol}  ", True),
@@ -166,7 +166,7 @@ class HeadSplitView(QWidget):
             painter.drawLine(QLineF(column.topRight(), column.bottomRight()))
 
     def _paint_names(self, painter: QPainter, blocks: dict[int, QRectF]) -> None:
-        """Write each head's name under its block, or as many numbers as fit without touching."""
+        """Draw the names of heads under their blocks, or as many of their numbers as fit."""
         painter.setFont(font(12))
         painter.setPen(QColor(self._theme.quiet))
         names = {head: f"head {head + 1}" for head in blocks}
@@ -184,8 +184,8 @@ class HeadSplitView(QWidget):
                 right = left + width
 
 
-def _is_another(before: HeadSplit, split: HeadSplit) -> bool:
-    """Whether the heads changed, or the matrix is another of Q, K and V."""
+def _is_different_matrix(before: HeadSplit, split: HeadSplit) -> bool:
+    """Whether the heads differ, or the matrix changed to another of Q, K and V."""
     if (before.heads, before.d_head) != (split.heads, split.d_head):
         return True
     return before.stage != split.stage and {before.stage, split.stage} <= PROJECTED

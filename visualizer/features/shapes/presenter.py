@@ -1,4 +1,4 @@
-"""The Shapes pane as a value: a ledger of every stage's shape and cost."""
+"""Presenter of the Shapes pane: a table of the shape and cost of each stage."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ class Dim(Struct, frozen=True):
 
     @property
     def counts(self) -> str:
-        """What the axis counts: queries and keys count tokens, too."""
+        """Unit of the axis; queries and keys count tokens."""
         return "tokens" if self.name in {"queries", "keys"} else self.name
 
 
 class ShapeRow(Struct, frozen=True):
-    """One stage of the ledger.
+    """One stage in the table.
 
     Parameters
     ----------
     dims : tuple of Dim
         The axes, batch first.
     equations : tuple of str
-        How the operation combines shapes, for one text; empty where the shape is unchanged.
+        How the operation combines shapes, for one text; empty if the shape is unchanged.
     multiply_adds : int
-        The multiply-adds of matrix products; 0 where there is none.
+        Multiply-adds of the matrix products; 0 if there are none.
     bytes : int
-        The size of its numbers, whether stored or a view of another stage's.
+        Size of the tensor, even if it is a view of another stage.
     """
 
     stage: str
@@ -64,7 +64,7 @@ class ShapeRow(Struct, frozen=True):
 
     @property
     def cost(self) -> str:
-        """The multiply-adds, where there are any, and the bytes."""
+        """The multiply-adds, if any, and the size in bytes, as text."""
         products = [format_count(self.multiply_adds, "multiply-add")] if self.multiply_adds else []
         return "  ·  ".join([*products, format_size(self.bytes)])
 
@@ -82,7 +82,7 @@ class ShapesPanel(Struct, frozen=True):
     Parameters
     ----------
     batch : str
-        A sentence on the batch axis.
+        Description of the batch axis, as a sentence.
     total : str
         The total cost of all stages.
     """
@@ -102,45 +102,45 @@ SHAPES: PanelId[ShapesPanel] = PanelId("Shapes")
 
 
 def present_shapes(resolved: Resolved, previous: ShapesPanel) -> ShapesPanel:
-    """Present the shapes of a run; the stage in playback or under the pointer is marked."""
-    run, current = resolved.run, _looked_at(resolved)
-    rows = tuple(_row(run, stage, stage.name == current) for stage in run.trace.stages)
+    """Present the shapes of a run; the stage in playback or under the pointer is current."""
+    run, current = resolved.run, _current_stage(resolved)
+    rows = tuple(_build_row(run, stage, stage.name == current) for stage in run.trace.stages)
     products = sum(row.multiply_adds for row in rows)
     taken = f"{format_count(products, 'multiply-add')} in matrix products"
-    total = f"Together {taken}; the stages take {format_size(run.trace.bytes)}."
-    made = ShapesPanel(rows, _batch(run), total, head_split_of(run, current))
+    total = f"Total: {taken}; the stages take {format_size(run.trace.bytes)}."
+    made = ShapesPanel(rows, _describe_batch(run), total, head_split_of(run, current))
     return previous if made == previous else made
 
 
-def _looked_at(resolved: Resolved) -> str | None:
+def _current_stage(resolved: Resolved) -> str | None:
     cell = resolved.hovered or resolved.pinned
     return resolved.focus or (cell.stage if cell else None)
 
 
-def _batch(run: Run) -> str:
+def _describe_batch(run: Run) -> str:
     texts, tokens = len(run.texts), format_count(run.trace.tokens, "token")
     if not run.trace.has_module:
         return f"{format_count(run.trace.count('layer'), 'layer')} from {run.source}."
     if texts == 1:
-        return "Batch 1: there is one text."
-    padded = f", padded to {tokens}" if run.trace.spec.lengths else f" of {tokens}"
-    return f"Batch {texts:,}: as many texts{padded}. The equations are those of one."
+        return "Batch size 1: one text."
+    padded = f" padded to {tokens}" if run.trace.spec.lengths else f" of {tokens}"
+    return f"Batch size {texts:,}: texts{padded}. The equations are for one text."
 
 
-def _leading(trace: Trace) -> tuple[Dim, ...]:
-    """The leading axes; of one text or layer, too, as modules take a batch of 1."""
+def _leading_dims(trace: Trace) -> tuple[Dim, ...]:
+    """Return the leading axes; a single text has a batch axis of size 1."""
     if not trace.has_module:
         return (Dim("layers", trace.count("layer")),)
     layers = (Dim("layers", trace.count("layer")),) if "layer" in trace.axes else ()
     return (*layers, Dim("batch", trace.count("text")))
 
 
-def _row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
+def _build_row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
     trace, spec = run.trace, run.trace.spec
     matrices = math.prod(trace.leading)
     sizes = trace.shape(stage.name)[-len(stage.dims) :]
     named = zip(stage.dims, sizes, strict=True)
-    dims = (*_leading(trace), *(Dim(_NAMES.get(name, name), size) for name, size in named))
+    dims = (*_leading_dims(trace), *(Dim(_NAMES.get(name, name), size) for name, size in named))
     text = EXPLAINERS[stage.operation]
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     return ShapeRow(

@@ -1,4 +1,4 @@
-"""The Shapes pane: the drawn split into heads, and a ledger with one row per stage."""
+"""Shapes pane: drawing of the split into heads, and a table with one row per stage."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from visualizer.features.shapes.presenter import Dim, ShapeRow
     from visualizer.session.screen import Screen
 
-EMPTY = "The sizes of every stage stand here, as soon as there are some."
+EMPTY = "The shapes of all stages appear here once attention is computed."
 WIDTH = 252
 FIRST = 2
-"""The layout index of the first row, after the sentences on the split and the batch."""
+"""Layout index of the first row, after the labels on the split and the batch."""
 
 
 class ShapesPane(QWidget):
-    """The ledger below the drawing of the split; `stageChosen` carries a clicked row's stage."""
+    """Table of shapes below a drawing of the split; `stageChosen` is emitted for a clicked row."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     stageChosen = Signal(str)
@@ -52,11 +52,11 @@ class ShapesPane(QWidget):
         for label in (self.says, self.batch, self.total):
             label.setWordWrap(True)
             label.setProperty("role", "quiet")
-        self._build()
+        self._build_layout()
         self.show_ledger(ShapesPanel(), LIGHT)
 
     def show_ledger(self, ledger: ShapesPanel, theme: Theme) -> None:
-        """Show a run's shapes, or a placeholder without one."""
+        """Show the shapes of a run, or a placeholder if there are none."""
         if ledger is self._ledger and theme is self._theme:
             return
         before = self._ledger.current if self._ledger else None
@@ -74,7 +74,7 @@ class ShapesPane(QWidget):
         self.total.setText(ledger.total)
         self._show_rows(ledger, theme)
         if ledger.current and ledger.current != before:
-            self._follow(ledger.current)
+            self._scroll_to_stage(ledger.current)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         self.show_ledger(screen.panel(SHAPES), theme)
@@ -86,7 +86,7 @@ class ShapesPane(QWidget):
     def row(self, stage: str) -> ShapeRowButton:
         return next(row for row in self.rows if row.stage == stage)
 
-    def _build(self) -> None:
+    def _build_layout(self) -> None:
         inner = QWidget()
         self._column = column_layout(inner, (0, 0, 0, 8), spacing=0)
         said = row_layout(margins=(12, 0, 12, 0))
@@ -112,8 +112,8 @@ class ShapesPane(QWidget):
     def _show_rows(self, ledger: ShapesPanel, theme: Theme) -> None:
         while len(self.rows) < len(ledger.rows):
             made = ShapeRowButton()
-            made.clicked.connect(self._choose)
-            made.dimPointed.connect(self._light)
+            made.clicked.connect(self._emit_stage)
+            made.dimPointed.connect(self._highlight_axes)
             self._column.insertWidget(FIRST + len(self.rows), made)
             self.setTabOrder([self.turn, *self.rows][-1], made)
             self.rows.append(made)
@@ -122,17 +122,17 @@ class ShapesPane(QWidget):
         for button, row in zip(self.rows, ledger.rows, strict=False):
             button.show_row(row, theme)
 
-    def _choose(self) -> None:
+    def _emit_stage(self) -> None:
         button = self.sender()
         if isinstance(button, ShapeRowButton):
             self.stageChosen.emit(button.stage)
 
-    def _light(self, counts: str) -> None:
+    def _highlight_axes(self, counts: str) -> None:
         for row in self.rows:
             row.light(counts)
 
-    def _follow(self, stage: str) -> None:
-        """Scroll a row into view, as much of it as fits."""
+    def _scroll_to_stage(self, stage: str) -> None:
+        """Scroll as much of a row into view as fits."""
         row = self.row(stage)
         if self.isVisible() and not row.underMouse():
             self._column.activate()
@@ -150,9 +150,9 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class ShapeRowButton(QAbstractButton):
-    """One row: a stage's sizes over their names, equations and cost.
+    """One row of the table: sizes and names of the axes of a stage, its equations and cost.
 
-    `dimPointed` carries what the axis under the pointer counts.
+    `dimPointed` is emitted with the unit of the axis under the pointer.
     """
 
     dimPointed = Signal(str)
@@ -179,12 +179,12 @@ class ShapeRowButton(QAbstractButton):
             return
         self._row, self._theme = row, theme
         self.setAccessibleName(row.plain)
-        self.setAccessibleDescription("Looked at now" if row.is_current else "")
+        self.setAccessibleDescription("Current stage" if row.is_current else "")
         self.updateGeometry()
         self.update()
 
     def light(self, counts: str) -> None:
-        """Highlight the axes that count the same thing."""
+        """Highlight the axes that count a given unit."""
         if counts != self._lit:
             self._lit = counts
             self.update()
@@ -197,36 +197,36 @@ class ShapeRowButton(QAbstractButton):
     def heightForWidth(self, width: int) -> int:
         if self._row is None:
             return 0
-        return round(self._top_of_words() + self._words_height(width) + 10 * text_scale())
+        return round(self._text_top() + self._text_height(width) + 10 * text_scale())
 
-    def _top_of_words(self) -> float:
+    def _text_top(self) -> float:
         return 8 * text_scale() + metrics(SIZE).height() + 4 + self._dims_height() + 4
 
     def _dims_height(self) -> float:
         return metrics(SIZE).height() + metrics(12).height() - 2
 
-    def _words(self) -> tuple[tuple[str, bool], ...]:
-        """The lines under the sizes, each with whether it is subdued."""
+    def _text_lines(self) -> tuple[tuple[str, bool], ...]:
+        """Return the lines below the sizes, each with whether it is dimmed."""
         row = self._row
         if row is None:
             return ()
         return (
             (row.says, True),
-            *((_unbroken(equation), False) for equation in row.equations),
+            *((_prevent_breaks(equation), False) for equation in row.equations),
             (row.cost, True),
         )
 
-    def _words_height(self, width: int) -> float:
+    def _text_height(self, width: int) -> float:
         room = QRectF(0, 0, width - 2 * MARGIN, 1e5)
         return sum(
-            metrics(12).boundingRect(room, WRAPPED, text).height() for text, _ in self._words()
+            metrics(12).boundingRect(room, WRAPPED, text).height() for text, _ in self._text_lines()
         )
 
     def dims(self) -> list[tuple[Dim, QRectF]]:
-        """Each axis with its rectangle: its size over its name."""
+        """Return each axis with the rectangle of its size and name."""
         if self._row is None:
             return []
-        left, top = MARGIN + metrics(SIZE).horizontalAdvance("("), self._top_of_words()
+        left, top = MARGIN + metrics(SIZE).horizontalAdvance("("), self._text_top()
         top -= 4 + self._dims_height()
         comma, found = metrics(SIZE).horizontalAdvance(", "), []
         for dim in self._row.dims:
@@ -302,8 +302,8 @@ class ShapeRowButton(QAbstractButton):
 
     def _paint_words(self, painter: QPainter) -> None:
         painter.setFont(font(12))
-        room = QRectF(MARGIN, self._top_of_words(), self.width() - 2 * MARGIN, 1e5)
-        for text, is_quiet in self._words():
+        room = QRectF(MARGIN, self._text_top(), self.width() - 2 * MARGIN, 1e5)
+        for text, is_quiet in self._text_lines():
             painter.setPen(QColor(self._theme.quiet if is_quiet else self._theme.ink))
             painter.drawText(room, WRAPPED, text)
             room.setTop(room.top() + metrics(12).boundingRect(room, WRAPPED, text).height())
@@ -313,19 +313,19 @@ class ShapeRowButton(QAbstractButton):
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
         under = (dim for dim, place in self.dims() if place.contains(event.position()))
-        self._point(next((dim.counts for dim in under), ""))
+        self._set_pointed(next((dim.counts for dim in under), ""))
 
     def leaveEvent(self, event: QEvent) -> None:
         super().leaveEvent(event)
-        self._point("")
+        self._set_pointed("")
         self.update()
 
-    def _point(self, counts: str) -> None:
+    def _set_pointed(self, counts: str) -> None:
         if counts != self._pointed:
             self._pointed = counts
             self.dimPointed.emit(counts)
 
 
-def _unbroken(equation: str) -> str:
+def _prevent_breaks(equation: str) -> str:
     """Replace spaces so that a shape is not wrapped."""
     return equation.replace(", ", ",\N{NO-BREAK SPACE}")

@@ -1,1 +1,1 @@
-"""The bar of stages above the heatmaps."""
+"""Stage bar above the heatmaps."""

@@ -1,4 +1,4 @@
-"""The stage bar as values: each stage of a run, its size, and whether it is shown or played."""
+"""Presenter of the stage bar: each stage, its size, and whether it is shown or played."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STAGE_BAR: PanelId[tuple[StageBarItem, ...]] = PanelId("Rail")
 
 
 def present_stage_bar(resolved: Resolved) -> tuple[StageBarItem, ...]:
-    """One item per stage of a run."""
+    """Return one item per stage of a run."""
     trace = resolved.run.trace
     return tuple(
         StageBarItem(

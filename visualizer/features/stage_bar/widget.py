@@ -1,4 +1,4 @@
-"""The stage bar: a toggle button per stage, in the order of the computation."""
+"""Stage bar: one toggle button per stage, in the order of computation."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ BESIDE = {
     "turned_keys": "turned_queries",
     "up": "gate",
 }
-"""Stages computed in parallel to another one: beside it, no arrow leads to them."""
+"""Stages computed in parallel with the previous one; no arrow points to them."""
 
 
 class StageBar(OverflowRow):
-    """A row of buttons, one per stage, checked where the stage has panels."""
+    """A row of buttons, one per stage, checked if the stage has panels."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     stageToggled = Signal(str)
@@ -54,7 +54,7 @@ class StageBar(OverflowRow):
         self._theme: Theme | None = None
         self._places: dict[str, QWidget] = {}
         self._row: dict[str, RowItem] = {}
-        self._add(dict.fromkeys(row.name for row in TABLE if row.name not in AROUND))
+        self._add_stages(dict.fromkeys(row.name for row in TABLE if row.name not in AROUND))
 
     def show_items(self, items: tuple[StageBarItem, ...], theme: Theme) -> None:
         """Show the given stages; the buttons of all others are hidden."""
@@ -63,10 +63,10 @@ class StageBar(OverflowRow):
         self._items = items
         if theme is not self._theme:
             self._theme = theme
-            self.setStyleSheet(_style(theme))
+            self.setStyleSheet(_style_sheet(theme))
         shown = {item.stage for item in items}
         if missing := shown - self._row.keys():
-            self._add(missing)
+            self._add_stages(missing)
         first = items[0].stage if items else ""
         for stage in self._places:
             is_led_to = stage != first and BESIDE.get(stage) not in shown
@@ -74,7 +74,7 @@ class StageBar(OverflowRow):
         self.set_all_wanted({place: stage in shown for stage, place in self._places.items()})
         for item in items:
             self._show_item(self._buttons[item.stage], item)
-        self.set_ranks({self._places[item.stage]: _rank(item) for item in items})
+        self.set_ranks({self._places[item.stage]: _overflow_rank(item) for item in items})
         set_accessible_value(self, ", ".join(item.title for item in items if item.is_shown))
 
     def button(self, stage: str) -> QToolButton:
@@ -85,20 +85,22 @@ class StageBar(OverflowRow):
         button.setText(item.symbol if len(item.symbol) == 1 else item.title)
         button.setChecked(item.is_shown)
         button.setToolTip(
-            plain_tooltip(f"{item.symbol}: {item.says}.  Size {item.size}.  Double-click: alone")
+            plain_tooltip(
+                f"{item.symbol}: {item.says}.  Shape {item.size}.  Double-click to show only this"
+            )
         )
         button.setAccessibleName(item.title)
-        button.setAccessibleDescription(f"{item.says}, size {item.size}")
+        button.setAccessibleDescription(f"{item.says}, shape {item.size}")
 
-    def _add(self, stages: Iterable[str]) -> None:
-        """Create buttons for stages: attention's at once, those around it when there are any."""
+    def _add_stages(self, stages: Iterable[str]) -> None:
+        """Create buttons: stages of attention first, surrounding ones when a run has them."""
         for stage in stages:
             self._places[stage] = place = QWidget()
             row = row_layout(place, (0, 0, 0, 0), spacing=1)
             self._arrows[stage] = PlainLabel("▸")
             self._arrows[stage].setProperty("role", "quiet")
             row.addWidget(self._arrows[stage])
-            button = self._button(stage)
+            button = self._create_button(stage)
             row.addWidget(button)
             self._row[stage] = RowItem(place, button_entry(button), is_wanted=False)
         known = [stage for stage in ORDER if stage in self._row]
@@ -106,31 +108,31 @@ class StageBar(OverflowRow):
         for before, after in pairwise((*(self._buttons[stage] for stage in known), self.more)):
             QWidget.setTabOrder(before, after)
 
-    def _button(self, stage: str) -> QToolButton:
+    def _create_button(self, stage: str) -> QToolButton:
         button = SoloToggleButton(stage)
         button.doubled.connect(self.stageAlone)
         button.setObjectName(f"stage {stage}")
-        button.clicked.connect(self._toggle)
+        button.clicked.connect(self._emit_toggled)
         self._buttons[stage] = button
         return button
 
-    def _toggle(self) -> None:
+    def _emit_toggled(self) -> None:
         button = self.sender()
         assert isinstance(button, SoloToggleButton)
-        for item in self._items:  # it has none where the stage has gone while the mouse was down
+        for item in self._items:  # the stage may have disappeared while the mouse was down
             if item.stage == button.item:
                 button.setChecked(item.is_shown)  # until the next screen confirms the change
                 self.stageToggled.emit(item.stage)
 
 
-def _rank(item: StageBarItem) -> int:
-    """Return how soon a stage goes into the menu: what is shown last, what is around it first."""
+def _overflow_rank(item: StageBarItem) -> int:
+    """Return the overflow rank: surrounding stages move to the menu first, shown ones last."""
     if item.is_shown or item.is_current:
         return 0
     return 2 if item.stage in AROUND else 1
 
 
-def _style(theme: Theme) -> str:
+def _style_sheet(theme: Theme) -> str:
     return f"""
         QToolButton {{ color: {theme.quiet}; border: none; padding: 4px;
             border-bottom: 2px solid transparent; }}

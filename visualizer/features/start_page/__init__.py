@@ -1,1 +1,1 @@
-"""The start page: four pictures to open, and the recent documents."""
+"""Start page: four examples and the recent documents."""

@@ -1,4 +1,4 @@
-"""Paints the pictures of the start page from the numbers of real attention."""
+"""Painting of the start page pictures from values of real attention."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ SMALL, LARGE = 12, 14
 THICKEST = 0.6
 """Width of the widest line, as a share of a row."""
 MIN_LABELLED_ROW_PX = 10
-"""Pixels of a row with a letter beside it."""
+"""Height in pixels of a row with a letter next to it."""
 MIN_DRAWN_WEIGHT = 0.02
-"""Weights below are not drawn as lines."""
+"""Minimum weight that is drawn as a line."""
 
 
 def paint_picture(
@@ -66,11 +66,11 @@ def _paint_book(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme:
         box = QRectF(*corner, side, high * len(tokens))
         _paint_numbers(painter, box, contexts, limit, theme)
         above = QRectF(box.left(), box.top() - line, side, line - 2)
-        _write_head(painter, above, head, theme)
+        _draw_head_name(painter, above, head, theme)
 
 
 def _paint_training(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
-    """Paint the weights of one head after several steps, and how much is on the right letter."""
+    """Paint the weights of one head at several steps, with the weight on the right letter."""
     count, tokens = len(numbers.steps), len(numbers.letters)
     line, gap = metrics(SMALL).height() + 2, 8 * text_scale()
     below = line + metrics(LARGE).height() + 4
@@ -79,13 +79,15 @@ def _paint_training(painter: QPainter, area: QRectF, numbers: PictureNumbers, th
     left = area.center().x() - (count * side + (count - 1) * gap) / 2
     top = area.center().y() - (side + below) / 2
     for at, (step, share) in enumerate(zip(numbers.steps, numbers.shares, strict=True)):
-        box = _whole(left + at * (side + gap), top, side)
+        box = _aligned_square(left + at * (side + gap), top, side)
         paint_weights(painter, box, numbers.learned[at], theme)
         under = QRectF(box.left() - gap / 2, box.bottom() + 4, side + gap, below - 4)
         first = QRectF(under.left(), under.top(), under.width(), metrics(LARGE).height())
         second = QRectF(under.left(), first.bottom(), under.width(), line)
-        _write(painter, first, f"{share:.0%}".replace("%", " %"), theme.ink, CENTRE, LARGE, True)
-        _write(painter, second, f"step {step:,}", theme.quiet, CENTRE)
+        _draw_text(
+            painter, first, f"{share:.0%}".replace("%", " %"), theme.ink, CENTRE, LARGE, True
+        )
+        _draw_text(painter, second, f"step {step:,}", theme.quiet, CENTRE)
 
 
 def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
@@ -99,7 +101,7 @@ def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureNumbers, them
     start = QPointF(left + word, area.center().y())
     end = left + wide - share - word
     query = QRectF(left, start.y() - row / 2, word - 8, row)
-    _write(painter, query, tokens[numbers.lesson_query], theme.ink, RIGHT, LARGE, True)
+    _draw_text(painter, query, tokens[numbers.lesson_query], theme.ink, RIGHT, LARGE, True)
     thickness = THICKEST * row / float(weights.max())
     source = start.y() - thickness * float(weights.sum()) / 2
     for key, (token, weight) in enumerate(zip(tokens, weights, strict=True)):
@@ -107,13 +109,15 @@ def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureNumbers, them
         begin = QPointF(start.x(), source + width / 2)
         source += width
         _paint_link(painter, begin, QPointF(end, middle), width, head_colour(0, theme))
-        _write(painter, QRectF(end + 8, middle - row / 2, word, row), token, theme.ink, LEFT, LARGE)
+        _draw_text(
+            painter, QRectF(end + 8, middle - row / 2, word, row), token, theme.ink, LEFT, LARGE
+        )
         said = QRectF(left + wide - share, middle - row / 2, share, row)
-        _write(painter, said, f"{weight:.0%}".replace("%", " %"), theme.quiet, RIGHT, LARGE)
+        _draw_text(painter, said, f"{weight:.0%}".replace("%", " %"), theme.quiet, RIGHT, LARGE)
 
 
 def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
-    """Paint the weights of the head that has learned, and what each letter reads as arcs."""
+    """Paint the weights of the trained head, with the attended letters as arcs."""
     letters, weights = numbers.letters, numbers.learned[-1]
     room = metrics(SMALL).horizontalAdvance("m") + 6
     line = metrics(SMALL).height() + 2
@@ -123,19 +127,19 @@ def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureNumbers, the
     step = min((area.width() - room - side - gap) / len(letters), 1.6 * room)
     wide = room + side + gap + step * len(letters)
     left, top = area.center().x() - wide / 2, area.center().y() - (side + line) / 2 + line
-    box = _whole(left + room, top, side)
+    box = _aligned_square(left + room, top, side)
     paint_weights(painter, box, weights, theme)
     if cell >= MIN_LABELLED_ROW_PX * text_scale():
         _label_rows(painter, QRectF(left, box.top(), room - 6, side), letters, theme)
         for key, letter in enumerate(letters):
             above = QRectF(box.left() + key * cell, box.top() - line, cell, line)
-            _write(painter, above, letter, theme.quiet, CENTRE)
+            _draw_text(painter, above, letter, theme.quiet, CENTRE)
     strip = QRectF(box.right() + gap, box.top(), step * len(letters), side)
     _paint_arcs(painter, strip, numbers, theme)
 
 
 def _paint_arcs(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
-    """Paint, above the letters, an arc from each letter of the second half to what it reads."""
+    """Paint an arc from each letter of the second half to the letter that it attends to."""
     letters, weights = numbers.letters, numbers.learned[-1]
     step = area.width() / len(letters)
     line = metrics(LARGE).height()
@@ -150,7 +154,7 @@ def _paint_arcs(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme:
     for place, letter in enumerate(letters):
         box = QRectF(area.left() + place * step, base + 2, step, line)
         colour = theme.ink if place >= len(letters) // 2 else theme.quiet
-        _write(painter, box, letter, colour, CENTRE, LARGE)
+        _draw_text(painter, box, letter, colour, CENTRE, LARGE)
 
 
 def _paint_arc(
@@ -164,17 +168,17 @@ def _paint_arc(
     left, right = ends
     path = QPainterPath(QPointF(right, base))
     path.cubicTo(right, base - 1.3 * height, left, base - 1.3 * height, left, base)
-    _stroke(painter, path, 2 * text_scale(), colour, weight)
+    _stroke_path(painter, path, 2 * text_scale(), colour, weight)
 
 
 def _paint_link(painter: QPainter, start: QPointF, end: QPointF, width: float, colour: str) -> None:
     middle = (start.x() + end.x()) / 2
     path = QPainterPath(start)
     path.cubicTo(middle, start.y(), middle, end.y(), end.x(), end.y())
-    _stroke(painter, path, max(1.0, width), colour, 0.75)
+    _stroke_path(painter, path, max(1.0, width), colour, 0.75)
 
 
-def _stroke(
+def _stroke_path(
     painter: QPainter, path: QPainterPath, width: float, colour: str, opacity: float
 ) -> None:
     ink = QColor(colour)
@@ -187,7 +191,7 @@ def _stroke(
 
 
 def paint_weights(painter: QPainter, box: QRectF, weights: np.ndarray, theme: Theme) -> None:
-    """Paint causal weights from 0 to 1 [query, key] in the usual colours; what is masked, hatched.
+    """Paint causal weights from 0 to 1 [query, key] in the default colours; hatch masked cells.
 
     Parameters
     ----------
@@ -221,25 +225,25 @@ def _paint_numbers(
     for (row, column), value in np.ndenumerate(numbers):
         place = QRectF(box.left() + column * wide, box.top() + row * high, wide, high)
         colour = "#000000" if is_light[row, column] else "#ffffff"
-        _write(painter, place, format_number(float(value)), colour, CENTRE)
+        _draw_text(painter, place, format_number(float(value)), colour, CENTRE)
 
 
-def _write_head(painter: QPainter, box: QRectF, head: int, theme: Theme) -> None:
+def _draw_head_name(painter: QPainter, box: QRectF, head: int, theme: Theme) -> None:
     """Write the name of a head after a dot in its colour."""
     dot = 8 * text_scale()
     paint_head_mark(painter, QRectF(box.left(), box.center().y() - dot / 2, dot, dot), head, theme)
     beside = box.adjusted(dot + 6, 0, 0, 0)
-    _write(painter, beside, f"Head {head + 1}", theme.ink, LEFT, bold=True)
+    _draw_text(painter, beside, f"Head {head + 1}", theme.ink, LEFT, bold=True)
 
 
 def _label_rows(painter: QPainter, area: QRectF, labels: Sequence[str], theme: Theme) -> None:
     row = area.height() / len(labels)
     for place, label in enumerate(labels):
         box = QRectF(area.left(), area.top() + place * row, area.width(), row)
-        _write(painter, box, label, theme.quiet, RIGHT)
+        _draw_text(painter, box, label, theme.quiet, RIGHT)
 
 
-def _write(
+def _draw_text(
     painter: QPainter,
     box: QRectF,
     text: str,
@@ -253,8 +257,8 @@ def _write(
     painter.drawText(box, align | Qt.TextFlag.TextDontClip, text)
 
 
-def _whole(left: float, top: float, side: int) -> QRectF:
-    """Return a square that begins at a whole pixel, so that its cells are sharp."""
+def _aligned_square(left: float, top: float, side: int) -> QRectF:
+    """Return a square aligned to whole pixels, so that its cells are sharp."""
     return QRectF(round(left), round(top), side, side)
 
 

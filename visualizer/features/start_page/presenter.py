@@ -1,4 +1,4 @@
-"""The start page's panel: four examples, the numbers of their pictures, recent documents."""
+"""Presenter of the start page: four examples, data of their pictures, recent documents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Example(StrEnum):
-    """What a picture of the start page opens."""
+    """An example that a picture of the start page opens."""
 
     BOOK = "book"
     TRAINING = "training"
@@ -27,7 +27,7 @@ class Example(StrEnum):
 
 
 class ExampleText(Struct, frozen=True):
-    """The words under a picture."""
+    """The text under a picture."""
 
     title: str
     sentence: str
@@ -35,28 +35,30 @@ class ExampleText(Struct, frozen=True):
 
 TEXTS = {
     Example.BOOK: ExampleText(
-        "The book’s six words",
-        "The context vectors of two heads, as section 3.6.1 of the book prints them. Change "
-        "anything, and every number follows.",
+        "Six words from the book",
+        "The context vectors of two heads, as in section 3.6.1 of the book. Change any setting and "
+        "all numbers update.",
     ),
     Example.TRAINING: ExampleText(
         "Watch a head form",
-        "Train a small language model now. Within 200 steps, a head finds the letter to say next.",
+        "Train a small language model now. Within 200 steps, a head learns to find the next "
+        "letter.",
     ),
     Example.LESSON: ExampleText(
         "A context vector by hand",
-        "The first lesson: one query and six words, number by number as the chapter prints them.",
+        "The first lesson: one query and six words, computed step by step as in the chapter.",
     ),
     Example.TRAINED: ExampleText(
-        "A head that has learned",
-        "In a repeated word, each letter reads the one that it will say next. Ask any number why.",
+        "A trained head",
+        "In a repeated word, each letter attends to the letter that comes next. Click any number "
+        "to see how it was computed.",
     ),
 }
 """In the order of the page."""
 
 
 class PictureNumbers(Struct, frozen=True, eq=False):
-    """The numbers that the pictures are painted from; torch computed them.
+    """The data that the pictures are painted from, computed by torch.
 
     Parameters
     ----------
@@ -88,7 +90,7 @@ class PictureNumbers(Struct, frozen=True, eq=False):
 
 @cache
 def picture_numbers() -> PictureNumbers:
-    """Read the shipped numbers."""
+    """Load the bundled data of the pictures."""
     found = json.loads(resource("start_page", "pictures.json").read_text(encoding="utf-8"))
     book, lesson, training = (found[name] for name in ("book", "lesson", "training"))
     return PictureNumbers(
@@ -104,14 +106,14 @@ def picture_numbers() -> PictureNumbers:
 
 
 class StartPanel(Struct, frozen=True):
-    """What the start page shows.
+    """The content of the start page.
 
     Parameters
     ----------
     recent : tuple of Path
         Documents, newest first.
     is_shown_at_start : bool
-        Whether the page comes at every start without a document.
+        Whether the page appears whenever the program starts without a document.
     """
 
     recent: tuple[Path, ...]
@@ -122,5 +124,5 @@ MAX_RECENT_FILES = 6
 
 
 def present(recent: Sequence[Path], *, is_shown_at_start: bool) -> StartPanel:
-    """Make the panel of the start page."""
+    """Present the start page."""
     return StartPanel(tuple(recent[:MAX_RECENT_FILES]), is_shown_at_start)

@@ -1,4 +1,4 @@
-"""The start page: pictures to open, and the recent documents beside them."""
+"""Start page: pictures that open examples, next to the recent documents."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WIDEST = 1240
 
 
 class ExampleCard(QAbstractButton):
-    """A picture with its title and a sentence; a click opens what it shows."""
+    """A picture with a title and a sentence; a click opens the example."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Button
     opened = Signal(str)
@@ -56,9 +56,9 @@ class ExampleCard(QAbstractButton):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.clicked.connect(self._open)
+        self.clicked.connect(self._emit_opened)
 
-    def _open(self) -> None:
+    def _emit_opened(self) -> None:
         self.opened.emit(self.example.value)
 
     def show_theme(self, theme: Theme) -> None:
@@ -110,7 +110,7 @@ class ExampleCard(QAbstractButton):
 
 
 class RecentDocumentButton(QPushButton):
-    """Names a recent document and opens it; its folder stands in the tip."""
+    """Button that opens a recent document; the tooltip shows its folder."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -120,18 +120,18 @@ class RecentDocumentButton(QPushButton):
 
 
 class StartPage(QWidget):
-    """Four pictures that open something, and the recent documents."""
+    """Four pictures that open examples, and the recent documents."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     exampleChosen = Signal(str)
     documentChosen = Signal(object)
-    """The path of a recent document."""
+    """Emitted with the path of a recent document."""
     openWanted = Signal()
     startChosen = Signal(bool)
-    """Whether the page is to be shown at every start."""
+    """Emitted with whether to show the page at every start."""
     closed = Signal()
     painted = Signal()
-    """A picture has been painted."""
+    """Emitted when a picture has been painted."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -140,9 +140,9 @@ class StartPage(QWidget):
         self._theme = LIGHT
         self.cards = {example: ExampleCard(example) for example in TEXTS}
         self.recent: list[RecentDocumentButton] = []
-        self.none = PlainLabel("Documents that you open or save are listed here.")
+        self.none = PlainLabel("Documents you open or save appear here.")
         self.open = QPushButton("Open…")
-        self.at_start = QCheckBox("Show this page at the start")
+        self.at_start = QCheckBox("Show this page at startup")
         self.close_button = QPushButton("Close")
         inside = QWidget()
         outer = row_layout(inside, (24, 24, 24, 24), spacing=0)
@@ -150,10 +150,10 @@ class StartPage(QWidget):
         self._middle.setMaximumWidth(round(WIDEST * text_scale()))
         outer.addWidget(self._middle)
         column = column_layout(self._middle, (0, 0, 0, 0), spacing=20)
-        column.addLayout(self._head())
+        column.addLayout(self._build_header())
         row = row_layout(spacing=24)
-        row.addLayout(self._grid(), 1)
-        row.addLayout(self._beside())
+        row.addLayout(self._build_grid(), 1)
+        row.addLayout(self._build_sidebar())
         column.addLayout(row, 1)
         area = QScrollArea()
         area.setWidget(inside)
@@ -161,11 +161,11 @@ class StartPage(QWidget):
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column_layout(self, (0, 0, 0, 0)).addWidget(area)
 
-    def _head(self) -> QHBoxLayout:
+    def _build_header(self) -> QHBoxLayout:
         title = PlainLabel("Attention Visualizer")
         title.setFont(font(20, QFont.Weight.DemiBold))
         title.setStyleSheet(f"font-size: {round(20 * text_scale())}px")
-        said = PlainLabel("Real attention, every number of it. Begin with a picture.")
+        said = PlainLabel("Every number behind attention. Choose an example to start.")
         said.setProperty("role", "quiet")
         words = column_layout(spacing=4)
         words.addWidget(title)
@@ -177,7 +177,7 @@ class StartPage(QWidget):
         row.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
         return row
 
-    def _grid(self) -> QGridLayout:
+    def _build_grid(self) -> QGridLayout:
         grid = QGridLayout()
         grid.setSpacing(16)
         for place, card in enumerate(self.cards.values()):
@@ -186,16 +186,16 @@ class StartPage(QWidget):
             grid.addWidget(card, *divmod(place, 2))
         return grid
 
-    def _beside(self) -> QVBoxLayout:
+    def _build_sidebar(self) -> QVBoxLayout:
         title = PlainLabel("Recent documents")
         title.setStyleSheet("font-weight: 600")
         self.none.setProperty("role", "quiet")
         self.none.setWordWrap(True)
         for label in (title, self.none):
             label.setFixedWidth(round(BESIDE_WIDTH * text_scale()))
-        self.open.setToolTip("Open a document, a tensor file or a text (Ctrl+O)")
+        self.open.setToolTip("Open a document, tensor file or text (Ctrl+O)")
         self.open.clicked.connect(self.openWanted)
-        self.at_start.setToolTip("The page comes when no document does; Help ▸ Start page shows it")
+        self.at_start.setToolTip("Appears if no document is opened; also under Help ▸ Start page")
         self.at_start.clicked.connect(self.startChosen)
         column = column_layout(spacing=8)
         column.addWidget(title)

@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 
 class TensorEditController(QObject):
-    """Reads and edits the tensors of a workspace; each edit is one undo step."""
+    """Shows and edits the tensors of a workspace; each edit is one undo step."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
 
     def choose(self, name: str) -> None:
-        """Show another tensor, of the same head."""
-        self._select(TableSelection(name, self._workspace.wanted.table.head))
+        """Show another tensor for the same head."""
+        self._select_tensor(TableSelection(name, self._workspace.wanted.table.head))
 
     def choose_head(self, head: int) -> None:
-        """Show another head; a cell pinned in the former head moves to the new one."""
+        """Show another head, and move a pinned cell of this tensor to it."""
         selection, pinned = self._workspace.wanted.table, self._workspace.wanted.pinned
         if pinned and pinned.stage == selection.name and pinned.head is not None:
             pinned = Cell(pinned.stage, (head, *pinned.place[1:]))
@@ -50,16 +50,16 @@ class TensorEditController(QObject):
     def type(self, name: str, row: int, column: int, text: str) -> None:
         """Set a cell to the typed number."""
         try:
-            self._put(name, row, column, np.array([[parse_number(text)]]))
+            self._set_block(name, row, column, np.array([[parse_number(text)]]))
         except InputError as refused:
-            self._complain(refused)
+            self._report_error(refused)
 
     def paste(self, name: str, row: int, column: int, text: str) -> None:
-        """Paste a block of numbers, its upper left corner at a cell."""
+        """Paste a block of numbers whose upper left corner is at a cell."""
         try:
-            self._put(name, row, column, parse_block(text))
+            self._set_block(name, row, column, parse_block(text))
         except InputError as refused:
-            self._complain(refused)
+            self._report_error(refused)
 
     def copy(self, rows: slice, columns: slice) -> None:
         """Copy a block of the table to the clipboard, in spreadsheet format."""
@@ -68,29 +68,33 @@ class TensorEditController(QObject):
             try:
                 text = format_block(table.block(rows, columns).numbers)
             except InputError as refused:
-                self._complain(refused)
+                self._report_error(refused)
             else:
                 QGuiApplication.clipboard().setText(text)
 
     def draw_again(self, name: str) -> None:
-        """Replace a tensor's custom numbers by those drawn from the seed."""
+        """Replace the custom values of a tensor by random values from the seed."""
         workspace = self._workspace
         if workspace.run:
-            self._change(as_drawn(workspace.document, workspace.run, name))
+            self._show_document(as_drawn(workspace.document, workspace.run, name))
 
-    def _put(self, name: str, row: int, column: int, values: np.ndarray) -> None:
+    def _set_block(self, name: str, row: int, column: int, values: np.ndarray) -> None:
         workspace = self._workspace
         if workspace.run:
-            self._change(edited(workspace.document, workspace.run, name, row, column, values))
+            self._show_document(
+                edited(workspace.document, workspace.run, name, row, column, values)
+            )
 
-    def _change(self, document: Document) -> None:
+    def _show_document(self, document: Document) -> None:
         wanted = self._workspace.wanted
         selection = TableSelection(wanted.table.name, wanted.table.head)
         self._workspace.show_document(document, replace(wanted, table=selection))
 
-    def _complain(self, refused: InputError) -> None:
+    def _report_error(self, refused: InputError) -> None:
         selection, document = self._workspace.wanted.table, self._workspace.document
-        self._select(TableSelection(selection.name, selection.head, refused.sentence, document))
+        self._select_tensor(
+            TableSelection(selection.name, selection.head, refused.sentence, document)
+        )
 
-    def _select(self, selection: TableSelection) -> None:
+    def _select_tensor(self, selection: TableSelection) -> None:
         self._workspace.look(table=selection)

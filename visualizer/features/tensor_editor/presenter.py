@@ -1,4 +1,4 @@
-"""The number table as a value: one tensor of a run, read a block at a time.
+"""Presenter of the number table: one tensor of a run, read in blocks.
 
 Input vectors, weights and biases can be edited; everything else is computed from them.
 """
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 
-COVERED = "Covered until the prediction is revealed."
+COVERED = "Hidden until the prediction is revealed."
 
 
 class NumberBlock(Struct, frozen=True, eq=False):
-    """A block of a table's numbers, and which of its cells are forbidden or dropped."""
+    """A block of a table: its numbers, and masks of forbidden and dropped cells."""
 
     numbers: np.ndarray
     forbidden: np.ndarray | None = None
     dropped: np.ndarray | None = None
 
     def word(self, row: int, column: int) -> str:
-        """The word shown in place of a number; empty where the number is shown."""
+        """Return the word shown instead of a number; empty if the number is shown."""
         if self.forbidden is not None and self.forbidden[row, column]:
-            return "forbidden"
+            return "masked"
         return "dropped" if self.dropped is not None and self.dropped[row, column] else ""
 
 
 class NumberTablePanel(Struct, frozen=True):
-    """The Numbers pane: one tensor of a run, of one head and text, as rows and columns.
+    """Contents of the Numbers pane: a tensor of a run, for one head and text, as a table.
 
     Parameters
     ----------
     choices : tuple of (name, title)
         The tensors to choose from: stages, weights and biases.
     heads, head : int
-        The number of heads and the index of this one; 0 heads where the tensor has no such axis.
+        Number of heads and index of the shown one; 0 heads if the tensor has no head axis.
     is_own : bool
-        Whether its numbers are custom and not drawn from the seed.
+        Whether the values are custom rather than random (from the seed).
     note : str
-        Why it cannot be edited, or how to edit it.
+        Why the tensor cannot be edited, or how to edit it.
     problem : str
-        The error of the last input.
+        Error message for the last input; empty if there is none.
     current : tuple of (row, column) or None
-        The pinned cell, where it lies in this table.
+        The pinned cell, if it is in this table.
     """
 
     run: Run
@@ -82,24 +82,24 @@ class NumberTablePanel(Struct, frozen=True):
 
     @property
     def is_stage(self) -> bool:
-        """Whether the tensor is a stage, whose cells can be pinned."""
+        """Whether the tensor is a stage, so that its cells can be pinned."""
         return self.name in self.run.trace
 
     @property
     def may_have_words(self) -> bool:
-        """Whether some cells may show a word in place of a number."""
+        """Whether cells may show a word instead of a number."""
         trace = self.run.trace
         return self.name == trace.dropout_stage or is_hatched(
             trace.spec_at(self.leading), self.name
         )
 
     def place(self, row: int, column: int) -> tuple[int, ...]:
-        """The indices of a cell within the stage's named axes."""
+        """Return the indices of a cell within the named axes of the stage."""
         return (self.head, row, column) if self.heads else (row, column)
 
     def block(self, rows: slice, columns: slice) -> NumberBlock:
         if not self.is_stage:
-            return NumberBlock(_parameter(self.run, self.name, rows, columns))
+            return NumberBlock(_read_parameter(self.run, self.name, rows, columns))
         trace = self.run.trace
         index = (*self.leading, *((self.head,) if self.heads else ()), rows, columns)
         numbers = trace.read(self.name, index)
@@ -117,7 +117,7 @@ class NumberTablePanel(Struct, frozen=True):
         return format_number_plain(block.numbers[0, 0])
 
 
-def _parameter(run: Run, name: str, rows: slice, columns: slice) -> np.ndarray:
+def _read_parameter(run: Run, name: str, rows: slice, columns: slice) -> np.ndarray:
     trace = run.trace
     if not name.endswith(BIAS):
         return weights_of(trace, name, rows, columns)
@@ -133,16 +133,16 @@ TABLE: PanelId[NumberTablePanel | None] = PanelId("Numbers")
 
 
 def present_table(resolved: Resolved) -> NumberTablePanel:
-    """Present the chosen tensor, or the input vectors where the run lacks it."""
+    """Present the chosen tensor, or the input vectors if the run lacks it."""
     run, document, look = resolved.run, resolved.document, resolved.view.table
-    choices = _choices(run)
+    choices = _list_tensors(run)
     name = look.name if look.name in dict(choices) else run.trace.stages[0].name
     leading, is_covered = resolved.leading, name in resolved.covered
     heads = run.trace.spec.heads if _has_heads(run, name) else 0
-    cell = resolved.pinned  # a cell of aggregated heads lies in no head's table
+    cell = resolved.pinned  # cells of head aggregates are not in the table of a head
     pinned = cell.place if cell and cell.stage == name and cell.fold is None else ()
     head = (pinned[0] if len(pinned) == 3 else look.head) if heads else 0
-    rows, columns = _axes(run, name, leading)
+    rows, columns = _table_axes(run, name, leading)
     if is_covered:
         rows, columns = Axis(rows.name, (), 1), Axis(columns.name, (), 1)
     why = why_not(run, name)
@@ -158,13 +158,13 @@ def present_table(resolved: Resolved) -> NumberTablePanel:
         columns=columns,
         is_editable=not (why or is_covered),
         is_own=own_of(document.spec, run, name) is not None,
-        note=COVERED if is_covered else why or "Type a number, or paste a block of them.",
+        note=COVERED if is_covered else why or "Type a number, or paste a block of numbers.",
         problem=look.problem if look.document == document else "",
         current=(pinned[-2], pinned[-1]) if pinned and not is_covered else None,
     )
 
 
-def _choices(run: Run) -> tuple[tuple[str, str], ...]:
+def _list_tensors(run: Run) -> tuple[tuple[str, str], ...]:
     spec, trace = run.trace.spec, run.trace
     stages = [(stage.name, stage.title) for stage in trace.stages]
     read = {layer for stage in trace.stages for layer in stage.parameters}
@@ -181,7 +181,7 @@ def _has_heads(run: Run, name: str) -> bool:
     return name in run.trace and "head" in run.trace.stage(name).dims
 
 
-def _axes(run: Run, name: str, leading: LeadingIndex) -> tuple[Axis, Axis]:
+def _table_axes(run: Run, name: str, leading: LeadingIndex) -> tuple[Axis, Axis]:
     if name in run.trace:
         row, column = run.trace.stage(name).dims[-2:]
         labels = all_visible(run.labels(leading, row))
@@ -203,4 +203,4 @@ _WEIGHT_AXES = {
     "linear1": ("d_model", "d_ff"),
     "linear2": ("d_ff", "d_model"),
 }
-"""The axes of weights that are not those of queries, keys and values."""
+"""Axes of weights other than the query, key and value projections."""

@@ -1,7 +1,7 @@
 """Reader and writer of number blocks in the clipboard format of spreadsheets.
 
 Spreadsheets separate columns by tabs; number files use commas or semicolons. A comma is also read
-as the decimal mark where only one reading is possible.
+as the decimal mark if the text is unambiguous.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from visualizer.errors import InputError
 from visualizer.number_format import shorten
 
 MAX_CELLS = 20_000
-"""The largest block that is read or written without a noticeable delay."""
+"""Maximum number of cells that can be read or written without a noticeable delay."""
 
 _MAX_NUMBER_LENGTH = 30
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -29,9 +29,9 @@ def parse_number(text: str) -> float:
     Raises
     ------
     InputError
-        When it is not a number; the message says why.
+        If the text is not a number; the message gives the reason.
     """
-    return float(_numbers([[text]])[0, 0])
+    return float(_parse_cells([[text]])[0, 0])
 
 
 def parse_block(text: str) -> np.ndarray:
@@ -45,27 +45,27 @@ def parse_block(text: str) -> np.ndarray:
     Raises
     ------
     InputError
-        When a cell is not a number, or a row too short; the message names row and column.
+        If a cell is not a number, or rows differ in length; the message names row and column.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
     if not text.strip():
-        raise _refused("There are no numbers on the clipboard.")
-    divider = _divider(text) if len(text) <= MAX_CELLS * _MAX_NUMBER_LENGTH else "\t"
+        raise _clipboard_error("The clipboard contains no numbers.")
+    divider = _find_separator(text) if len(text) <= MAX_CELLS * _MAX_NUMBER_LENGTH else "\t"
     if (
         len(text) > MAX_CELLS * _MAX_NUMBER_LENGTH
         or text.count(divider) + text.count("\n") >= MAX_CELLS
     ):
-        raise _refused(f"These are too many numbers. Paste up to {MAX_CELLS:,} at once.")
+        raise _clipboard_error(f"Too many numbers. Paste at most {MAX_CELLS:,} at once.")
     lines = text.split("\n")
     try:
         rows = [row or [""] for row in csv.reader(lines, delimiter=divider)]
     except csv.Error as error:
-        raise _refused("There is something on the clipboard that is no number.") from error
+        raise _clipboard_error("The clipboard contains text that is not a number.") from error
     for number, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):
-            said = f"Row {number} has {len(row)} and row 1 has {len(rows[0])}."
-            raise _refused(f"Every row must have as many numbers as the others. {said}")
-    return _numbers(rows)
+            said = f"Row 1 has {len(rows[0])}, row {number} has {len(row)}."
+            raise _clipboard_error(f"All rows must have the same number of cells. {said}")
+    return _parse_cells(rows)
 
 
 def format_number_plain(number: np.floating) -> str:
@@ -79,32 +79,32 @@ def format_block(array: np.ndarray) -> str:
     Raises
     ------
     InputError
-        When there are more than `MAX_CELLS`.
+        If there are more than `MAX_CELLS` numbers.
     """
     if array.size > MAX_CELLS:
-        said = f"{array.size:,} numbers are too many to copy at once."
-        raise _refused(f"{said} Mark up to {MAX_CELLS:,}, or export them all.")
+        said = f"Cannot copy {array.size:,} numbers at once."
+        raise _clipboard_error(f"{said} Select at most {MAX_CELLS:,}, or export the numbers.")
     return "\n".join("\t".join(format_number_plain(number) for number in row) for row in array)
 
 
-def _refused(sentence: str) -> InputError:
+def _clipboard_error(sentence: str) -> InputError:
     return InputError("numbers", sentence)
 
 
 # --------------------------------------------------------------------------- column separator
 
 
-def _divider(text: str) -> str:
+def _find_separator(text: str) -> str:
     bare = re.sub(r'"[^"\n]*"', "quoted", text)
     for divider in "\t;":
         if divider in bare:
             return divider
-    return "," if "," in bare and _commas_divide(bare) else "\t"
+    return "," if "," in bare and _are_commas_separators(bare) else "\t"
 
 
-def _commas_divide(text: str) -> bool:
+def _are_commas_separators(text: str) -> bool:
     """Whether commas separate numbers and are not decimal marks."""
-    lines = [_plain(line) for line in text.split("\n")]
+    lines = [_normalize_cell(line) for line in text.split("\n")]
     with_comma = [line for line in lines if "," in line]
     if not all(_WITH_COMMA.fullmatch(line) for line in with_comma):
         return True
@@ -112,15 +112,15 @@ def _commas_divide(text: str) -> bool:
         return True
     if len(with_comma) < len(lines) or any(re.search(r",0\d", line) for line in with_comma):
         return False
-    said = f"“{shorten(with_comma[0])}” can be one number or two."
-    raise _refused(f"{said} Write a point in a number, or “;” between two.")
+    said = f"“{shorten(with_comma[0])}” is ambiguous: it could be one number or two."
+    raise _clipboard_error(f"{said} Use a decimal point, or separate numbers with “;”.")
 
 
 # ---------------------------------------------------------------------------------------- cells
 
 
-def _numbers(rows: list[list[str]]) -> np.ndarray:
-    cells = [[_plain(cell) for cell in row] for row in rows]
+def _parse_cells(rows: list[list[str]]) -> np.ndarray:
+    cells = [[_normalize_cell(cell) for cell in row] for row in rows]
     with_comma = [cell for row in cells for cell in row if _WITH_COMMA.fullmatch(cell)]
     has_point = any("." in cell for row in cells for cell in row)
     is_decimal = any(not _LIKE_THOUSANDS.fullmatch(cell) for cell in with_comma) and not has_point
@@ -132,23 +132,23 @@ def _numbers(rows: list[list[str]]) -> np.ndarray:
     wrong = np.argwhere(~np.isfinite(numbers))
     if len(wrong):
         row, column = wrong[0]
-        said = _what_is_wrong(rows[row][column].strip())
+        said = _describe_error(rows[row][column].strip())
         is_one = numbers.size == 1
-        raise _refused(said if is_one else f"Row {row + 1}, column {column + 1}: {said}")
+        raise _clipboard_error(said if is_one else f"Row {row + 1}, column {column + 1}: {said}")
     return numbers
 
 
-def _plain(cell: str) -> str:
+def _normalize_cell(cell: str) -> str:
     return cell.strip().replace("−", "-")
 
 
-def _what_is_wrong(cell: str) -> str:
+def _describe_error(cell: str) -> str:
     said = f"“{shorten(cell)}”"
-    plain = _plain(cell)
+    plain = _normalize_cell(cell)
     if not cell:
-        return "Nothing is written there. Write a number."
+        return "The cell is empty. Enter a number."
     if _NUMBER.fullmatch(plain):
-        return f"{said} is larger than any number here can be."
+        return f"{said} is out of range for a 64-bit float."
     if _LIKE_THOUSANDS.fullmatch(plain):
-        return f"{said} can be read in two ways. Write a point, and nothing between thousands."
-    return f"{said} is no number."
+        return f"{said} is ambiguous. Use a decimal point and no thousands separator."
+    return f"{said} is not a number."

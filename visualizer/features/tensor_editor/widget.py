@@ -1,6 +1,6 @@
-"""The Numbers pane: a stage or a weight matrix as a table to read, copy and edit.
+"""Numbers pane: a stage or a weight matrix as a table to view, copy and edit.
 
-The Qt model reads visible blocks on demand; the view handles keys as spreadsheets do.
+The Qt model reads visible blocks on demand; the view handles keys like a spreadsheet.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
     from visualizer.heatmap.panel_and_board_types import Axis
     from visualizer.session.screen import Screen
 
-EMPTY = "The numbers stand here, as soon as there are some."
+EMPTY = "Numbers appear here once attention is computed."
 WIDTH = 252
 
 
 class NumberTablePane(QWidget):
-    """The table of numbers, the choice of tensor and head, and notes on it.
+    """Table of numbers with a choice of tensor and head, and notes.
 
-    Typed and pasted text is emitted with the tensor's name and the first cell's row and column.
+    Typed and pasted text is emitted with the tensor name, and row and column of the first cell.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -70,38 +70,38 @@ class NumberTablePane(QWidget):
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self.tensor, self.head, self.grid = QComboBox(), QComboBox(), NumberTableView()
         self.facts, self.note, self.problem = PlainLabel(), PlainLabel(), PlainLabel()
-        self.draw = QPushButton("As drawn again")
+        self.draw = QPushButton("Use random values")
         self._table: NumberTablePanel | None = None
         self._theme = LIGHT
-        self._build()
-        self.tensor.activated.connect(self._choose)
-        self.head.activated.connect(self._choose_head)
-        self.draw.clicked.connect(self._draw_again)
-        self.grid.stood.connect(self._pin)
-        self.grid.typed.connect(self._type)
-        self.grid.pasted.connect(self._paste)
+        self._build_layout()
+        self.tensor.activated.connect(self._emit_tensor)
+        self.head.activated.connect(self._emit_head)
+        self.draw.clicked.connect(self._request_random_values)
+        self.grid.stood.connect(self._emit_pinned)
+        self.grid.typed.connect(self._emit_typed)
+        self.grid.pasted.connect(self._emit_pasted)
         self.grid.copyWanted.connect(self.copyWanted)
-        self._show(None)
+        self._show_table(None)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         self.show_table(screen.panel(TABLE), theme)
 
     def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
-        """Show a table, or a placeholder without one."""
+        """Show a table, or a placeholder if there is none."""
         if (table, theme) != (self._table, self._theme):
             self._theme = theme
-            self._show(table)
+            self._show_table(table)
 
     # ------------------------------------------------------------------ building
 
-    def _build(self) -> None:
+    def _build_layout(self) -> None:
         column = column_layout(self, (12, 8, 12, 8), spacing=8)
         chosen, foot = QHBoxLayout(), QHBoxLayout()
         for row in (chosen, foot):
             row.setSpacing(8)
-        for box, name in ((self.tensor, "Numbers of"), (self.head, "Head")):
+        for box, name in ((self.tensor, "Tensor"), (self.head, "Head")):
             box.setAccessibleName(name)
-            box.setAccessibleDescription(name)  # screen readers read its text as its name
+            box.setAccessibleDescription(name)  # screen readers use the current text as the name
             box.setMinimumContentsLength(5)
             box.setSizeAdjustPolicy(
                 QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
@@ -123,7 +123,7 @@ class NumberTablePane(QWidget):
 
     # ------------------------------------------------------------------ showing
 
-    def _show(self, table: NumberTablePanel | None) -> None:
+    def _show_table(self, table: NumberTablePanel | None) -> None:
         before, self._table = self._table, table
         for widget in (self.tensor, self.facts, self.draw, self.grid):
             widget.setVisible(table is not None)
@@ -151,27 +151,27 @@ class NumberTablePane(QWidget):
 
     # ------------------------------------------------------------------ user input
 
-    def _choose(self, index: int) -> None:
+    def _emit_tensor(self, index: int) -> None:
         if self._table:
             self.tensorChosen.emit(self._table.choices[index][0])
 
-    def _choose_head(self, head: int) -> None:
+    def _emit_head(self, head: int) -> None:
         self.headChosen.emit(head)
 
-    def _draw_again(self) -> None:
+    def _request_random_values(self) -> None:
         if self._table:
             self.drawnAgain.emit(self._table.name)
 
-    def _pin(self, row: int, column: int) -> None:
+    def _emit_pinned(self, row: int, column: int) -> None:
         table = self._table
         if table and table.is_stage and table.current != (row, column):
             self.cellPinned.emit(Cell(table.name, table.place(row, column)))
 
-    def _type(self, row: int, column: int, text: str) -> None:
+    def _emit_typed(self, row: int, column: int, text: str) -> None:
         if self._table:
             self.numberTyped.emit(self._table.name, row, column, text)
 
-    def _paste(self, row: int, column: int, text: str) -> None:
+    def _emit_pasted(self, row: int, column: int, text: str) -> None:
         if self._table:
             self.numbersPasted.emit(self._table.name, row, column, text)
 
@@ -188,14 +188,14 @@ if TYPE_CHECKING:
 
 NOWHERE = QModelIndex()
 SIDE = 64
-"""Rows and columns of a block that is read at once."""
+"""Number of rows and columns of a block that is read at once."""
 WIDEST_NAME = 104
 ACROSS = Qt.Orientation.Horizontal
 ROLE = Qt.ItemDataRole
 
 
 class NumberTableModel(QAbstractTableModel):
-    """Qt model of a `NumberTablePanel`; an edit emits `typed` and changes nothing here."""
+    """Qt model of a `NumberTablePanel`; edits are emitted by `typed`, not applied here."""
 
     typed = Signal(int, int, str)
 
@@ -206,8 +206,8 @@ class NumberTableModel(QAbstractTableModel):
         self._read: dict[tuple[int, int], NumberBlock] = {}
 
     def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
-        """Replace the table; with the same rows and columns, the selection stays."""
-        is_same = _is_alike(table, self.table)
+        """Replace the table; keep the selection if rows and columns are the same."""
+        is_same = _has_same_cells(table, self.table)
         is_read = (table and table.run, theme) == (self.table and self.table.run, self._theme)
         if not is_same:
             self.beginResetModel()
@@ -239,11 +239,11 @@ class NumberTableModel(QAbstractTableModel):
         if role == ROLE.EditRole:
             return self.table.full(index.row(), index.column())
         if role == ROLE.ForegroundRole:
-            return QColor(self._theme.quiet if self._cell(index)[1] else self._theme.ink)
+            return QColor(self._theme.quiet if self._cell_content(index)[1] else self._theme.ink)
         if role in (ROLE.DisplayRole, ROLE.AccessibleTextRole):
-            value, word = self._cell(index)
+            value, word = self._cell_content(index)
             said = word or format_number(value)
-            return said if role == ROLE.DisplayRole else f"{self._names(index)}: {said}"
+            return said if role == ROLE.DisplayRole else f"{self._describe_position(index)}: {said}"
         return None
 
     def setData(self, index: Index, value: Any, role: int = ROLE.EditRole) -> bool:
@@ -259,25 +259,25 @@ class NumberTableModel(QAbstractTableModel):
             return None
         axis = self.table.columns if orientation == ACROSS else self.table.rows
         if role == ROLE.DisplayRole:
-            return _name(axis, section)
+            return _label_of(axis, section)
         if role == ROLE.ToolTipRole:
-            return plain_tooltip(_name(axis, section))
+            return plain_tooltip(_label_of(axis, section))
         if role == ROLE.AccessibleTextRole:
-            return f"{axis.name} {_name(axis, section)}"
+            return f"{axis.name} {_label_of(axis, section)}"
         if role == ROLE.ForegroundRole:
             return QColor(self._theme.quiet)
         if role == ROLE.TextAlignmentRole:
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         return None
 
-    def _names(self, index: Index) -> str:
+    def _describe_position(self, index: Index) -> str:
         assert self.table
         rows, columns = self.table.rows, self.table.columns
-        row, column = _name(rows, index.row()), _name(columns, index.column())
+        row, column = _label_of(rows, index.row()), _label_of(columns, index.column())
         return f"{rows.name} {row}, {columns.name} {column}"
 
-    def _cell(self, index: Index) -> tuple[float, str]:
-        """A cell's number and the word shown in its place, if any; blocks are cached."""
+    def _cell_content(self, index: Index) -> tuple[float, str]:
+        """Return the number of a cell and the word shown instead, if any; blocks are cached."""
         assert self.table
         row, column = index.row(), index.column()
         place = row // SIDE, column // SIDE
@@ -290,7 +290,7 @@ class NumberTableModel(QAbstractTableModel):
         return float(block.numbers[inside]), block.word(*inside)
 
 
-def _is_alike(table: NumberTablePanel | None, other: NumberTablePanel | None) -> bool:
+def _has_same_cells(table: NumberTablePanel | None, other: NumberTablePanel | None) -> bool:
     if table is None or other is None:
         return table is other
     one, two = (
@@ -300,31 +300,31 @@ def _is_alike(table: NumberTablePanel | None, other: NumberTablePanel | None) ->
 
 
 def _column_width(table: NumberTablePanel) -> int:
-    """The common column width, from the widest possible text."""
-    said = ["−0.0000", *(["forbidden"] if table.may_have_words else [])]
+    """Return the common column width, from the widest possible text."""
+    said = ["−0.0000", *(["masked"] if table.may_have_words else [])]
     return round(max(map(metrics(12).horizontalAdvance, said)) + 14 * text_scale())
 
 
 @lru_cache(maxsize=8)
-def _names_width(rows: Axis) -> int:
-    """The width of the row names, within limits."""
+def _row_header_width(rows: Axis) -> int:
+    """Return the width of the row names, within limits."""
     longest = nlargest(8, set(rows.labels), key=len)  # measuring every label of a long text is slow
     last = f"{len(rows.labels)} " if rows.is_token else ""
     needed = max((metrics(12).horizontalAdvance(last + name) for name in longest), default=0)
     return round(min(needed + 28, WIDEST_NAME * text_scale()))
 
 
-def _name(axis: Axis, section: int) -> str:
-    """The name of a row or column; a token has its position, as it may occur more than once."""
+def _label_of(axis: Axis, section: int) -> str:
+    """Return the name of a row or column; tokens include their position, as they may repeat."""
     label = axis.labels[section]
     is_named = axis.is_token and label != str(section + 1)  # some captured positions have no token
     return f"{section + 1} {label}" if is_named else label
 
 
 class NumberTableView(QTableView):
-    """The table view: arrow keys, copy, paste and typing, as in a spreadsheet.
+    """Table view with arrow keys, copy, paste and typing, as in a spreadsheet.
 
-    `stood` carries the cell that became current by user input.
+    `stood` is emitted with the cell that became current by user input.
     """
 
     stood = Signal(int, int)
@@ -336,7 +336,7 @@ class NumberTableView(QTableView):
         super().__init__()
         self._model = NumberTableModel(self)
         self._model.typed.connect(self.typed)
-        self._is_come_to = False
+        self._is_gaining_focus = False
         self.setModel(self._model)
         self.setFont(font(12))
         self.setSelectionMode(QAbstractItemView.SelectionMode.ContiguousSelection)
@@ -347,28 +347,28 @@ class NumberTableView(QTableView):
         self.setTabKeyNavigation(False)
         self.setCornerButtonEnabled(False)
         self.setWordWrap(False)
-        self._size_headers()
+        self._configure_headers()
 
     def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
         before = self._model.table
         self._model.show_table(table, theme)
-        if table and not (before and _is_alike(table, before)):
+        if table and not (before and _has_same_cells(table, before)):
             self.horizontalHeader().setDefaultSectionSize(_column_width(table))
-            self.verticalHeader().setFixedWidth(_names_width(table.rows))
+            self.verticalHeader().setFixedWidth(_row_header_width(table.rows))
             self.scrollToTop()
         moved = before is None or not table or table.current != before.current
         if table and table.current and (moved or not self.currentIndex().isValid()):
-            self._stand(*table.current)
+            self._set_current_cell(*table.current)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        """Take the focus without emitting `stood`: focus that passes through chooses no cell."""
-        self._is_come_to = True
+        """Take the focus without emitting `stood`, so that tabbing through selects no cell."""
+        self._is_gaining_focus = True
         super().focusInEvent(event)
-        self._is_come_to = False
+        self._is_gaining_focus = False
 
     def currentChanged(self, current: Index, previous: Index) -> None:
         super().currentChanged(current, previous)
-        if current.isValid() and not self._is_come_to:
+        if current.isValid() and not self._is_gaining_focus:
             self.stood.emit(current.row(), current.column())
 
     def dataChanged(self, first: Index, last: Index, roles: Sequence[int] = ()) -> None:
@@ -379,18 +379,18 @@ class NumberTableView(QTableView):
             super().dataChanged(first, last, roles)
 
     def commitData(self, editor: QWidget) -> None:
-        """Take what was typed, unless another table came between the key and its effect."""
+        """Commit the typed text, unless the table was replaced in the meantime."""
         if self._is_typing:
             super().commitData(editor)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Handle copy, paste and the start of an edit, as a spreadsheet does."""
         if event.matches(QKeySequence.StandardKey.Copy):
-            self._copy()
+            self._request_copy()
         elif event.matches(QKeySequence.StandardKey.Paste):
-            self._paste()
+            self._emit_pasted()
         elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self._begin_to_edit()
+            self._start_editing()
         else:
             super().keyPressEvent(event)
 
@@ -398,12 +398,12 @@ class NumberTableView(QTableView):
     def _is_typing(self) -> bool:
         return self.state() == QAbstractItemView.State.EditingState
 
-    def _begin_to_edit(self) -> None:
-        index = self.currentIndex()  # an open editor passes the key that closes it on to the view
+    def _start_editing(self) -> None:
+        index = self.currentIndex()  # an open editor forwards the key that closes it to the view
         if not self._is_typing and index.flags() & Qt.ItemFlag.ItemIsEditable:
             self.edit(index)
 
-    def _size_headers(self) -> None:
+    def _configure_headers(self) -> None:
         across, down = self.horizontalHeader(), self.verticalHeader()
         for header in (across, down):
             header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
@@ -415,7 +415,7 @@ class NumberTableView(QTableView):
         down.setMinimumSectionSize(1)
         down.setDefaultSectionSize(round(metrics(12).height() + 8))
 
-    def _stand(self, row: int, column: int) -> None:
+    def _set_current_cell(self, row: int, column: int) -> None:
         index = self._model.index(row, column)
         if index != self.currentIndex():
             self.selectionModel().setCurrentIndex(
@@ -423,7 +423,7 @@ class NumberTableView(QTableView):
             )
             self.scrollTo(index)
 
-    def _marked(self) -> tuple[slice, slice] | None:
+    def _selected_range(self) -> tuple[slice, slice] | None:
         """The selected rows and columns."""
         ranges = self.selectionModel().selection()
         if ranges.isEmpty():
@@ -432,13 +432,13 @@ class NumberTableView(QTableView):
         rows = slice(first.top(), first.bottom() + 1)
         return rows, slice(first.left(), first.right() + 1)
 
-    def _copy(self) -> None:
-        marked = self._marked()
+    def _request_copy(self) -> None:
+        marked = self._selected_range()
         if marked:
             self.copyWanted.emit(*marked)
 
-    def _paste(self) -> None:
-        marked = self._marked()
+    def _emit_pasted(self) -> None:
+        marked = self._selected_range()
         if marked:
             rows, columns = marked
             self.pasted.emit(rows.start, columns.start, QGuiApplication.clipboard().text())

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 
 MARGIN, WORD_MARGIN, LETTER_MARGIN = 12, 6, 2
-"""The space beside a label: in a chip, in running text, and there if labels have own spaces."""
+"""Horizontal space around a label: in chips, in running text, and if labels include spaces."""
 SHORTEST_CUT = 20
-"""Labels of fewer letters are always as wide as they need."""
+"""Minimum length of labels that may be elided."""
 MAX_CACHED_WIDTHS = 50_000
-"""Distinct labels whose widths are kept."""
+"""Maximum number of distinct labels with cached widths."""
 
 
 class LabelWidths:
-    """The widths of labels; each distinct one is measured once, as a text has many tokens."""
+    """Cache of label widths; each distinct label is measured once, as texts have many tokens."""
 
     def __init__(self) -> None:
         self._found: dict[str, float] = {}
@@ -42,16 +42,16 @@ class LabelWidths:
     def chips(self, labels: Sequence[str], has_number: bool) -> list[float]:
         """Return the widths of chips."""
         least = metrics(NUMBER_SIZE).horizontalAdvance("−0.00") if has_number else 0
-        found, margin = self._measured(labels), MARGIN * text_scale()
+        found, margin = self._measure_labels(labels), MARGIN * text_scale()
         return [max(found[label], least) + margin for label in labels]
 
     def words(self, labels: Sequence[str], has_own_spaces: bool) -> list[float]:
-        """Return the widths of words of running text, in whole pixels: they adjoin."""
-        found = self._measured(labels)
+        """Return the widths of words of running text, in whole pixels because words adjoin."""
+        found = self._measure_labels(labels)
         margin = (LETTER_MARGIN if has_own_spaces else WORD_MARGIN) * text_scale()
         return [float(ceil(found[label] + margin)) for label in labels]
 
-    def _measured(self, labels: Sequence[str]) -> dict[str, float]:
+    def _measure_labels(self, labels: Sequence[str]) -> dict[str, float]:
         measures, distinct = metrics(12), set(labels)
         if measures is not self._measures or len(self._found) > MAX_CACHED_WIDTHS:
             self._measures = measures
@@ -74,7 +74,7 @@ def paint_chip(
     elif weights and weights.forbidden[token]:
         fill, ink = theme.paper, theme.quiet
     elif weights and token in weights.known:
-        fill, ink = _colour(weights, token, theme)
+        fill, ink = _chip_colours(weights, token, theme)
     inner = box.adjusted(0.75, 0.75, -0.75, -0.75)
     painter.setPen(QPen(QColor(theme.hairline), 1))
     painter.setBrush(QColor(fill))
@@ -87,14 +87,14 @@ def paint_chip(
         painter.setPen(QPen(QColor(theme.quiet), 1, Qt.PenStyle.DashLine))
         painter.drawRoundedRect(inner, ROUND, ROUND)
     if is_subject:
-        _frame(painter, inner, 2.5, theme)
+        _paint_frame(painter, inner, 2.5, theme)
     elif is_key or is_query:
-        _frame(painter, inner, 1.5, theme)
+        _paint_frame(painter, inner, 1.5, theme)
     if is_focused:
         painter.setPen(QPen(QColor(theme.ink), 1, Qt.PenStyle.DotLine))
         painter.drawRoundedRect(box.adjusted(-1.5, -1.5, 1.5, 1.5), ROUND + 2, ROUND + 2)
     weight = QFont.Weight.DemiBold if is_subject or is_query or is_key else QFont.Weight.Normal
-    _write(painter, box, tokens, token, ink, weight)
+    _draw_label(painter, box, tokens, token, ink, weight)
 
 
 def word_height() -> float:
@@ -114,9 +114,9 @@ def paint_words(
     Parameters
     ----------
     words : sequence of (token, rectangle)
-        Those that are seen.
+        The visible tokens.
     focused : int or None
-        The token that keys act on.
+        The token with the keyboard focus.
     """
     inks = _paint_backgrounds(painter, words, tokens, theme)
     painter.setFont(font(12))
@@ -126,12 +126,12 @@ def paint_words(
             mode = Qt.TextElideMode.ElideRight
             label = metrics(12).elidedText(label, mode, box.width() - text_scale())
         painter.setPen(QColor(ink))
-        painter.drawText(box, CENTRE, _in_running_text(label))
+        painter.drawText(box, CENTRE, _with_plain_spaces(label))
     painter.setBrush(Qt.BrushStyle.NoBrush)
     for token, box in words:
         inner = box.adjusted(0.75, 0.75, -0.75, -0.75)
         if token in tokens.subjects or token in {tokens.query, tokens.key}:
-            _frame(painter, inner, 2.5 if token in tokens.subjects else 1.5, theme)
+            _paint_frame(painter, inner, 2.5 if token in tokens.subjects else 1.5, theme)
         if token == focused:
             painter.setPen(QPen(QColor(theme.ink), 1, Qt.PenStyle.DotLine))
             painter.drawRoundedRect(inner, ROUND, ROUND)
@@ -140,7 +140,7 @@ def paint_words(
 def _paint_backgrounds(
     painter: QPainter, words: Sequence[tuple[int, QRectF]], tokens: TokenPanel, theme: Theme
 ) -> list[str]:
-    """Paint what is behind words; return their inks."""
+    """Paint the backgrounds of words and return their text colours."""
     weights = tokens.weights
     if weights is None:
         inks = [theme.ink] * len(words)
@@ -165,41 +165,41 @@ def _paint_backgrounds(
     return inks
 
 
-def _frame(painter: QPainter, box: QRectF, width: float, theme: Theme) -> None:
-    """Paint a chip's frame, visible on every colour: in the accent, outlined in paper."""
+def _paint_frame(painter: QPainter, box: QRectF, width: float, theme: Theme) -> None:
+    """Paint a frame in the accent colour, outlined in paper to be visible on every colour."""
     for ink, thickness in ink_of_frame(width, theme):
         painter.setPen(QPen(QColor(ink), thickness))
         painter.drawRoundedRect(box, ROUND, ROUND)
 
 
 def ink_of_frame(width: float, theme: Theme) -> tuple[tuple[str, float], ...]:
-    """The colours and widths of a frame's strokes, from the outer one to the inner one."""
+    """Return the colours and widths of the strokes of a frame, outer stroke first."""
     return (theme.paper, width + 2), (theme.accent, width)
 
 
 def position_on_scale(values: np.ndarray, weights: TokenWeights) -> np.ndarray:
-    """Return the entries of the colour map for weights, uint8 of the same sizes."""
+    """Return the colour map indices of weights, as uint8 of the same shape."""
     place = np.clip((values - weights.low) / (weights.high - weights.low), 0, 1)
     entries = np.nan_to_num(place * value_to_colour_mapping.MAX_COLOUR_INDEX).round()
     whole = np.where(np.isnan(values), value_to_colour_mapping.NAN_COLOUR_INDEX, entries)
     return whole.astype(np.uint8)
 
 
-def _colour(weights: TokenWeights, token: int, theme: Theme) -> tuple[str, str]:
-    """The colour of a token's weight, and a readable ink on it."""
+def _chip_colours(weights: TokenWeights, token: int, theme: Theme) -> tuple[str, str]:
+    """Return the colour of a token's weight, and a text colour readable on it."""
     entry = position_on_scale(weights.values[token : token + 1], weights).item()
     fill = QColor(int(value_to_colour_mapping.table(weights.map, theme)[entry])).name()
     is_light = value_to_colour_mapping.light_entries(weights.map, theme)[entry]
     return fill, "#000000" if is_light else "#FFFFFF"
 
 
-def _in_running_text(label: str) -> str:
-    """Return a label for running text, in which the spaces before a word can be seen."""
+def _with_plain_spaces(label: str) -> str:
+    """Return a label for running text, with plain spaces in place of visible ones."""
     word = label.lstrip(SPACE)
     return f"{' ' * (len(label) - len(word))}{word}" if word else label
 
 
-def _write(
+def _draw_label(
     painter: QPainter, box: QRectF, tokens: TokenPanel, token: int, ink: str, weight: QFont.Weight
 ) -> None:
     label = tokens.labels[token]

@@ -1,4 +1,4 @@
-"""The strip of tokens as chips, chosen by mouse and keys."""
+"""Token strip: tokens as chips or running text, selected by mouse and keyboard."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 LINES, TEXT_LINES = 4, 12
-"""The most lines that are seen at once of chips, and of running text."""
+"""Maximum number of visible lines of chips, and of running text."""
 MAX_CHIPS = 1000
-"""More tokens are shown as running text."""
+"""Maximum number of tokens shown as chips; longer texts are shown as running text."""
 LINE_GAP = 2
-"""Space between lines of running text."""
+"""Space between lines of running text in pixels."""
 PART = 4096
-"""So many tokens are laid out at once."""
+"""Number of tokens laid out at once."""
 LINE_END, SPACES = "⏎", ("␣", " ")
 
 MAX_RANKED_TOKENS = 20
-"""So many of the largest weights are gone to in turn."""
+"""Number of largest weights that the command for the next largest weight cycles through."""
 SAID = 100
-"""The most selected tokens that are read out by screen readers."""
+"""Maximum number of selected tokens that screen readers announce."""
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
 class TokenStrip(ChipScrollArea):
-    """Token chips wrapped over a few lines, or the running text of many; further lines scroll.
+    """Token chips wrapped over a few lines, or running text for long texts; extra lines scroll.
 
-    Only the lines that are seen are painted. `chose` carries the set of selected tokens.
+    Only visible lines are painted. `chose` is emitted with the set of selected tokens.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.List
@@ -71,12 +71,12 @@ class TokenStrip(ChipScrollArea):
         self._tokens = TokenPanel()
         self._label_widths = LabelWidths()
         self._widths: list[float] = []
-        """Of the first tokens, as many as were measured."""
+        """Widths of the tokens measured so far, from the first token on."""
         self._line_ends: set[int] = set()
         self._measured_labels: tuple[str, ...] = ()
         self._measured_with: tuple[object, ...] = ()
-        self._arranged_with: tuple[object, ...] = ()
-        self._arranging: IncrementalTask | None = None
+        self._layout_measures: tuple[object, ...] = ()
+        self._layout_task: IncrementalTask | None = None
         self._awaited: int | None = None
         """The token to scroll to once it is laid out."""
         self._is_awaited_on_top = False
@@ -85,7 +85,7 @@ class TokenStrip(ChipScrollArea):
         self._kept: frozenset[int] = frozenset()
         self._ranked: TokenWeights | None = None
         self._rank = -1
-        """Of the largest weights of those, that which was gone to."""
+        """Rank of the current token among the largest of these weights."""
         self._overview: TextOverview | None = None
         self._is_held = self._is_on_overview = False
 
@@ -97,16 +97,18 @@ class TokenStrip(ChipScrollArea):
         before, self._tokens, self._theme = self._tokens, tokens, theme
         if tokens.labels != before.labels:
             self._at, self._anchor, self._awaited = 0, None, None
-            self._arrange()
+            self._lay_out()
         if len(tokens.subjects) == 1 and tokens.subjects != before.subjects:
-            self._see(min(tokens.subjects))
+            self._scroll_to(min(tokens.subjects))
         elif self.is_text and tokens.sought != before.sought and tokens.chosen:
-            first = self._first_seen()
-            self._see(min((at for at in tokens.chosen if at >= first), default=min(tokens.chosen)))
-        self._tell()
+            first = self._first_visible()
+            self._scroll_to(
+                min((at for at in tokens.chosen if at >= first), default=min(tokens.chosen))
+            )
+        self._update_accessibility()
         self.viewport().update()
 
-    def _tell(self) -> None:
+    def _update_accessibility(self) -> None:
         tokens, weights = self._tokens, self._tokens.weights
         count = format_count(len(tokens.labels), "token")
         self.setAccessibleName(f"Tokens: {count}, {' '.join(tokens.labels[:SAID])}")
@@ -116,10 +118,10 @@ class TokenStrip(ChipScrollArea):
             read = ", ".join(f"{label} {format_number(value, 2)}" for label, value in each)
             told = f"{weights.plain}: {read}"
         self.setAccessibleDescription(told)
-        set_accessible_value(self, told or _lit(tokens))
+        set_accessible_value(self, told or _describe_cursor(tokens))
 
     def tip(self, token: int) -> str:
-        """Return a token in full, and its number."""
+        """Return the full text of a token, and its number."""
         tokens = self._tokens
         said = f"{tokens.labels[token]}, token {token + 1:,}"
         if token in tokens.special:
@@ -134,25 +136,25 @@ class TokenStrip(ChipScrollArea):
     # ------------------------------------------------------------------ layout
 
     def sizeHint(self) -> QSize:
-        lines = min(self._most_lines, self._wrapped.lines)
-        return QSize(100, round(lines * self._pitch))
+        lines = min(self._max_visible_lines, self._wrapped.lines)
+        return QSize(100, round(lines * self._line_pitch))
 
     def minimumSizeHint(self) -> QSize:
         return QSize(60, self.sizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         measures = (self.maximumViewportSize().width(), metrics(12), text_scale())
-        if measures != self._arranged_with:  # a height alone changes no line
-            self._arranged_with = measures
-            self._arrange()
+        if measures != self._layout_measures:  # the height does not affect line breaks
+            self._layout_measures = measures
+            self._lay_out()
 
     @property
     def is_text(self) -> bool:
-        """Whether tokens are words of running text and no chips."""
+        """Whether tokens are shown as running text rather than chips."""
         return len(self._tokens.labels) > MAX_CHIPS and self._tokens.patches is None
 
     @property
-    def _most_lines(self) -> int:
+    def _max_visible_lines(self) -> int:
         return TEXT_LINES if self.is_text else LINES
 
     @property
@@ -165,58 +167,57 @@ class TokenStrip(ChipScrollArea):
         return word_height() if self.is_text else chip_height(self._has_numbers)
 
     @property
-    def _gaps(self) -> tuple[float, float]:
+    def _chip_gaps(self) -> tuple[float, float]:
         across, down = (0, LINE_GAP) if self.is_text else (GAP, GAP)
         return across * text_scale(), down * text_scale()
 
     @property
-    def _pitch(self) -> float:
-        return self._chip_height + self._gaps[1]
+    def _line_pitch(self) -> float:
+        return self._chip_height + self._chip_gaps[1]
 
-    def _arrange(self) -> None:
-        """Lay out the tokens; of a long text the first ones, and the others soon after."""
-        if self._arranging:
-            self._arranging.stop()
-            self._arranging = None
-        labels, first = self._tokens.labels, self._first_seen()
+    def _lay_out(self) -> None:
+        """Lay out the tokens; in a long text the first ones now and the others incrementally."""
+        if self._layout_task:
+            self._layout_task.stop()
+            self._layout_task = None
+        labels, first = self._tokens.labels, self._first_visible()
         measures = (metrics(12), text_scale())
         if labels is not self._measured_labels or measures != self._measured_with:
             self._measured_labels, self._measured_with = labels, measures
             self._widths, self._line_ends = [], set()
         width = self.maximumViewportSize().width() - (overview_width() if self.is_text else 0)
-        self._wrap(width)
-        if self._wrapped.lines > self._most_lines:
-            self._wrap(width - self.verticalScrollBar().sizeHint().width())
+        self._start_wrapping(width)
+        if self._wrapped.lines > self._max_visible_lines:
+            self._start_wrapping(width - self.verticalScrollBar().sizeHint().width())
         if len(self._wrapped) < len(labels):
-            self._arranging = IncrementalTask(self._arrange_rest(), self)
+            self._layout_task = IncrementalTask(self._lay_out_rest(), self)
         self._set_scroll_range()
         if self.is_text and first:
-            self._see(min(first, len(labels) - 1), is_on_top=True)
+            self._scroll_to(min(first, len(labels) - 1), is_on_top=True)
         self.updateGeometry()
         self.viewport().update()
 
-    def _first_seen(self) -> int:
-        """Return the first token of the first line that is seen, or is to be."""
+    def _first_visible(self) -> int:
+        """Return the first token of the first line that is visible or about to be."""
         if self._awaited is not None and self._is_awaited_on_top:
             return self._awaited
         down = self.verticalScrollBar().value()
         lines, pitch = self._wrapped.lines, self._wrapped.pitch
         return self._wrapped.in_line(min(round(down / pitch), lines - 1)).start if lines else 0
 
-    def _wrap(self, width: float) -> None:
-        """Begin the layout in lines of a width, with the first tokens."""
-        self._chips = self._wrapped = WrappedChips(self._chip_height, width, self._gaps)
-        self._arrange_part()
+    def _start_wrapping(self, width: float) -> None:
+        """Start the layout for a line width with the first tokens."""
+        self._chips = self._wrapped = WrappedChips(self._chip_height, width, self._chip_gaps)
+        self._lay_out_part()
 
-    def _arrange_part(self) -> None:
+    def _lay_out_part(self) -> None:
         """Lay out the next tokens."""
         start = len(self._wrapped)
         if start == len(self._widths):
-            self._measure(start)
+            self._measure_tokens(start)
         self._wrapped.extend(self._widths[start : start + PART], self._line_ends)
 
-    def _measure(self, start: int) -> None:
-        """Measure tokens."""
+    def _measure_tokens(self, start: int) -> None:
         labels = self._tokens.labels[start : start + PART]
         if self.is_text:
             self._widths += self._label_widths.words(labels, self._has_own_spaces)
@@ -227,24 +228,24 @@ class TokenStrip(ChipScrollArea):
 
     @property
     def _has_own_spaces(self) -> bool:
-        """Whether the spaces of the text are in its tokens."""
+        """Whether tokens include the spaces of the text."""
         return any(label.startswith(SPACES) for label in self._tokens.labels[:SAID])
 
-    def _arrange_rest(self) -> Generator[None]:
+    def _lay_out_rest(self) -> Generator[None]:
         while len(self._wrapped) < len(self._tokens.labels):
-            self._arrange_part()
+            self._lay_out_part()
             self._set_scroll_range()
             self.viewport().update()
             if self._awaited is not None:
-                self._see(self._awaited, is_on_top=self._is_awaited_on_top)
+                self._scroll_to(self._awaited, is_on_top=self._is_awaited_on_top)
             yield
-        self._arranging = None
+        self._layout_task = None
 
     def _set_scroll_range(self) -> None:
-        bar, seen = self.verticalScrollBar(), self._most_lines
-        bar.setRange(0, round(max(0, self._wrapped.lines - seen) * self._pitch))
-        bar.setSingleStep(round(self._pitch))
-        bar.setPageStep(round(seen * self._pitch))
+        bar, seen = self.verticalScrollBar(), self._max_visible_lines
+        bar.setRange(0, round(max(0, self._wrapped.lines - seen) * self._line_pitch))
+        bar.setSingleStep(round(self._line_pitch))
+        bar.setPageStep(round(seen * self._line_pitch))
 
     # ------------------------------------------------------------------ drawing
 
@@ -256,15 +257,15 @@ class TokenStrip(ChipScrollArea):
         seen = QRectF(event.rect()).translated(0, down)
         focused = self._at if self.hasFocus() else None
         if self.is_text:
-            words = [*self._within(seen)]
+            words = [*self._chips_within(seen)]
             paint_words(painter, words, self._tokens, self._theme, focused)
             self._paint_overview(painter, down)
         else:
-            for token, box in self._within(seen):
+            for token, box in self._chips_within(seen):
                 paint_chip(painter, box, self._tokens, token, self._theme, token == focused)
         painter.end()
 
-    def _within(self, area: QRectF) -> Iterator[tuple[int, QRectF]]:
+    def _chips_within(self, area: QRectF) -> Iterator[tuple[int, QRectF]]:
         """Yield the tokens of the lines within an area, and their rectangles."""
         chips = self._wrapped
         if chips.lines:
@@ -275,7 +276,7 @@ class TokenStrip(ChipScrollArea):
 
     @property
     def _overview_area(self) -> QRectF:
-        """The overview of a running text, in the viewport."""
+        """The rectangle of the overview in the viewport."""
         view, width = self.viewport().rect(), overview_width() if self.is_text else 0
         return QRectF(view.width() - width, 0, width, view.height())
 
@@ -288,13 +289,13 @@ class TokenStrip(ChipScrollArea):
             self._overview = overview_of(tokens, chips, rows, theme)
         painter.resetTransform()
         first = chips.line_at(down)
-        self._overview.paint(painter, area, range(first, first + self._most_lines))
+        self._overview.paint(painter, area, range(first, first + self._max_visible_lines))
 
     def _go_to_overview_row(self, y: float) -> None:
-        """Scroll to the lines of a row of pixels of the overview, into the middle."""
+        """Scroll so that the lines at a pixel row of the overview are centred."""
         area, bar = self._overview_area, self.verticalScrollBar()
         line = y / area.height() * self._wrapped.lines
-        bar.setValue(round((line - self._most_lines / 2) * self._pitch))
+        bar.setValue(round((line - self._max_visible_lines / 2) * self._line_pitch))
 
     # ------------------------------------------------------------------ mouse
 
@@ -310,7 +311,7 @@ class TokenStrip(ChipScrollArea):
         chosen, is_added = self._tokens.chosen, bool(event.modifiers() & CONTROL)
         self._kept, self._at = chosen if is_added else frozenset(), token
         if event.modifiers() & SHIFT:
-            self._extend(token)
+            self._extend_selection(token)
             return
         self._anchor = token
         if is_added:
@@ -324,12 +325,12 @@ class TokenStrip(ChipScrollArea):
             return
         token = self._chip_at(event.position())
         if self._is_held and token is not None and token != self._at:
-            self._extend(token)
+            self._extend_selection(token)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         self._is_held = self._is_on_overview = False
 
-    def _extend(self, token: int) -> None:
+    def _extend_selection(self, token: int) -> None:
         """Select the span from the anchor to a token."""
         start = self._at if self._anchor is None else self._anchor
         self._anchor = start
@@ -339,20 +340,20 @@ class TokenStrip(ChipScrollArea):
     def wheelEvent(self, event: QWheelEvent) -> None:
         if self.hasFocus():
             super().wheelEvent(event)
-        else:  # without focus, the page scrolls
+        else:  # without focus, the wheel scrolls the page
             event.ignore()
 
     # ------------------------------------------------------------------ keys
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        chosen, token = self._tokens.chosen, self._beside(Qt.Key(event.key()))
+        chosen, token = self._tokens.chosen, self._token_for_key(Qt.Key(event.key()))
         if event.matches(QKeySequence.StandardKey.SelectAll):
             self.chose.emit(frozenset(range(len(self._tokens.labels))))
         elif not self._tokens.labels or is_command(event):
             super().keyPressEvent(event)
         elif token is not None and event.modifiers() & SHIFT:
             self._kept = frozenset()
-            self._extend(token)
+            self._extend_selection(token)
         elif token is not None:
             self._anchor = None
             self._go_to(token)
@@ -365,7 +366,7 @@ class TokenStrip(ChipScrollArea):
             super().keyPressEvent(event)
 
     def go_to_largest(self) -> None:
-        """Go to the token of the largest weight; then to the next largest, and round again."""
+        """Go to the token with the largest weight, then to the next largest, in a cycle."""
         weights = self._tokens.weights
         if weights != self._ranked:
             self._ranked, self._rank = weights, -1
@@ -377,20 +378,24 @@ class TokenStrip(ChipScrollArea):
         self.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self._go_to(places[self._rank])
 
-    def _beside(self, key: Qt.Key) -> int | None:
-        """The token that a navigation key leads to; None for other keys."""
+    def _token_for_key(self, key: Qt.Key) -> int | None:
+        """Return the token that a navigation key moves to; None for other keys."""
         last = len(self._tokens.labels) - 1
         sides = {Qt.Key.Key_Left: self._at - 1, Qt.Key.Key_Right: self._at + 1}
         ends = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: last}
         if key in sides or key in ends:
             return min(max({**sides, **ends}[key], 0), last)
         lines = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
-        return self._over(lines[key]) if key in lines and self._tokens.labels else None
+        return (
+            self._token_in_adjacent_line(lines[key])
+            if key in lines and self._tokens.labels
+            else None
+        )
 
-    def _over(self, lines: int) -> int:
-        """The token nearest to the current one in the line above or below."""
+    def _token_in_adjacent_line(self, lines: int) -> int:
+        """Return the token nearest to the current one in the line above or below."""
         chips, here = self._wrapped, self._wrapped.line_of(self._at)
-        if self._at >= len(chips):  # it is laid out soon
+        if self._at >= len(chips):  # not laid out yet
             return self._at
         there, across = here + lines, self._chips[self._at].center().x()
         if not 0 <= there < chips.lines:
@@ -401,25 +406,25 @@ class TokenStrip(ChipScrollArea):
 
     def _go_to(self, token: int) -> None:
         self._at = token
-        self._see(token)
+        self._scroll_to(token)
 
-    def _see(self, token: int, *, is_on_top: bool = False) -> None:
-        """Scroll a token into view, or its line to the top; once it is laid out."""
+    def _scroll_to(self, token: int, *, is_on_top: bool = False) -> None:
+        """Scroll a token into view, or its line to the top, as soon as it is laid out."""
         is_late = token >= len(self._wrapped)
         self._awaited, self._is_awaited_on_top = (token if is_late else None), is_on_top
         if is_late:
             return
         box, bar = self._chips[token], self.verticalScrollBar()
         if is_on_top:
-            bar.setValue(round(self._wrapped.line_of(token) * self._pitch))
+            bar.setValue(round(self._wrapped.line_of(token) * self._line_pitch))
             return
-        gap = self._gaps[1] / 2
+        gap = self._chip_gaps[1] / 2
         low, high = box.bottom() + gap - self.viewport().height(), box.top() - gap
         bar.setValue(round(min(max(bar.value(), low), high)))
         self.viewport().update()
 
 
-def _lit(tokens: TokenPanel) -> str:
-    """Describe the cursor's tokens."""
+def _describe_cursor(tokens: TokenPanel) -> str:
+    """Describe the query and key of the cursor."""
     places = (("query", tokens.query), ("key", tokens.key))
     return ", ".join(f"{name} {tokens.labels[at]}" for name, at in places if at is not None)

@@ -1,4 +1,4 @@
-"""The colour bar beside the strip of tokens."""
+"""Colour bar of the token strip."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class TokenColourBar(QWidget):
-    """The colour bar with its limits; it keeps its space while there are no colours."""
+    """Colour bar with its limits; it keeps its size while it is empty."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
 

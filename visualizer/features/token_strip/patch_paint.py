@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 FAINTEST, STRONGEST = 0.3, 0.9
-"""The opacity of the colours of the least and the largest weight over the image, which is grey."""
+"""Opacity of the colours of the smallest and the largest weight over the grey image."""
 UNDER_NUMBERS = 0.75
-"""The least opacity where numbers are written."""
+"""Minimum opacity if numbers are shown."""
 GRID = 0.35
-"""The opacity of the lines between patches."""
+"""Opacity of the lines between patches."""
 MIN_OUTLINED_PATCH_PX = 12
-"""Patches of fewer pixels have no lines between them."""
+"""Minimum patch size in pixels for which grid lines are drawn."""
 
 
 class PatchPictures:
-    """An image in its colours and in greys, ready to be painted.
+    """An image in colour and in greyscale, ready to paint.
 
     Parameters
     ----------
     patches : ImagePatches
-        What they are made of.
+        The source of the images.
     """
 
     def __init__(self, patches: ImagePatches) -> None:
@@ -61,14 +61,14 @@ def paint_patches(
     theme: Theme,
     focused: int | None,
 ) -> None:
-    """Paint an image, the weights of its patches, and the frames of those that are current.
+    """Paint an image, the weights of its patches, and frames around the current patches.
 
     Parameters
     ----------
     boxes : sequence of QRectF
-        The places of all tokens, those before the patches first.
+        Rectangles of all tokens, those before the patches first.
     focused : int or None
-        The token that keys act on.
+        The token with the keyboard focus.
     """
     first, weights = pictures.patches.first, tokens.weights
     whole = boxes[first].united(boxes[-1])
@@ -78,20 +78,22 @@ def paint_patches(
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, on=False)
     if weights:
         least = UNDER_NUMBERS if _has_numbers(boxes, pictures.patches) else FAINTEST
-        painter.drawImage(whole, _overlay(weights, pictures.patches, least, theme))
-        _hatch(painter, boxes, weights, first, theme)
+        painter.drawImage(whole, _render_overlay(weights, pictures.patches, least, theme))
+        _paint_hatching(painter, boxes, weights, first, theme)
     if boxes[first].width() >= MIN_OUTLINED_PATCH_PX:
         _paint_grid(painter, whole, pictures.patches, theme)
     if weights and _has_numbers(boxes, pictures.patches):
-        _write(painter, boxes, weights, pictures.patches, theme)
+        _paint_numbers(painter, boxes, weights, pictures.patches, theme)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     _paint_frames(painter, boxes, tokens, first, theme)
     if focused is not None and focused >= first:
         _paint_focus(painter, boxes[focused], theme)
 
 
-def _overlay(weights: TokenWeights, patches: ImagePatches, least: float, theme: Theme) -> QImage:
-    """Return the colours of the patches' weights, one pixel a patch: large ones cover the image."""
+def _render_overlay(
+    weights: TokenWeights, patches: ImagePatches, least: float, theme: Theme
+) -> QImage:
+    """Return the weight colours, one pixel per patch; the larger the weight, the more opaque."""
     values = weights.values[patches.first :].reshape(patches.rows, patches.columns)
     place = np.clip((values - weights.low) / (weights.high - weights.low), 0, 1)
     size = np.nan_to_num(abs(2 * place - 1) if weights.low < 0 else place, nan=1.0)
@@ -101,10 +103,10 @@ def _overlay(weights: TokenWeights, patches: ImagePatches, least: float, theme: 
     made = QImage(
         words.data, patches.columns, patches.rows, 4 * patches.columns, QImage.Format.Format_ARGB32
     )
-    return made.copy()  # the buffer is freed with this function
+    return made.copy()  # the buffer is freed when this function returns
 
 
-def _hatch(
+def _paint_hatching(
     painter: QPainter, boxes: Sequence[QRectF], weights: TokenWeights, first: int, theme: Theme
 ) -> None:
     forbidden = QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern)
@@ -127,19 +129,18 @@ def _paint_grid(painter: QPainter, whole: QRectF, patches: ImagePatches, theme: 
 
 
 def _has_numbers(boxes: Sequence[QRectF], patches: ImagePatches) -> bool:
-    """Whether numbers fit into the patches, and are written as into chips."""
+    """Whether numbers fit into the patches and are shown, as in chips."""
     box, room = boxes[patches.first], metrics(NUMBER_SIZE).horizontalAdvance("−0.00") + 4
     return patches.tokens <= SHORT and box.width() >= room and box.height() >= metrics(12).height()
 
 
-def _write(
+def _paint_numbers(
     painter: QPainter,
     boxes: Sequence[QRectF],
     weights: TokenWeights,
     patches: ImagePatches,
     theme: Theme,
 ) -> None:
-    """Write the numbers into the patches."""
     light = value_to_colour_mapping.light_entries(weights.map, theme)
     entries = position_on_scale(weights.values, weights)
     painter.setFont(font(NUMBER_SIZE))
@@ -152,7 +153,7 @@ def _write(
 def _paint_frames(
     painter: QPainter, boxes: Sequence[QRectF], tokens: TokenPanel, first: int, theme: Theme
 ) -> None:
-    """Frame the patches whose weights are shown thickly, the cursor's others thinly."""
+    """Paint thick frames around subject patches, thin ones around others of the cursor."""
     painter.setBrush(Qt.BrushStyle.NoBrush)
     thin = {tokens.query, tokens.key} - tokens.subjects - {None}
     for width, places in ((1.5, thin), (2.5, tokens.subjects)):

@@ -1,4 +1,4 @@
-"""The strip of tokens of an image: its patches where they lie, over them the weights."""
+"""Token strip of an image: its patches, overlaid with their weights."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 MAX_SIDE_PX = 560
-"""The longest side of an image, at the usual text size."""
+"""Maximum side length of an image, in pixels at the default text size."""
 
 
 class PatchStrip(TokenStrip):
-    """An image whose patches are chosen by mouse and keys like chips; other tokens are chips above.
+    """An image with selectable patches; other tokens are chips above it.
 
-    `hovered` carries the token under the pointer, or None.
+    `hovered` is emitted with the token under the pointer, or None.
     """
 
     hovered = Signal(object)
@@ -46,7 +46,7 @@ class PatchStrip(TokenStrip):
         is_same_layout = self._tokens.labels == tokens.labels
         super().show_tokens(tokens, theme)
         if is_same_layout and patches is not known:
-            self._arrange()
+            self._lay_out()
 
     # ------------------------------------------------------------------ layout
 
@@ -54,8 +54,8 @@ class PatchStrip(TokenStrip):
         below = self._chips[-1].bottom() if self._chips else 0.0
         return QSize(100, round(below + GAP * text_scale() / 2))
 
-    def _arrange(self) -> None:
-        """Lay out other tokens as chips, and the patches as large as the width lets them be."""
+    def _lay_out(self) -> None:
+        """Lay out other tokens as chips, and the patches as large as the width allows."""
         if self._pictures is None:
             return
         patches, width = self._pictures.patches, self.maximumViewportSize().width() - 2.0
@@ -101,23 +101,23 @@ class PatchStrip(TokenStrip):
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
-        self._point(self._chip_at(event.position()))
+        self._set_pointed(self._chip_at(event.position()))
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:
-            self._point(None)
+            self._set_pointed(None)
         return super().viewportEvent(event)
 
     def _chip_at(self, point: QPointF) -> int | None:
         return next((at for at, box in enumerate(self._chips) if box.contains(point)), None)
 
-    def _point(self, token: int | None) -> None:
+    def _set_pointed(self, token: int | None) -> None:
         if token != self._pointed:
             self._pointed = token
             self.hovered.emit(token)
 
-    def _over(self, lines: int) -> int:
-        """The patch above or below; from the first row, a chip above it."""
+    def _token_in_adjacent_line(self, lines: int) -> int:
+        """Return the patch above or below; above the first row, the last chip."""
         if self._pictures is None:
             return self._at
         patches = self._pictures.patches

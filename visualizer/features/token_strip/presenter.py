@@ -1,6 +1,6 @@
-"""The token strip as a value: tokens coloured by the weights of the selected queries or keys.
+"""Presenter of the token strip: tokens coloured by the weights of selected queries or keys.
 
-The weights are those of the current head, or the mean of all heads.
+The weights are those of the current head, or the mean over all heads.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 READ_FOR_S = 0.1
-"""So long weights are read before the pictures are drawn on."""
+"""Duration of one batch of reads on the worker, before it returns to refining heatmaps."""
 NAMED = 3
-"""A sentence names at most this many tokens; of more it gives the number only."""
+"""Maximum number of tokens that a sentence names; for more it gives only their number."""
 
 
 class TokenWeights(Struct, frozen=True, eq=False):
-    """The weight each token receives from the selected queries, or gives to the selected keys.
+    """Weights of all tokens: from the selected queries, or to the selected keys.
 
     Parameters
     ----------
     values : numpy.ndarray
-        One for every token: a weight, or a sum of weights.
+        One value per token: a weight, or a sum of weights.
     forbidden : numpy.ndarray
         Tokens for which the mask forbids every cell with the selected tokens.
     map : str
@@ -61,9 +61,9 @@ class TokenWeights(Struct, frozen=True, eq=False):
     says : str
         A sentence on what the colours show (HTML).
     qualifier : str
-        The step that the weights are taken before or after, if there are weights of several.
+        The step before or after which the weights are taken, if this is ambiguous.
     known : range
-        The tokens whose numbers are known; of a long text they are read one after another.
+        The tokens with known values; those of a long text are read incrementally.
     """
 
     values: np.ndarray
@@ -76,7 +76,7 @@ class TokenWeights(Struct, frozen=True, eq=False):
     qualifier: str = ""
 
     def __eq__(self, other: object) -> bool:
-        """Whether it shows the same numbers in the same colours."""
+        """Whether both show the same numbers in the same colours."""
         if not isinstance(other, TokenWeights):
             return NotImplemented
         fields = (self.map, self.low, self.high, self.says, self.known)
@@ -87,12 +87,12 @@ class TokenWeights(Struct, frozen=True, eq=False):
         )
 
     def __ne__(self, other: object) -> bool:
-        return not self == other  # a struct's own compares identities
+        return not self == other  # Struct's own __ne__ compares identities
 
     __hash__ = None  # type: ignore[assignment]
 
     def largest(self, count: int) -> tuple[int, ...]:
-        """Return the tokens whose numbers are farthest from 0, farthest first; none with 0."""
+        """Return the tokens with the largest absolute values, largest first; zeros are excluded."""
         sizes = np.where(self.forbidden | ~np.isfinite(self.values), 0, np.abs(self.values))
         sizes[self.known.stop :] = 0
         first = np.argsort(-sizes, kind="stable")[:count]
@@ -114,7 +114,7 @@ class TokenPanel(Struct, frozen=True):
     chosen : frozenset of int
         The tokens selected in the strip.
     subjects : frozenset of int
-        The tokens whose weights are shown: those selected, else the cursor's.
+        The tokens for which weights are shown: the selected ones, else those of the cursor.
     weights : TokenWeights or None
         The weights behind the colours; None without subjects, or while the weights are covered.
     sought : str
@@ -122,11 +122,11 @@ class TokenPanel(Struct, frozen=True):
     found : str
         The number of matches and the current one, in words.
     note : str
-        Why there are no weights to show; empty where there are.
+        Why no weights are shown; empty if they are.
     special : mapping
-        What special tokens of a model are for, by their places.
+        The purpose of each special token of a model, by position.
     patches : ImagePatches or None
-        The image whose patches the tokens are; None of a text.
+        The input image, if the tokens are its patches; None for a text.
     """
 
     labels: tuple[str, ...] = ()
@@ -148,16 +148,16 @@ TOKENS: PanelId[TokenPanel] = PanelId("Tokens")
 
 
 def present_tokens(resolved: Resolved, cursor: CellCursor) -> TokenPanel:
-    """Present the tokens of a text, marked by the cursor, or else by the playback step's cell."""
+    """Present the tokens of a text, marked at the cursor or else at the cell of playback."""
     run, selection, patches = resolved.run, resolved.view.tokens, resolved.run.patches
-    cursor, cell = _with_step(resolved, cursor)
-    query = _query(resolved, cursor, cell)
+    cursor, cell = _cursor_with_step(resolved, cursor)
+    query = _token_query(resolved, cursor, cell)
     is_query, are_apart, labels = query.reads, not run.has_same_keys, query.labels
     lengths = run.trace.spec.lengths
     padding = len(labels) - lengths[run.trace.at("text", resolved.leading)] if lengths else 0
-    is_seen = _is_seen(query)
-    weights = _shares(query) if is_seen else None
-    note = f"{_says(query)}: being read." if is_seen and weights is None else ""
+    is_seen = _has_weights(query)
+    weights = _present_weights(query) if is_seen else None
+    note = f"{_describe_weights(query)}: computing…" if is_seen and weights is None else ""
     return TokenPanel(
         labels,
         None if are_apart and not is_query else cursor.query,
@@ -168,23 +168,23 @@ def present_tokens(resolved: Resolved, cursor: CellCursor) -> TokenPanel:
         query.subjects,
         weights,
         selection.sought,
-        _found(resolved.view, labels),
-        _apart(run, selection.role) if are_apart else note,
+        _describe_matches(resolved.view, labels),
+        _describe_role(run, selection.role) if are_apart else note,
         dict(run.reading.special) if run.reading and run.has_same_keys else {},
         patches,
     )
 
 
-def _with_step(resolved: Resolved, cursor: CellCursor) -> tuple[CellCursor, Cell | None]:
-    """Return the current cell and its cursor: the pointer's, or else the playback step's."""
+def _cursor_with_step(resolved: Resolved, cursor: CellCursor) -> tuple[CellCursor, Cell | None]:
+    """Return the cursor and its cell: those of the pointer, or else of the playback step."""
     cell, step_cell = resolved.pointed, resolved.step_cell
     if cell is None and step_cell and resolved.view.playhead.grain is not Grain.STAGE:
         return cursor_on(resolved, step_cell, None), step_cell
     return cursor, cell
 
 
-def _query(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenQuery:
-    """Return whose weights are shown.
+def _token_query(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenQuery:
+    """Return the query for the weights to show.
 
     Parameters
     ----------
@@ -209,10 +209,10 @@ def _query(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenQu
 
 
 def cell_of_token(resolved: Resolved, token: int) -> Cell | None:
-    """Return the cell that pointing at a token means.
+    """Return the cell to hover when the pointer is on a token.
 
-    With one token chosen, it is where the two meet; else where the token reads the most, or is read
-    the most. None where that is covered, or keys are other tokens.
+    With one token selected, this is the cell of both tokens; otherwise the largest weight of the
+    token's row or column. None if the weights are covered, or if queries and keys differ.
     """
     run, selection = resolved.run, resolved.view.tokens
     stage = resolved.weights_stage(resolved.pinned)
@@ -231,20 +231,19 @@ def cell_of_token(resolved: Resolved, token: int) -> Cell | None:
     return Cell(stage, (head, token, other) if reads else (head, other, token))
 
 
-def _apart(run: Run, role: TokenRole) -> str:
+def _describe_role(run: Run, role: TokenRole) -> str:
     if run.is_continuation:
-        keys = "these tokens and those before them"
         return (
-            f"These are the queries. The keys are {keys}."
+            "These are the queries. The keys also include the tokens before them."
             if role is TokenRole.QUERY
             else "These are the keys. The queries are the last of these tokens."
         )
     here, there = ("queries", "keys") if role is TokenRole.QUERY else ("keys", "queries")
-    return f"These are the {here}. The {there} are other tokens: the heatmaps show who reads whom."
+    return f"These are the {here}. The {there} are different tokens; see the heatmaps."
 
 
 class TokenQuery(Struct, frozen=True):
-    """The request for weights: the labels, those that are selected, and whose are added up."""
+    """A request for weights: the labels, the selected tokens, and the weights to add up."""
 
     resolved: Resolved
     labels: tuple[str, ...]
@@ -268,7 +267,7 @@ class TokenQuery(Struct, frozen=True):
         return self.weights.reads
 
 
-def _is_seen(query: TokenQuery) -> bool:
+def _has_weights(query: TokenQuery) -> bool:
     """Whether there are weights to show."""
     is_square = query.resolved.run.has_same_keys
     return bool(query.subjects) and is_square and not _is_hidden(query)
@@ -277,14 +276,14 @@ def _is_seen(query: TokenQuery) -> bool:
 def _is_hidden(query: TokenQuery) -> bool:
     """Whether the weights are covered by a prediction or not yet reached by playback."""
     resolved, last = query.resolved, len(query.labels) - 1
-    row = max(query.subjects) if query.reads else last  # of later ones, none is reached before
+    row = max(query.subjects) if query.reads else last  # playback reaches the other rows first
     heads = resolved.run.trace.spec.heads
     is_later = resolved.is_later(Cell(query.stage, (heads - 1, row, last)))
     return query.stage in resolved.covered or is_later
 
 
-def _shares(query: TokenQuery) -> TokenWeights | None:
-    """Return the weights as far as they are known; None where none is."""
+def _present_weights(query: TokenQuery) -> TokenWeights | None:
+    """Return the weights known so far; None if none are."""
     sums = known_sums(query.weights)
     if sums is None:
         return None
@@ -297,24 +296,23 @@ def _shares(query: TokenQuery) -> TokenWeights | None:
     else:  # in a long text nearly all weights would be indistinguishable on a scale up to 1
         high = max(1.0, largest) if len(query.labels) <= SHORT else largest or 1.0
         colours = (chosen.sequential, 0.0, high)
-    says, known = _says(query), range(len(values))
+    says, known = _describe_weights(query), range(len(values))
     if not sums.is_whole:
-        says += f"; {sums.read:,} of {sums.rows:,} read so far"
+        says += f"; {sums.read:,} of {sums.rows:,} rows computed so far"
         known = known if query.reads else range(sums.read)
     qualifier = query.resolved.run.trace.weights_qualifier(query.stage)
     return TokenWeights(values, forbidden, *colours, says, known, qualifier)
 
 
-def _says(query: TokenQuery) -> str:
+def _describe_weights(query: TokenQuery) -> str:
     count, trace = len(query.subjects), query.resolved.run.trace
     few = sorted(query.subjects) if count <= NAMED else []
     names = [f"<b>{escape(shorten(query.labels[at]))}</b>" for at in few]
     named = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
     named = named or format_count(count, "token")
-    verb = "reads" if count == 1 else "read"
-    parts = [f"What {named} {verb}" if query.reads else f"Who reads {named}"]
+    parts = [f"Attention {'of' if query.reads else 'to'} {named}"]
     if not trace.stage(query.stage).is_weights:
-        parts = [f"Scores of {named}" if query.reads else f"Scores for {named}"]
+        parts = [f"Scores with {named} as {'query' if query.reads else 'key'}"]
     if count > 1:
         parts.append(f"Σ of {count:,} {'queries' if query.reads else 'keys'}")
     heads = trace.spec.heads
@@ -324,31 +322,31 @@ def _says(query: TokenQuery) -> str:
     return ", ".join(filter(None, (*parts, trace.weights_qualifier(query.stage))))
 
 
-def _found(view: View, labels: tuple[str, ...]) -> str:
+def _describe_matches(view: View, labels: tuple[str, ...]) -> str:
     selection = view.tokens
     if not selection.sought:
         return ""
     count = len(matches(labels, selection.sought))
     if selection.match is None or not count:
-        return f"{count:,} found" if count else "none"
+        return f"{count:,} found" if count else "no matches"
     return f"{selection.match % count + 1:,} of {count:,}"
 
 
 def head_read(resolved: Resolved, cell: Cell | None) -> int | None:
-    """The head of a cell; None for all heads."""
+    """Return the head of a cell; None for all heads."""
     if resolved.run.trace.spec.heads == 1:
         return 0
     return cell.head if cell else None
 
 
 def needs(resolved: Resolved) -> str | None:
-    """The stage whose heads must be averaged for the selected tokens; usually None."""
+    """Return the stage to average over heads for the selected tokens; usually None."""
     is_folded = head_read(resolved, resolved.pinned) is None and resolved.view.tokens.chosen
     return resolved.weights_stage(resolved.pinned) if is_folded else None
 
 
 def warm(resolved: Resolved) -> None:
-    """Make the labels, and the mean of the heads where it is needed; called on the worker."""
+    """Prepare the labels and, if needed, the mean over heads; called on the worker."""
     for axis in ("query", "key"):
         all_visible(resolved.run.words(resolved.leading, axis))
     stage = needs(resolved)
@@ -357,24 +355,24 @@ def warm(resolved: Resolved) -> None:
 
 
 def is_read(resolved: Resolved) -> bool:
-    """Whether all weights that are shown are read; those of long texts are read late."""
+    """Whether all shown weights are read; those of long texts are read incrementally."""
     trace = resolved.run.trace
     if (
         not trace.is_blockwise
         and trace.spec.heads * math.prod(trace.sides) <= MAX_GUI_THREAD_WEIGHTS
     ):
         return True
-    query = _query(resolved, *_with_step(resolved, present_cursor(resolved)))
-    if not _is_seen(query) or not query.weights.is_long:
+    query = _token_query(resolved, *_cursor_with_step(resolved, present_cursor(resolved)))
+    if not _has_weights(query) or not query.weights.is_long:
         return True
     sums = known_sums(query.weights)
     return sums is not None and sums.is_whole
 
 
 def read_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
-    """Read more of the weights that are shown, on the worker, for a moment or until it is over."""
+    """Read more of the shown weights on the worker, for `READ_FOR_S` or until `is_over()`."""
     if is_read(resolved):
         return
     end = monotonic() + READ_FOR_S
-    query = _query(resolved, *_with_step(resolved, present_cursor(resolved)))
+    query = _token_query(resolved, *_cursor_with_step(resolved, present_cursor(resolved)))
     read_sums(query.weights, lambda: is_over() or monotonic() > end)

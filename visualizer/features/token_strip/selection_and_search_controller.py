@@ -1,4 +1,4 @@
-"""Controls which tokens of the strip are selected, their role, and the search."""
+"""Controller of the token strip: selected tokens, their role, and the search."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 
 
 class TokenSelectionController(QObject):
-    """Selects tokens of a workspace; each public method is one user intent."""
+    """Selects tokens of a workspace; each public method is one user action."""
 
     wanted = Signal(object)
-    """Carries a cell of the token that the search went to, to scroll into view in the heatmaps."""
+    """Emitted with a cell of the token that was found, to scroll it into view in the heatmaps."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
 
     @property
-    def _selection(self) -> TokenSelection:
+    def _current_selection(self) -> TokenSelection:
         return self._workspace.wanted.tokens
 
     def choose(self, tokens: frozenset[int]) -> None:
-        """Select tokens; with an empty set, the cursor's tokens are shown."""
-        self._change(chosen=tokens, match=None)
+        """Select tokens; if the set is empty, the weights of the cursor are shown."""
+        self._update_selection(chosen=tokens, match=None)
 
     def hover(self, token: int | None) -> None:
-        """Hover the cell of the token under the pointer."""
+        """Hover the cell that corresponds to a token under the pointer."""
         resolved = self._workspace.screen.resolved
         cell = cell_of_token(resolved, token) if resolved and token is not None else None
         self._workspace.look(hovered=cell)
@@ -46,21 +46,21 @@ class TokenSelectionController(QObject):
         self.choose(frozenset())
 
     def set_role(self, role: TokenRole) -> None:
-        self._change(role=TokenRole(role))
+        self._update_selection(role=TokenRole(role))
 
     def turn(self) -> None:
         """Switch between query and key."""
-        self.set_role(self._selection.role.other)
+        self.set_role(self._current_selection.role.other)
 
     def seek(self, sought: str) -> None:
-        """Search: select all tokens that contain a text."""
+        """Select all tokens that contain a text."""
         labels = self._workspace.screen.panel(TOKENS).labels
-        self._workspace.look(tokens=with_search(self._selection, labels, sought))
+        self._workspace.look(tokens=with_search(self._current_selection, labels, sought))
 
     def go(self, steps: int) -> None:
         """Go to the next or the previous match, and scroll it into view."""
         labels = self._workspace.screen.panel(TOKENS).labels
-        selection = with_match(self._selection, labels, steps)
+        selection = with_match(self._current_selection, labels, steps)
         if selection.match is None:
             return
         (token,) = selection.chosen
@@ -76,5 +76,5 @@ class TokenSelectionController(QObject):
                 self.wanted.emit(cell_of(panel, *place))
                 return
 
-    def _change(self, **changes: Any) -> None:
-        self._workspace.look(tokens=replace(self._selection, **changes))
+    def _update_selection(self, **changes: Any) -> None:
+        self._workspace.look(tokens=replace(self._current_selection, **changes))

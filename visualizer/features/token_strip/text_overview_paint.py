@@ -1,4 +1,4 @@
-"""The overview beside a long running text: where in all of it the largest weights are."""
+"""Overview of a long running text: shows where its largest weights are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.wrapped_chips import WrappedChips
 
 WIDTH = 12
-"""The width of the overview, at the usual text size."""
+"""Width of the overview, in pixels at the default text size."""
 
 
 def overview_width() -> float:
@@ -28,18 +28,18 @@ def overview_width() -> float:
 
 
 class TextOverview(Struct, frozen=True, eq=False):
-    """The weights of all lines of a text, and which have tokens whose weights they are.
+    """Weights of all lines of a text, with marks at the selected tokens.
 
     Parameters
     ----------
     tokens, chips, theme : TokenPanel, WrappedChips, Theme
-        What it was made of.
+        The content that was painted.
     lines, rows : int
-        So many lines in so many rows of pixels.
+        Number of lines, and of pixel rows that show them.
     weights : QImage or None
-        A column of pixels; None without weights.
+        An image one pixel wide; None without weights.
     marked : tuple of int
-        Rows of pixels with these tokens.
+        Pixel rows that contain selected tokens.
     """
 
     tokens: TokenPanel
@@ -51,17 +51,17 @@ class TextOverview(Struct, frozen=True, eq=False):
     marked: tuple[int, ...]
 
     def is_of(self, tokens: TokenPanel, chips: WrappedChips, rows: int, theme: Theme) -> bool:
-        """Whether it is the overview of a text as it is laid out now."""
+        """Whether the overview matches the current layout of a text."""
         is_same = self.tokens is tokens and self.chips is chips and self.theme is theme
         return is_same and (self.lines, self.rows) == (chips.lines, rows)
 
     def paint(self, painter: QPainter, area: QRectF, seen: range) -> None:
-        """Paint it.
+        """Paint the overview.
 
         Parameters
         ----------
         seen : range
-            The lines that are seen, which are framed.
+            The visible lines, which are framed.
         """
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, on=False)
         painter.fillRect(area, QColor(self.theme.raised))
@@ -81,15 +81,15 @@ class TextOverview(Struct, frozen=True, eq=False):
 
 
 def overview_of(tokens: TokenPanel, chips: WrappedChips, rows: int, theme: Theme) -> TextOverview:
-    """Make the overview of a text, in so many rows of pixels; there must be a line."""
-    weights = _picture(tokens.weights, chips, rows, theme) if tokens.weights else None
+    """Create the overview of a text with at least one line, in a number of pixel rows."""
+    weights = _render_weights(tokens.weights, chips, rows, theme) if tokens.weights else None
     lines = chips.lines_of(tokens.subjects)
     marked = np.unique(lines * rows // chips.lines)
     return TextOverview(tokens, chips, theme, chips.lines, rows, weights, tuple(marked.tolist()))
 
 
-def _picture(weights: TokenWeights, chips: WrappedChips, rows: int, theme: Theme) -> QImage:
-    """Return a column of pixels, each the weight farthest from 0 of its lines."""
+def _render_weights(weights: TokenWeights, chips: WrappedChips, rows: int, theme: Theme) -> QImage:
+    """Return a column of pixels, each the weight with the largest magnitude of its lines."""
     values = weights.values[: len(chips)]
     is_hidden = weights.forbidden[: len(chips)] | ~np.isfinite(values)
     is_hidden[weights.known.stop :] = True

@@ -1,7 +1,7 @@
-"""Sums of the weights of selected queries or keys, of a long text a band of rows at a time.
+"""Sums of the weights of selected queries or keys; long texts are read in bands of rows.
 
-What one query reads is one row of the weights, and of 100,000 tokens read in milliseconds. Who
-reads a key is a column: all rows have to be known for it, which may take a minute.
+The weights of a query are one row, which takes milliseconds for 100,000 tokens. The weights of a
+key are a column, which requires all rows and may take a minute.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import LeadingIndex, Trace
 
 MAX_GUI_THREAD_WEIGHTS = 2**21
-"""The most weights that are read at once while the window waits."""
+"""Maximum number of weights that are read on the GUI thread."""
 BAND_CELLS = 2**23
-"""Weights that are read at once on the worker."""
+"""Maximum number of weights that the worker reads at once."""
 MAX_BAND_ROWS = 256
 KEPT = 8
-"""Sums that are kept of a trace."""
+"""Maximum number of cached sums per trace."""
 SPAN = 2048
-"""Keys within so many are read together with those between them."""
+"""Size of a block of keys; selected keys in the same block are read in one range."""
 
 
 class WeightQuery(Struct, frozen=True):
-    """Whose weights are added up.
+    """A request for sums of weights.
 
     Parameters
     ----------
     head : int or None
-        None for the mean of all heads.
+        None for the mean over all heads.
     is_selection : bool
-        Whether the tokens were selected; the mean of all heads is prefetched for these.
+        Whether the tokens are selected; the mean over heads is then prefetched.
     reads : bool
-        Whether the tokens are queries and not keys.
+        Whether the tokens are queries rather than keys.
     """
 
     trace: Trace
@@ -54,45 +54,45 @@ class WeightQuery(Struct, frozen=True):
 
     @property
     def key(self) -> Hashable:
-        """What the sums depend on besides the trace."""
+        """Cache key of the sums within a trace."""
         return self.stage, self.leading, self.head, self.subjects, self.reads
 
     @property
     def is_long(self) -> bool:
-        """Whether its sums are read on the worker."""
+        """Whether the sums are computed on the worker."""
         is_folded = self.head is None and not self.is_selection
         heads = self.trace.spec.heads if is_folded else 1
         cells = heads * len(self.subjects) * max(self.trace.sides)
         return self.trace.is_blockwise or cells > MAX_GUI_THREAD_WEIGHTS
 
     def columns(self, queries: slice, keys: slice) -> np.ndarray:
-        """Read weights of a range of queries, [query, key]."""
+        """Read the weights of ranges of queries and keys, [query, key]."""
         trace, index = self.trace, self.leading
         if self.head is not None:
             return trace.read(self.stage, (*index, self.head, queries, keys))
-        if self._is_mean_held:
+        if self._uses_head_mean:
             return trace.seen(self.stage, by=HeadAggregate.MEAN).read((*index, queries, keys))
         every = trace.read(self.stage, (*index, slice(None), queries, keys))
         return np.asarray(every.mean(axis=0, dtype=np.float64))
 
     def rows(self, queries: np.ndarray) -> np.ndarray:
         """Read all weights of some queries, [query, key]."""
-        held = self.trace.seen(self.stage, by=HeadAggregate.MEAN if self._is_mean_held else None)
+        held = self.trace.seen(self.stage, by=HeadAggregate.MEAN if self._uses_head_mean else None)
         if self.head is not None:
             return held.read_rows(queries, (*self.leading, self.head))
-        if self._is_mean_held:
+        if self._uses_head_mean:
             return held.read_rows(queries, self.leading)
         heads = range(self.trace.spec.heads)
         every = [held.read_rows(queries, (*self.leading, head)) for head in heads]
         return np.asarray(np.mean(every, axis=0, dtype=np.float64))
 
     @property
-    def _is_mean_held(self) -> bool:
-        """Whether the mean of all heads was made before, or is made only where it is read."""
+    def _uses_head_mean(self) -> bool:
+        """Whether the mean over heads is cached, or is computed only for the blocks read."""
         return self.head is None and (self.is_selection or self.trace.is_blockwise)
 
     def allowed(self, queries: slice | np.ndarray, keys: slice) -> np.ndarray | None:
-        """Return which cells the mask allows, [query, key]; None where it forbids none."""
+        """Return the cells that the mask allows, [query, key]; None if it allows all."""
         trace = self.trace
         if not trace.is_hatched(self.stage, self.leading, self.head):
             return None
@@ -100,7 +100,7 @@ class WeightQuery(Struct, frozen=True):
 
 
 class WeightSums(Struct, frozen=True, eq=False):
-    """What is known of the sums.
+    """The sums known so far.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class WeightSums(Struct, frozen=True, eq=False):
     forbidden : numpy.ndarray
         Tokens for which the mask forbids every cell with the selected tokens, [token].
     read, rows : int
-        How many rows of weights were read, of how many.
+        Number of rows of weights read so far, and in total.
     """
 
     values: np.ndarray
@@ -122,10 +122,10 @@ class WeightSums(Struct, frozen=True, eq=False):
         return self.read == self.rows
 
 
-class _SumsInParts:
-    """Adds up weights row by row; what is known so far is told at any moment.
+class _SumAccumulator:
+    """Accumulates weights row by row and provides intermediate results.
 
-    It holds no trace, as it is kept as long as that is alive.
+    It holds no reference to the trace, because it is cached for the lifetime of the trace.
     """
 
     def __init__(self, query: WeightQuery) -> None:
@@ -136,10 +136,10 @@ class _SumsInParts:
         self._forbidden = np.full(len(self._values), query.reads)
         self._rows = len(query.subjects) if query.reads else queries
         self._read = 0
-        self.known = self._told()
+        self.known = self._snapshot_sums()
 
     def read_more(self, query: WeightQuery, is_over: Callable[[], bool]) -> None:
-        """Read until it is over, one band at least; the query is that which it was made for."""
+        """Read at least one band, and more until `is_over()`; takes the constructor's query."""
         several = max(1, min(MAX_BAND_ROWS, BAND_CELLS // query.trace.sides[1]))
         add = self._add_rows if query.reads else self._add_columns
         while self._read < self._rows:
@@ -148,27 +148,27 @@ class _SumsInParts:
             self._read = band.stop
             if is_over():
                 break
-        self.known = self._told()
+        self.known = self._snapshot_sums()
 
-    def _told(self) -> WeightSums:
+    def _snapshot_sums(self) -> WeightSums:
         values, forbidden = self._values, self._forbidden
-        if self._read < self._rows:  # they are added to, while what is told may be in use
+        if self._read < self._rows:  # the arrays are still modified
             values, forbidden = values.copy(), forbidden.copy()
-            if self._adds_rows:  # a row more may allow any token; of columns, a row tells its own
+            if self._adds_rows:  # a later row may allow any token
                 forbidden[:] = False
         return WeightSums(values, forbidden, self._read, self._rows)
 
     def _add_rows(self, query: WeightQuery, band: slice) -> None:
-        """Add what some of the selected queries read."""
+        """Add the rows of some of the selected queries."""
         rows = self._subjects[band]
         self._values += query.rows(rows).sum(axis=0, dtype=np.float64)
         allowed = query.allowed(rows, slice(None))
         self._forbidden &= False if allowed is None else ~allowed.any(axis=0)
 
     def _add_columns(self, query: WeightQuery, rows: slice) -> None:
-        """Add what some queries read of the selected keys."""
+        """Add the weights of the selected keys for some rows of queries."""
         self._forbidden[rows] = True
-        for span, among in _spans(self._subjects):
+        for span, among in _group_keys(self._subjects):
             allowed = query.allowed(rows, span)
             if allowed is not None and not allowed[:, among].any():
                 continue
@@ -178,31 +178,31 @@ class _SumsInParts:
             self._forbidden[rows] &= np.logical_not(may_read)
 
 
-def _spans(keys: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Group keys that are near each other: a span of keys, and which of its columns they are."""
+def _group_keys(keys: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """Group nearby keys: yield the range of each group, and the indices of its keys within it."""
     for group in np.split(keys, np.flatnonzero(np.diff(keys // SPAN)) + 1):
         first = int(group[0])
         yield slice(first, int(group[-1]) + 1), group - first
 
 
-_KEPT: WeakKeyDictionary[Trace, OrderedDict[Hashable, _SumsInParts]] = WeakKeyDictionary()
+_CACHED_SUMS: WeakKeyDictionary[Trace, OrderedDict[Hashable, _SumAccumulator]] = WeakKeyDictionary()
 
 
 def known_sums(query: WeightQuery) -> WeightSums | None:
-    """Return what is known of the sums, those of a short text whole; None where nothing is."""
+    """Return the sums known so far, complete for short texts; None if nothing is known."""
     if not query.is_long:
-        sums = _SumsInParts(query)
+        sums = _SumAccumulator(query)
         sums.read_more(query, lambda: False)
         return sums.known
-    kept = _KEPT.get(query.trace)
+    kept = _CACHED_SUMS.get(query.trace)
     in_parts = kept.get(query.key) if kept else None
     return in_parts.known if in_parts and in_parts.known.read else None
 
 
 def read_sums(query: WeightQuery, is_over: Callable[[], bool]) -> None:
-    """Read more of the sums of a long text, until it is over; called on the worker."""
-    kept = _KEPT.setdefault(query.trace, OrderedDict())
-    sums = kept.pop(query.key, None) or _SumsInParts(query)
+    """Read more of the sums of a long text until `is_over()`; called on the worker."""
+    kept = _CACHED_SUMS.setdefault(query.trace, OrderedDict())
+    sums = kept.pop(query.key, None) or _SumAccumulator(query)
     kept[query.key] = sums
     while len(kept) > KEPT:
         kept.popitem(last=False)

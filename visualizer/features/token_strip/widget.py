@@ -1,4 +1,4 @@
-"""The token pane: the strip of token chips, the query-key switch and the search."""
+"""Token pane: the token strip, the query/key switch and the search."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from visualizer.features.token_strip.presenter import TokenPanel
     from visualizer.widgets.theme import Theme
 
-HINT = "Point at a cell or choose tokens to see what is read."
-IMAGE_HINT = "Point at a patch to see what it reads; click to keep it."
-WORDS = {TokenRole.QUERY: "reads", TokenRole.KEY: "is read by"}
+HINT = "Point at a cell or select tokens to see attention weights."
+IMAGE_HINT = "Point at a patch to see what it attends to; click to select it."
+WORDS = {TokenRole.QUERY: "attends to", TokenRole.KEY: "attended to by"}
 TIPS = {
-    TokenRole.QUERY: "Colour the tokens by what the chosen ones read",
-    TokenRole.KEY: "Colour the tokens by how much they read of the chosen ones",
+    TokenRole.QUERY: "Colour the tokens by the attention of the selected tokens to them",
+    TokenRole.KEY: "Colour the tokens by their attention to the selected tokens",
 }
 
 
 class TokenPane(QWidget):
     """The token strip with its controls.
 
-    `chose` carries the chosen tokens, `hovered` the patch of an image under the pointer or None,
-    `sought` the search text, `stepped` +1 or −1 for the next or previous match.
+    `chose` is emitted with the selected tokens, `hovered` with the image patch under the pointer
+    or None, `sought` with the search text, `stepped` with +1 or −1 for the next or previous match.
     """
 
     chose = Signal(object)
@@ -56,7 +56,7 @@ class TokenPane(QWidget):
         self.strip: TokenStrip = TokenStrip()
         self.bar = TokenColourBar()
         self.patches: PatchStrip | None = None
-        """The strip of an image, made with the first one."""
+        """The strip of image patches, created when the first image is shown."""
         self.strip.chose.connect(self.chose)
         self.says = RichLabel()
         self.says.setWordWrap(True)
@@ -65,8 +65,8 @@ class TokenPane(QWidget):
         self._theme: Theme | None = None
         self._has_image = False
         column = column_layout(self, (0, 0, 0, 0), spacing=4)
-        column.addLayout(self._head())
-        column.addWidget(self._search())
+        column.addLayout(self._build_header())
+        column.addWidget(self._build_search())
         self._strips = column_layout(None, (0, 0, 0, 0), spacing=0)
         self._strips.addWidget(self.strip)
         column.addLayout(self._strips)
@@ -78,10 +78,12 @@ class TokenPane(QWidget):
         self.bar.show_weights(tokens.weights, theme)
         self._show_theme(theme)
         self.roles[tokens.role].setChecked(True)
-        hint = f"<span style='color:{theme.quiet}'>{tokens.note or _counted(tokens)}</span>"
+        hint = (
+            f"<span style='color:{theme.quiet}'>{tokens.note or _token_count_hint(tokens)}</span>"
+        )
         self.says.setText(tokens.weights.says if tokens.weights else hint)
         # The cursor moves constantly: the height of this pane must not change with it.
-        lines = 3 if self.shown_strip.is_text else 2  # a long text may be read in part
+        lines = 3 if self.shown_strip.is_text else 2  # a long text also shows progress
         self.says.setMinimumHeight(round(lines * metrics(12).height()) + 1)
         self.found.setText(tokens.found)
         if self.search.text() != tokens.sought and not self.search.hasFocus():
@@ -89,21 +91,21 @@ class TokenPane(QWidget):
 
     @property
     def shown_strip(self) -> TokenStrip:
-        """The image, or else the chips."""
+        """The strip that is shown: image patches or token chips."""
         return self.patches if self.patches and self._has_image else self.strip
 
     def _show_strip(self, tokens: TokenPanel, theme: Theme) -> None:
         self._has_image = tokens.patches is not None
         if self._has_image and self.patches is None:
-            self._make_patches()
+            self._create_patch_strip()
         strips = [self.strip, *([self.patches] if self.patches else [])]
         for strip in strips:
             strip.setVisible(strip is self.shown_strip)
         self.shown_strip.show_tokens(tokens, theme)
 
-    def _make_patches(self) -> None:
+    def _create_patch_strip(self) -> None:
         from visualizer.features.token_strip.patch_strip_widget import (
-            PatchStrip,  # with its first use
+            PatchStrip,  # imported on first use
         )
 
         self.patches = PatchStrip()
@@ -116,7 +118,7 @@ class TokenPane(QWidget):
         if theme is not self._theme:
             self._theme = theme
             for button in self.roles.values():
-                button.setStyleSheet(_style(theme))
+                button.setStyleSheet(_style_sheet(theme))
 
     def open_search(self) -> None:
         self.finder.show()
@@ -124,12 +126,12 @@ class TokenPane(QWidget):
         self.search.selectAll()
 
     def close_search(self) -> None:
-        """Close the search; the selection stays."""
+        """Close the search and keep the selection."""
         self.finder.hide()
         self.shown_strip.setFocus()
         self.sought.emit("")
 
-    def _head(self) -> QHBoxLayout:
+    def _build_header(self) -> QHBoxLayout:
         row, group = QHBoxLayout(), QButtonGroup(self)
         row.setSpacing(0)
         for role, words in WORDS.items():
@@ -148,7 +150,7 @@ class TokenPane(QWidget):
         row.addWidget(self.bar)
         return row
 
-    def _search(self) -> QWidget:
+    def _build_search(self) -> QWidget:
         self.finder, self.search, self.found = QWidget(), TokenSearchEdit(), PlainLabel()
         self.found.setProperty("role", "quiet")
         row = row_layout(self.finder, (0, 0, 0, 0))
@@ -174,7 +176,7 @@ class TokenSearchEdit(QLineEdit):
         super().__init__()
         self.setPlaceholderText("Find a token")
         self.setAccessibleName("Find a token")
-        self.setToolTip("A part of a token, or # and its number: #1000")
+        self.setToolTip("Part of a token, or # followed by its number: #1000")
         self.setObjectName("find token")
         install_input_filters(self)
 
@@ -188,7 +190,7 @@ class TokenSearchEdit(QLineEdit):
             super().keyPressEvent(event)
 
 
-def _counted(tokens: TokenPanel) -> str:
+def _token_count_hint(tokens: TokenPanel) -> str:
     if not tokens.labels:
         return ""
     padded = f", padded to {len(tokens.labels):,}" if tokens.padding else ""
@@ -196,7 +198,7 @@ def _counted(tokens: TokenPanel) -> str:
     return f"{format_count(len(tokens.labels) - tokens.padding, 'token')}{padded}. {hint}"
 
 
-def _style(theme: Theme) -> str:
+def _style_sheet(theme: Theme) -> str:
     return f"""
         QToolButton {{ color: {theme.ink}; background: {theme.paper}; padding: 2px 6px;
             border: 1px solid {theme.border}; border-radius: 0; }}

@@ -1,1 +1,1 @@
-"""Controls of heads, zoom, arrangement and colours."""
+"""View bar and Colours pane: heads, zoom, layout and colours."""

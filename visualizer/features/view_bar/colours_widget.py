@@ -1,4 +1,4 @@
-"""The Colours pane: what weights are looked at as, and how numbers become colours."""
+"""Colours pane: the weight transform, and how values map to colours."""
 
 from __future__ import annotations
 
@@ -30,28 +30,29 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Screen
 
 LENSES = {
-    WeightTransform.PLAIN: "As they are",
+    WeightTransform.PLAIN: "Unmodified",
     WeightTransform.WITHOUT_FIRST: "Without the first token",
-    WeightTransform.TIMES_VALUE: "Times the length of the value",
+    WeightTransform.TIMES_VALUE: "Weights × value norm",
 }
 CURVES = {
-    ColourCurve.LINEAR: "By size",
-    ColourCurve.LOG: "By logarithm",
-    ColourCurve.RANK: "By rank",
+    ColourCurve.LINEAR: "Linear",
+    ColourCurve.LOG: "Log",
+    ColourCurve.RANK: "Rank",
 }
 LIMITS = {
     ColourLimits.AUTO: "Automatic",
     ColourLimits.UNIT: "0 to 1 (weights)",
-    ColourLimits.ROW: "Each row’s",
-    ColourLimits.PANEL: "Each panel’s",
+    ColourLimits.ROW: "Per row",
+    ColourLimits.PANEL: "Per panel",
     ColourLimits.SHARED: "Shared by all heads",
-    ColourLimits.TYPED: "Typed",
+    ColourLimits.TYPED: "Custom",
 }
+LIMIT_NAMES = {"low": "lower limit", "high": "upper limit"}
 SEQUENTIAL = {each.id: each.title for each in maps_of(MapKind.SEQUENTIAL)}
 
 
 class ColoursPane(QScrollArea):
-    """Choices, and two boxes a stage for ends that are typed."""
+    """Colour options, and two boxes per stage for custom colour limits."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     lensChosen = Signal(object)
@@ -67,9 +68,9 @@ class ColoursPane(QScrollArea):
         self._panel, self._theme = ViewControlsPanel(), LIGHT
         inner = QWidget()
         self._column = column_layout(inner, (12, 8, 12, 16), spacing=6)
-        self.lens = self._choice("Weights are shown", LENSES)
-        self.curve = self._choice("Numbers become colours", CURVES)
-        self.limits = self._choice("Range of the colours", LIMITS)
+        self.lens = self._add_combo_box("Weights", LENSES)
+        self.curve = self._add_combo_box("Colour scale", CURVES)
+        self.limits = self._add_combo_box("Range", LIMITS)
         self.problem = PlainLabel()
         self.problem.setProperty("role", "warning")
         self.problem.setWordWrap(True)
@@ -77,20 +78,20 @@ class ColoursPane(QScrollArea):
         self._column.addWidget(self.problem)
         self.grid = QGridLayout()
         self._column.addLayout(self.grid)
-        self.map = self._choice("Colours of weights", SEQUENTIAL)
+        self.map = self._add_combo_box("Colour map for weights", SEQUENTIAL)
         self._column.addStretch(1)
         self.setWidget(inner)
         self.boxes: dict[tuple[str, str], QLineEdit] = {}
         self.titles: list[PlainLabel] = []
 
-    def _choice(self, words: str, choices: Mapping[Any, str]) -> QComboBox:
+    def _add_combo_box(self, words: str, choices: Mapping[Any, str]) -> QComboBox:
         label, box = PlainLabel(words), QComboBox()
         label.setProperty("role", "quiet")
         for value, name in choices.items():
             box.addItem(name, value)
         box.setAccessibleName(words)
         label.setBuddy(box)
-        box.activated.connect(self._choose)
+        box.activated.connect(self._emit_choice)
         self._column.addWidget(label)
         self._column.addWidget(box)
         return box
@@ -108,17 +109,20 @@ class ColoursPane(QScrollArea):
             box.setCurrentIndex(box.findData(value))
         if panel == self._panel and theme is self._theme:
             return
-        are_new = panel.ends != self._panel.ends or self._is_typed(panel) != self._is_typed()
+        are_new = (
+            panel.ends != self._panel.ends
+            or self._has_custom_limits(panel) != self._has_custom_limits()
+        )
         self._panel, self._theme = panel, theme
         if are_new:
-            self._show_ends()
+            self._show_limits()
 
-    def _is_typed(self, panel: ViewControlsPanel | None = None) -> bool:
+    def _has_custom_limits(self, panel: ViewControlsPanel | None = None) -> bool:
         return (panel or self._panel).colouring.limits is ColourLimits.TYPED
 
-    def _show_ends(self) -> None:
+    def _show_limits(self) -> None:
         self.problem.hide()
-        wanted = self._panel.ends if self._is_typed() else ()
+        wanted = self._panel.ends if self._has_custom_limits() else ()
         if [key for key, _ in self.boxes] != [each for end in wanted for each in [end.stage] * 2]:
             self._make_boxes(wanted)
         for ends in wanted:
@@ -130,7 +134,7 @@ class ColoursPane(QScrollArea):
 
     def _make_boxes(self, wanted: tuple[ColourEnds, ...]) -> None:
         for widget in (*self.titles, *self.boxes.values()):
-            widget.blockSignals(True)  # who is in one has typed nothing by its going
+            widget.blockSignals(True)  # losing the focus by removal is not an edit
             widget.hide()
             widget.deleteLater()
         self.boxes, self.titles = {}, [PlainLabel(ends.title) for ends in wanted]
@@ -139,15 +143,15 @@ class ColoursPane(QScrollArea):
             for column, side in enumerate(("low", "high"), 1):
                 box = QLineEdit()
                 box.setObjectName(f"{ends.stage} {side}")
-                box.setAccessibleName(f"{ends.title}: the {side} end")
-                box.editingFinished.connect(self._type)
+                box.setAccessibleName(f"{ends.title}: {LIMIT_NAMES[side]}")
+                box.editingFinished.connect(self._emit_limits)
                 self.grid.addWidget(box, row, column)
                 self.setTabOrder([self.limits, *self.boxes.values()][-1], box)
                 self.boxes[ends.stage, side] = box
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ user input
 
-    def _choose(self, index: int) -> None:
+    def _emit_choice(self, index: int) -> None:
         box = self.sender()
         signals = (
             (self.lens, self.lensChosen),
@@ -159,35 +163,35 @@ class ColoursPane(QScrollArea):
             if own is box:
                 chosen.emit(own.itemData(index))
 
-    def _type(self) -> None:
+    def _emit_limits(self) -> None:
         box = self.sender()
         if not isinstance(box, QLineEdit) or not box.isModified():
             return
         stage = box.objectName().rpartition(" ")[0]
         ends = next(ends for ends in self._panel.ends if ends.stage == stage)
         boxes = {side: self.boxes[stage, side] for side in ("low", "high")}
-        # What was not typed may be written with fewer digits than it has.
+        # An unedited box may show fewer digits than its value has.
         exact = (repr(getattr(ends, side)) for side in boxes)
         pairs = zip(boxes.values(), exact, strict=True)
-        read = _read(ends, *(box.text() if box.isModified() else own for box, own in pairs))
-        self._say(read if isinstance(read, str) else "")
+        read = _parse_limits(ends, *(box.text() if box.isModified() else own for box, own in pairs))
+        self._show_problem(read if isinstance(read, str) else "")
         if not isinstance(read, str) and read != (ends.low, ends.high):
             self.endsTyped.emit(stage, *read)
 
-    def _say(self, sentence: str) -> None:
+    def _show_problem(self, sentence: str) -> None:
         self.problem.setText(sentence)
         self.problem.setVisible(bool(sentence))
-        QTimer.singleShot(0, self.problem, self._see_problem)  # once it has a place
+        QTimer.singleShot(0, self.problem, self._scroll_to_problem)  # after the layout
 
-    def _see_problem(self) -> None:
-        """Have what is wrong in sight, and before it the box where it is."""
+    def _scroll_to_problem(self) -> None:
+        """Scroll to the error message, and with higher priority to the box that caused it."""
         typed_in = next((box for box in self.boxes.values() if box.hasFocus()), None)
         for widget in (self.problem, typed_in):
             if widget and widget.isVisible():
                 self.ensureWidgetVisible(widget)
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         number = float(text.replace("−", "-").replace(",", "."))
     except ValueError:
@@ -195,17 +199,17 @@ def _number(text: str) -> float | None:
     return number if isfinite(number) else None
 
 
-def _read(ends: ColourEnds, *texts: str) -> tuple[float, float] | str:
-    """Read the low and the high end, or say what is wrong with them."""
+def _parse_limits(ends: ColourEnds, *texts: str) -> tuple[float, float] | str:
+    """Parse the lower and upper limit; return an error message if they are invalid."""
     for text in texts:
-        if _number(text) is None:
-            return f"“{text}” is no number. Use one such as 0.5."
-    low, high = (_number(text) or 0.0 for text in texts)
+        if _parse_number(text) is None:
+            return f"“{text}” is not a number. Enter a number such as 0.5."
+    low, high = (_parse_number(text) or 0.0 for text in texts)
     if ends.is_signed:
         is_above = high > 0
-        return (-high, high) if is_above else f"The high end, {high:g}, must be above 0."
+        return (-high, high) if is_above else f"The upper limit must be above 0. It is {high:g}."
     if low < 0:
-        return "Nothing here is below 0. Use a low end of 0 or more."
+        return f"The lower limit must be at least 0. It is {low:g}."
     if low >= high:
-        return f"The low end, {low:g}, must be below the high end, {high:g}."
+        return f"The lower limit, {low:g}, must be below the upper limit, {high:g}."
     return low, high

@@ -1,4 +1,4 @@
-"""The view controls as a value: layout, heads and aggregates, colours and colour limits."""
+"""Presenter of the view controls: layout, heads and aggregates, colours and limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BoardArrangement(StrEnum):
 
 
 class ColourEnds(Struct, frozen=True):
-    """The colour limits of a stage; where 0 is the centre, the lower one follows the upper."""
+    """The colour limits of a stage. If 0 is the centre, the lower limit mirrors the upper one."""
 
     stage: str
     title: str
@@ -38,23 +38,23 @@ class ColourEnds(Struct, frozen=True):
 
 
 class ViewControlsPanel(Struct, frozen=True):
-    """The current choices, and the options there are.
+    """The current choices and the available options.
 
     Parameters
     ----------
     heads : tuple of bool
         Which heads have a row of panels.
     folds : frozenset of HeadAggregate
-        Which aggregates of the heads have one, unless a step is played or predicted.
+        Which aggregates of the heads have a row, unless a step is played or predicted.
     range : str
-        The range of the colours: what is chosen, and what it comes to for the weights; without
-        weights, for the first stage.
+        The range of the colour scale: the choice, and the resulting limits for the weights (or
+        for the first stage if there are no weights).
     range_in_words : str
-        What a range is, and what it comes to for each stage.
+        Explanation of the range, with the resulting limits of each stage.
     part, part_in_words : str
-        The visible part of the text; empty where all of it is visible.
+        The visible part of the text; empty if all of it is visible.
     has_values : bool
-        Whether weights can be multiplied by the lengths of values.
+        Whether weights can be multiplied by the norms of the value vectors.
     """
 
     layout: BoardArrangement = BoardArrangement.ALL
@@ -77,36 +77,36 @@ def present_view_controls(resolved: Resolved, board: Board) -> ViewControlsPanel
     """Present how a run's panels are shown."""
     heads = tuple(head in resolved.heads for head in range(resolved.run.trace.spec.heads))
     return ViewControlsPanel(
-        _layout(board, heads),
+        _current_layout(board, heads),
         heads,
         resolved.view.folds,
         resolved.view.lens,
         resolved.view.colouring,
-        tuple(_ends(board)),
-        *_range(board, resolved.view.colouring.limits),
-        *_part(resolved),
+        tuple(_colour_limits(board)),
+        *_describe_range(board, resolved.view.colouring.limits),
+        *_describe_zoom(resolved),
         "values" in resolved.run.trace,
     )
 
 
-def _layout(board: Board, heads: tuple[bool, ...]) -> BoardArrangement:
+def _current_layout(board: Board, heads: tuple[bool, ...]) -> BoardArrangement:
     if board.large or (len(heads) > 1 and sum(heads) == 1):
         return BoardArrangement.HEAD
     is_one = len(board.columns) == 1 and len(board.columns[0]) > 1
     return BoardArrangement.STAGE if is_one else BoardArrangement.ALL
 
 
-def _ends(board: Board) -> list[ColourEnds]:
+def _colour_limits(board: Board) -> list[ColourEnds]:
     return [
         ColourEnds(
             first.stage, first.title, first.colour.low, first.colour.high, first.colour.is_signed
         )
-        for first in _firsts(board)
+        for first in _first_panels(board)
     ]
 
 
-def _firsts(board: Board) -> list[Heatmap]:
-    """The first panel of each stage: in a comparison A's, which stands before the difference."""
+def _first_panels(board: Board) -> list[Heatmap]:
+    """Return the first panel of each stage; in a comparison that of A, not the difference."""
     firsts = {column[0].stage: column[0] for column in reversed(board.columns)}
     return [*reversed(firsts.values())]
 
@@ -114,45 +114,45 @@ def _firsts(board: Board) -> list[Heatmap]:
 CHOICES = {
     ColourLimits.AUTO: "automatic, {}",
     ColourLimits.UNIT: "{}",
-    ColourLimits.ROW: "each row",
-    ColourLimits.PANEL: "each panel",
+    ColourLimits.ROW: "per row",
+    ColourLimits.PANEL: "per panel",
     ColourLimits.SHARED: "shared, {}",
-    ColourLimits.TYPED: "typed, {}",
+    ColourLimits.TYPED: "custom, {}",
 }
 WHAT_IT_IS = (
-    "The numbers with the colours at the ends of the scale.  Automatic: 0 to 1 for weights of up "
-    f"to {SHORT} tokens, each row’s largest for those of longer texts"
+    "The values at the two ends of the colour scale.  Automatic: 0 to 1 for the weights of up "
+    f"to {SHORT} tokens, and up to the largest weight of each row for longer texts"
 )
 
 
-def _range(board: Board, chosen: ColourLimits) -> tuple[str, str]:
-    """The range of the colours, in short form and in words."""
-    firsts = _firsts(board)
+def _describe_range(board: Board, chosen: ColourLimits) -> tuple[str, str]:
+    """Return the range of the colour scale, as a short caption and as a sentence."""
+    firsts = _first_panels(board)
     if not firsts:
         return "", ""
     told = next((first for first in firsts if not first.colour.is_signed), firsts[0])
-    each = ", ".join(f"{first.title} {_span(first.colour)}" for first in firsts)
-    return CHOICES[chosen].format(_span(told.colour)), f"{WHAT_IT_IS}.  Now: {each}"
+    each = ", ".join(f"{first.title} {_format_limits(first.colour)}" for first in firsts)
+    return CHOICES[chosen].format(_format_limits(told.colour)), f"{WHAT_IT_IS}.  Current: {each}"
 
 
-def _span(colour: ColourScale) -> str:
+def _format_limits(colour: ColourScale) -> str:
     if colour.limits is ColourLimits.ROW:
-        return "each row"
+        return "per row"
     if colour.limits is ColourLimits.PANEL:
-        return "each panel"
+        return "per panel"
     if colour.is_signed:
         return f"±{colour.high:.3g}"
     return f"{colour.low:.3g} to {colour.high:.3g}"
 
 
-def _part(resolved: Resolved) -> tuple[str, str]:
-    """The visible queries and keys, in short form and in words."""
+def _describe_zoom(resolved: Resolved) -> tuple[str, str]:
+    """Return the visible queries and keys, as a short caption and as a sentence."""
     zoom = resolved.zoom
     if zoom is None:
         return "", ""
     queries, keys = (f"{span.start + 1}–{span.stop}" for span in (zoom.queries, zoom.keys))
     down, across = (f"of {count:,}" for count in resolved.run.trace.sides)
     if down == across:
-        return f"{queries} × {keys} {down}", f"Queries {queries}, keys {keys} {down} are seen"
+        return f"{queries} × {keys} {down}", f"Showing queries {queries} and keys {keys} {down}"
     parts = f"{queries} {down}", f"{keys} {across}"
-    return " × ".join(parts), "Queries {}, keys {} are seen".format(*parts)
+    return " × ".join(parts), "Showing queries {} and keys {}".format(*parts)

@@ -35,13 +35,15 @@ PAN = 4
 """A key pans by 1/`PAN` of the visible range."""
 
 
-class _RowToPinIn(Struct, frozen=True, eq=False):
-    """A row whose largest weight is pinned once it is here, and what was pinned when it was asked.
+class _PendingPin(Struct, frozen=True, eq=False):
+    """A request to pin the largest weight of a row as soon as it is available.
 
     Parameters
     ----------
     leading : tuple of int
         The layer, as an index of the run's leading axes.
+    pinned : Cell or None
+        The cell that was pinned at the time of the request.
     """
 
     run: Run
@@ -51,20 +53,20 @@ class _RowToPinIn(Struct, frozen=True, eq=False):
     pinned: Cell | None
 
     def is_awaited(self, now: Resolved, wanted: View) -> bool:
-        """Whether it is shown, and nothing was pinned or let go of since."""
+        """Whether the row is shown, and no cell has been pinned or unpinned since."""
         is_shown = (now.run, now.leading, now.heads[:1]) == (self.run, self.leading, (self.head,))
         return is_shown and wanted.pinned == self.pinned
 
 
 class ViewController(QObject):
-    """Changes the view of a workspace; each public method is one user intent."""
+    """Changes the view of a workspace; each public method is one user action."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
         self._before = self._wanted
-        self._row_to_pin_in: _RowToPinIn | None = None
-        """It may still come from a server."""
+        self._pending_pin: _PendingPin | None = None
+        """The row may not have arrived from a server yet."""
         workspace.changed.connect(self._pin_largest)
 
     @property
@@ -72,8 +74,8 @@ class ViewController(QObject):
         return self._workspace.wanted
 
     @property
-    def _seen(self) -> Zoom | None:
-        """The visible range, clamped to the text."""
+    def _visible_range(self) -> Zoom | None:
+        """Visible range, clamped to the text."""
         resolved = self._workspace.wanted_resolved
         return resolved.zoom if resolved else None
 
@@ -83,11 +85,11 @@ class ViewController(QObject):
         """Zoom by a factor, around a position or else around the pinned cell."""
         resolved = self._workspace.wanted_resolved
         if resolved:
-            sides, seen = resolved.run.trace.sides, _drawn(resolved)
+            sides, seen = resolved.run.trace.sides, _drawn_range(resolved)
             if seen and at is None:
                 cursor = self._workspace.screen.panel(BOARD_CONTENTS).cursor
                 seen = seen.including(sides, cursor.query, cursor.key)
-            at = at or self._middle(seen or Zoom.whole(sides))
+            at = at or self._zoom_centre(seen or Zoom.whole(sides))
             self._workspace.look(zoom=zoomed(seen, sides, factor, at))
 
     def zoom_at(self, factor: float, stage: str, row: float, column: float) -> None:
@@ -95,7 +97,9 @@ class ViewController(QObject):
         resolved = self._workspace.wanted_resolved
         if resolved:
             at = self._tokens_at(stage, row, column)
-            middle = self._middle(_drawn(resolved) or Zoom.whole(resolved.run.trace.sides))
+            middle = self._zoom_centre(
+                _drawn_range(resolved) or Zoom.whole(resolved.run.trace.sides)
+            )
             query, key = (now if it is None else it for it, now in zip(at, middle, strict=True))
             self.zoom(factor, (query, key))
 
@@ -127,25 +131,25 @@ class ViewController(QObject):
 
     def pan(self, down: int, right: int) -> None:
         """Pan by a fraction of the visible range."""
-        zoom = self._seen
+        zoom = self._visible_range
         if zoom:
             steps = (max(1, len(span) // PAN) for span in (zoom.queries, zoom.keys))
             self.pan_by(down * next(steps), right * next(steps))
 
     def pan_by(self, queries: int, keys: int) -> None:
         """Pan by a number of queries and keys."""
-        run, zoom = self._workspace.run, self._seen
+        run, zoom = self._workspace.run, self._visible_range
         if run and zoom:
             self._workspace.look(zoom=zoom.panned(run.trace.sides, queries, keys))
 
     def centre(self, query: int, key: int) -> None:
         """Centre the visible range on a query and a key."""
-        zoom = self._seen
+        zoom = self._visible_range
         if zoom:
             now = (span.start + len(span) // 2 for span in (zoom.queries, zoom.keys))
             self.pan_by(query - next(now), key - next(now))
 
-    def _middle(self, seen: Zoom) -> tuple[float, float]:
+    def _zoom_centre(self, seen: Zoom) -> tuple[float, float]:
         cursor = self._workspace.screen.panel(BOARD_CONTENTS).cursor
         query, key = (span.start + len(span) / 2 for span in (seen.queries, seen.keys))
         at_query = query if cursor.query is None else cursor.query + 0.5
@@ -200,7 +204,7 @@ class ViewController(QObject):
             self._show_folds(frozenset())
 
     def enlarge(self, cell: Cell) -> None:
-        """Show the panel of a cell large beside the others of its head; if it is, all heads."""
+        """Enlarge the panel of a cell next to the others of its head, or show all heads again."""
         resolved = self._workspace.wanted_resolved
         if resolved is None or resolved.comparison or resolved.is_spread or resolved.focus:
             return
@@ -218,51 +222,51 @@ class ViewController(QObject):
         )
 
     def next_head(self, steps: int) -> None:
-        """Show the next or the previous head alone."""
+        """Show only the next or the previous head."""
         resolved = self._workspace.wanted_resolved
         if resolved:
             shown = resolved.heads[:1] or (0,)
             chosen = self._wanted.heads or frozenset()
             head = min(chosen) + steps if len(chosen) == 1 else shown[0]
-            self._show_alone(head % resolved.run.trace.spec.heads)
+            self._show_only_head(head % resolved.run.trace.spec.heads)
 
     def toggle_head(self, head: int) -> None:
-        """Show or hide a head; the last one shown stays."""
+        """Show or hide a head, unless nothing would remain visible."""
         resolved, self._before = self._workspace.wanted_resolved, self._wanted
         if resolved:
             shown = frozenset(resolved.heads) ^ {head}
             if shown or self._wanted.folds:
                 is_all = len(shown) == resolved.run.trace.spec.heads
-                self._let_go_of({head} - shown)
+                self._unpin_from({head} - shown)
                 self._workspace.look(heads=None if is_all else shown)
 
     def solo_head(self, head: int) -> None:
-        """Show one head alone; a second time, all of them."""
+        """Show only one head; if it is the only one already, show all heads."""
         if self._wanted.heads == frozenset({head}):
             self._workspace.look(heads=None)
         else:
-            self._show_alone(head)
+            self._show_only_head(head)
 
     def solo_head_of_layer(self, layer: int | None, head: int) -> None:
-        """Show one head of a layer alone; a second time, all of the layer."""
+        """Show only one head of a layer; if it is the only one already, show all heads."""
         if layer is None or layer == self._wanted.layer:
             self.solo_head(head)
         else:
             self.show_head_of_layer(layer, head)
 
     def solo_clicked_head(self, head: int) -> None:
-        """Show one head alone on a double click, and revert the effect of its first click."""
+        """Show only the double-clicked head, and revert the effect of the first click."""
         self._workspace.look(heads=self._before.heads, pinned=self._before.pinned)
         self.solo_head(head)
 
-    def _show_alone(self, head: int) -> None:
+    def _show_only_head(self, head: int) -> None:
         pinned = self._wanted.pinned
         if pinned and pinned.head is not None:
-            self._let_go_of({pinned.head} - {head})
+            self._unpin_from({pinned.head} - {head})
         self._workspace.look(heads=frozenset({head}))
 
     def show_head_of_layer(self, layer: int, head: int) -> None:
-        """Show one head of one layer alone, by their places in the run."""
+        """Show only one head of a layer, by its indices in the run."""
         run, pinned = self._workspace.run, self._wanted.pinned
         if run is None:
             return
@@ -270,12 +274,12 @@ class ViewController(QObject):
             at = {"layer": layer, "text": self._wanted.text}
             self._workspace.show_leading(tuple(at[axis] for axis in run.trace.axes))
         if pinned and pinned.head is not None:
-            self._let_go_of({pinned.head} - {head})
+            self._unpin_from({pinned.head} - {head})
         if run.trace.spec.heads > 1:
             self._workspace.look(heads=frozenset({head}))
 
     def show_head_of_model(self, number: int, head: int) -> None:
-        """Show one head of a layer, by the layer's number in the model; −1 for its heads as now."""
+        """Show a head of a layer, by the layer's number in the model; −1 keeps the shown heads."""
         run = self._workspace.run
         layers = run.reading.layers if run and run.reading else ()
         if number in layers and head >= 0:
@@ -284,7 +288,7 @@ class ViewController(QObject):
             self._workspace.show_leading(run.trace.leading_index(layer=layers.index(number)))
 
     def show_token_of_layer(self, number: int, query: int) -> None:
-        """Show a layer by its number in the model, and pin what one head reads most at a token."""
+        """Show a layer by its number in the model, and pin the largest weight of a query."""
         workspace = self._workspace
         reading = workspace.run.reading if workspace.run else None
         resolved = workspace.wanted_resolved
@@ -297,31 +301,29 @@ class ViewController(QObject):
         is_shown = "weights" in trace and "weights" in resolved.chosen
         if is_shown and resolved.heads and query < trace.sides[0]:
             pinned = workspace.wanted.pinned
-            self._row_to_pin_in = _RowToPinIn(
-                resolved.run, leading, resolved.heads[0], query, pinned
-            )
+            self._pending_pin = _PendingPin(resolved.run, leading, resolved.heads[0], query, pinned)
             self._pin_largest()
 
     def _pin_largest(self) -> None:
-        """Pin the largest weight of the row that was asked for, once it is here and still shown.
+        """Pin the largest weight of the requested row once it is available and still shown.
 
-        What was pinned or let go of meanwhile stays so.
+        If a cell has been pinned or unpinned in the meantime, the request is dropped.
         """
-        row, now = self._row_to_pin_in, self._workspace.wanted_resolved
+        row, now = self._pending_pin, self._workspace.wanted_resolved
         if row is None:
             return
         if now is None or not row.is_awaited(now, self._workspace.wanted):
-            self._row_to_pin_in = None
+            self._pending_pin = None
             return
         with without_waiting(), suppress(NumbersOnTheirWayError):
             index = (*row.leading, row.head, row.query)
             key = int(row.run.trace.read("weights", index).argmax())
-            self._row_to_pin_in = None
+            self._pending_pin = None
             pinned = pin_cell(self._workspace.wanted, Cell("weights", (row.head, row.query, key)))
             self._workspace.want(pinned)
 
     def set_scatter(self, across: str, up: str) -> None:
-        """Choose the measures between which the Scatter pane places the heads, by their names."""
+        """Choose the x and y measure of the head scatter by name."""
         self._workspace.look(scatter=HeadScatterOptions(across, up))
 
     def set_head_order(self, order: str) -> None:
@@ -338,17 +340,17 @@ class ViewController(QObject):
         self._workspace.look(folds=folds, pinned=None if is_hidden else pinned)
 
     def toggle_spread(self) -> None:
-        """Show texts or layers side by side, in one head; or one of them in all heads."""
+        """Toggle between texts or layers side by side in one head, and all heads of one of them."""
         self._workspace.look(spread=not self._wanted.spread)
 
     def look_at_leading(self, leading: LeadingIndex) -> None:
-        """Make the text or layer current whose panel the pointer entered."""
+        """Make the text or layer of the hovered panel current."""
         run = self._workspace.run
         if run:
             self._workspace.look(**dict(zip(run.trace.axes, leading, strict=True)))
 
     def step_leading(self, step: int) -> None:
-        """Show the next or previous text, and after a layer's last text the next layer's first."""
+        """Show the next or previous text; after the last text of a layer, the next layer."""
         resolved = self._workspace.screen.resolved
         if resolved:
             indices = list(resolved.run.trace.leading_indices())
@@ -358,7 +360,7 @@ class ViewController(QObject):
     def set_dialect(self, dialect: str) -> None:
         self._workspace.look(dialect=CodeDialect(dialect))
 
-    def _let_go_of(self, heads: set[int]) -> None:
+    def _unpin_from(self, heads: set[int]) -> None:
         pinned = self._wanted.pinned
         if pinned and pinned.head in heads:
             self._workspace.look(pinned=None)
@@ -371,34 +373,34 @@ class ViewController(QObject):
 
     def set_curve(self, curve: str) -> None:
         """Choose how numbers map to colours, by a `ColourCurve`."""
-        self._colour(curve=ColourCurve(curve))
+        self._update_colours(curve=ColourCurve(curve))
 
     def set_limits(self, limits: str) -> None:
         """Choose how the limits of the colour scale are determined."""
-        self._colour(limits=ColourLimits(limits))
+        self._update_colours(limits=ColourLimits(limits))
 
     def set_map(self, name: str) -> None:
         """Choose the sequential colour map, for weights, here and in new windows."""
         save_colour_map(name, MapKind.SEQUENTIAL)
-        self._colour(sequential=name)
+        self._update_colours(sequential=name)
 
     def set_diverging(self, name: str) -> None:
         """Choose the diverging colour map, for signed numbers, here and in new windows."""
         save_colour_map(name, MapKind.DIVERGING)
-        self._colour(diverging=name)
+        self._update_colours(diverging=name)
 
     def type_limits(self, stage: str, low: float, high: float) -> None:
         """Set the colour limits of a stage."""
         typed = self._wanted.colouring.typed
         others = tuple(ends for ends in typed if ends[0] != stage)
-        self._colour(limits=ColourLimits.TYPED, typed=(*others, (stage, low, high)))
+        self._update_colours(limits=ColourLimits.TYPED, typed=(*others, (stage, low, high)))
 
-    def _colour(self, **changes: Any) -> None:
+    def _update_colours(self, **changes: Any) -> None:
         self._workspace.look(colouring=replace(self._wanted.colouring, **changes))
 
 
-def _drawn(resolved: Resolved) -> Zoom | None:
-    """The visible range, rounded to whole pooling blocks."""
+def _drawn_range(resolved: Resolved) -> Zoom | None:
+    """Return the visible range, rounded to whole pooling blocks."""
     trace = resolved.run.trace
     extent = resolved.extent(trace.stage(trace.attention))
     return Zoom(extent.rows, extent.columns) if extent.rows and extent.columns else None

@@ -1,4 +1,4 @@
-"""The view bar over the heatmaps: arrangement, heads, texts, zoom, and buttons of panes."""
+"""View bar above the heatmaps: layout, heads, range, zoom, and buttons of panes."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ DOT = 8
 LAYOUTS = {
     BoardArrangement.ALL: "Stages × heads",
     BoardArrangement.STAGE: "One stage, all heads",
-    BoardArrangement.HEAD: "One head, large",
+    BoardArrangement.HEAD: "One head, enlarged",
 }
 FOLDS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Max"}
 
 
-RANGES = ("Range: automatic, 0 to 1.11", "Range: automatic, each row")
-"""The widest that are usual: nothing beside the button moves while its text changes."""
+RANGES = ("Range: automatic, 0 to 1.11", "Range: automatic, per row")
+"""The widest common texts, reserved so that nothing next to the button moves."""
 ZOOM = {"gaze.further": "−", "gaze.whole": "1:1", "gaze.closer": "+"}
 
 
@@ -70,7 +70,7 @@ class MenuButton(FixedWidthToolButton):
 
 
 class ViewBar(OverflowRow):
-    """A row of controls, all of which are in the View menu, too."""
+    """A row of view controls; the View menu contains all of them as well."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     layoutChosen = Signal(object)
@@ -78,17 +78,17 @@ class ViewBar(OverflowRow):
     headAlone = Signal(object)
 
     def __init__(self, actions: Mapping[str, QAction]) -> None:
-        super().__init__(HEIGHT, "More of the view", (12, 0, 12, 0), spacing=4)
-        self.setAccessibleName("How the panels are looked at")
+        super().__init__(HEIGHT, "More view controls", (12, 0, 12, 0), spacing=4)
+        self.setAccessibleName("View controls")
         self._panel, self._theme = ViewControlsPanel(), LIGHT
         self.buttons: dict[str, QToolButton] = {}
         self.box = QComboBox()
-        self.box.setAccessibleName("How the panels are arranged")
+        self.box.setAccessibleName("Panel layout")
         # Screen readers take a combo box's text as its name.
         self.box.setAccessibleDescription(self.box.accessibleName())
         for layout, words in LAYOUTS.items():
             self.box.addItem(words, layout)
-        self.box.activated.connect(self._choose)
+        self.box.activated.connect(self._emit_layout)
         self.chips = QWidget()
         self._chips = row_layout(self.chips, (8, 0, 0, 0), spacing=1)
         self.heads: list[SoloToggleButton] = []
@@ -99,9 +99,12 @@ class ViewBar(OverflowRow):
             [actions[f"gaze.set_limits {each}"] for each in ColourLimits]
         )
         self.part = ElidedLabel()
-        folds = [self._button(f"gaze.toggle_fold {by}", actions, FOLDS[by]) for by in HeadAggregate]
-        zoom = [self._button(key, actions, words) for key, words in ZOOM.items()]
-        panes = [self._button(pane, actions, actions[pane].text()) for pane in PANES]
+        folds = [
+            self._create_button(f"gaze.toggle_fold {by}", actions, FOLDS[by])
+            for by in HeadAggregate
+        ]
+        zoom = [self._create_button(key, actions, words) for key, words in ZOOM.items()]
+        panes = [self._create_button(pane, actions, actions[pane].text()) for pane in PANES]
         self.set_row(
             (
                 RowItem(self.box, list_entry(self.box), rank=2),
@@ -109,13 +112,13 @@ class ViewBar(OverflowRow):
                 RowItem(self.many, self._add_heads, rank=1),
                 *folds,
                 RowItem(self.range, self._add_range),
-                *zoom,  # beside what stays as it is, so that they stay under the pointer
+                *zoom,  # after items of fixed width, so that they stay under the pointer
                 RowItem(self.part, rank=3, is_stretched=True),
                 *panes,
             )
         )
 
-    def _button(self, id_: str, actions: Mapping[str, QAction], words: str) -> RowItem:
+    def _create_button(self, id_: str, actions: Mapping[str, QAction], words: str) -> RowItem:
         action, button = actions[id_], QToolButton()
         button.setText(words)
         button.setAutoRaise(True)
@@ -157,7 +160,7 @@ class ViewBar(OverflowRow):
         self.range.setAccessibleDescription(panel.range_in_words)
         self.set_wanted(self.range, bool(panel.range))
         self.part.tell(panel.part, panel.part_in_words)
-        self.fit()  # at once, as the part seen may change with every frame
+        self.fit()  # immediately: the visible range may change with every frame
 
     def _make_heads(self) -> None:
         for chip in self.heads:
@@ -166,11 +169,13 @@ class ViewBar(OverflowRow):
         self.menu.clear()
         count = len(self._panel.heads)
         are_many = count > MAX_HEAD_CHIPS
-        self.heads = [] if are_many or count < 2 else [self._chip(head) for head in range(count)]
+        self.heads = (
+            [] if are_many or count < 2 else [self._create_head_chip(head) for head in range(count)]
+        )
         before: QWidget = self.box
         for chip in self.heads:
             self._chips.addWidget(chip)
-            chip.show()  # so that the row has their size at once
+            chip.show()  # so that the row knows its size immediately
             self.setTabOrder(before, chip)  # otherwise the tab order is that of creation
             before = chip
         if are_many:
@@ -181,43 +186,43 @@ class ViewBar(OverflowRow):
 
     def _fill_heads(self, menu: QMenu) -> None:
         for head, is_shown in enumerate(self._panel.heads):
-            action = menu.addAction(self._dot(head), f"Head {head + 1}")
+            action = menu.addAction(self._create_head_icon(head), f"Head {head + 1}")
             action.setCheckable(True)
             action.setChecked(is_shown)
             action.setData(head)
-            action.triggered.connect(self._toggle)
+            action.triggered.connect(self._emit_head_toggled)
 
     def _add_heads(self, menu: QMenu) -> None:
-        self._fill_heads(menu.addMenu("Heads shown"))
+        self._fill_heads(menu.addMenu("Visible heads"))
 
     def _add_range(self, menu: QMenu) -> None:
         menu.addMenu(self.range.accessibleName()).addActions(self.range.own_menu.actions())
 
-    def _chip(self, head: int) -> SoloToggleButton:
+    def _create_head_chip(self, head: int) -> SoloToggleButton:
         button = SoloToggleButton(head)
         button.setText(str(head + 1))
-        button.setIcon(self._dot(head))
+        button.setIcon(self._create_head_icon(head))
         button.setIconSize(QSize(DOT, DOT) * text_scale())
         button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         button.setAccessibleName(f"Head {head + 1}")
-        button.setToolTip("Click to show or hide it; double-click to see it alone")
-        button.clicked.connect(self._toggle)
+        button.setToolTip("Click to show or hide this head; double-click to show only this head")
+        button.clicked.connect(self._emit_head_toggled)
         button.doubled.connect(self.headAlone)
         return button
 
-    def _dot(self, head: int) -> QIcon:
+    def _create_head_icon(self, head: int) -> QIcon:
         return head_icon(head, round(DOT * text_scale()), self.devicePixelRatioF(), self._theme)
 
     # ------------------------------------------------------------------ user input
 
-    def _choose(self, index: int) -> None:
+    def _emit_layout(self, index: int) -> None:
         self.layoutChosen.emit(self.box.itemData(index))
         self._show_layout()  # the actual layout: a playback step has its own panels
 
     def _show_layout(self) -> None:
         self.box.setCurrentIndex(self.box.findData(self._panel.layout))
 
-    def _toggle(self) -> None:
+    def _emit_head_toggled(self) -> None:
         sender = self.sender()
         assert isinstance(sender, SoloToggleButton | QAction)
         head = sender.item if isinstance(sender, SoloToggleButton) else sender.data()
