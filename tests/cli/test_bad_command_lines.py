@@ -120,7 +120,10 @@ BAD = [
     ("train --out new", f"argument SOURCE: is missing. Name a text file, or one of {MADE}."),
     ("train repeat", "argument --out: is missing. Name the folder of the new run."),
     ("train nowhere.txt --out new", "argument SOURCE: "),
-    (f"{NEW} --heads 3", "argument --heads: 64 does not divide into 3 heads. Use 2."),
+    (
+        f"{NEW} --heads 3",
+        "argument --heads: The embedding size 64 is not divisible by 3 heads. Use 2.",
+    ),
     (f"{NEW} --heads 0", "argument --heads: got '0', takes a whole number from 1 to 64"),
     (f"{NEW} --rate 0", "argument --rate: The learning rate is more than 0 and at most 100."),
     (f"{NEW} --rate fast", "argument --rate: got 'fast', takes a number"),
@@ -141,7 +144,7 @@ BAD = [
     ),
     (
         f"{NEW} --size 1000 --block 1024",
-        "argument --size: Of 1,000 tokens, rows of 1,025 are too few to learn. Use 10,250 or more.",
+        "argument --size: 1,000 tokens are not enough for rows of 1,025. Use 10,250 or more.",
     ),
     ("train --resume nowhere", "argument --resume: there is no run in 'nowhere'"),
     (
@@ -166,7 +169,7 @@ BAD = [
     ("generate run --top-p 1.5", "argument --top-p: Top-p is more than 0 and at most 1, which "),
     ("generate run --prompt ?", "argument --prompt: “?” is not in the text that was learned."),
     ("generate run --prompt=", "argument --prompt: There is nothing to read yet. Type some of "),
-    ("generate run --step 7", "argument --step: The weights of step 7 are not kept."),
+    ("generate run --step 7", "argument --step: There is no snapshot of step 7."),
 ]
 
 

@@ -393,7 +393,7 @@ def test_many_differences_are_counted() -> None:
     assert bar.lead.endswith(" and 2 more.")
     same = present_comparison(resolved(FREE, View(comparison=comparison), document))
     assert same
-    assert same.lead == "A is kept. Change anything: B shows it."
+    assert same.lead == "A is the saved state. Change any setting to compare it with B."
 
 
 @pytest.mark.parametrize("against", ComparisonKind)

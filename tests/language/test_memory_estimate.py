@@ -206,7 +206,7 @@ def test_a_checkpoint_without_memory_is_said_and_tried_again(
     with monkeypatch.context() as patched:
         patched.setattr("visualizer.language.checkpoints.save", _out_of_memory)
         opened.running.save()
-    assert opened.running.notice.startswith("There was no memory to write a checkpoint.")
+    assert opened.running.notice.startswith("Not enough memory to save a checkpoint.")
     finish(opened)
     assert opened.running.notice == ""
     opened.close()

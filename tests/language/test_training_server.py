@@ -111,7 +111,7 @@ def test_a_long_run_is_told_a_part_at_a_time(
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("read", {"text": "a#", "step": None}, "text", "“#” is not in the text"),
     ("read", {"text": "", "step": None}, "text", "There is nothing to read yet."),
-    ("read", {"text": "ab", "step": 999}, "step", "The weights of step 999 are not kept."),
+    ("read", {"text": "ab", "step": 999}, "step", "There is no snapshot of step 999."),
     ("layer", {"text": "ab", "step": None, "layer": 7}, "layer", "This model has 2 layers"),
 ]
 
@@ -314,7 +314,7 @@ def test_it_ends_at_the_second_stop_and_says_what_is_lost(
     assert not client.server.is_ended
     client.say("stop")
     assert client.server.is_ended
-    assert client.until("stopped").values["notice"].endswith("The run goes on from step 0.")
+    assert client.until("stopped").values["notice"].endswith("The run can be resumed from step 0.")
 
 
 def test_a_done_run_without_a_checkpoint_is_not_ended_at_the_first_stop_either(

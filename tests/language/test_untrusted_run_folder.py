@@ -153,7 +153,7 @@ def test_a_run_that_others_changed_is_not_gone_on_with(folder: Path, client: Cli
         client.say(says, **values)
         refused = client.wait("refused").values
         assert refused["field"] == "held"
-        assert "was changed since it was opened. Open it again." in refused["sentence"]
+        assert "has changed since it was opened. Reopen it." in refused["sentence"]
     client.say("stop")
     assert {name: found for name, found in tree(folder).items() if name != "."} == before
 

@@ -321,7 +321,7 @@ def test_heads_stand_between_two_measures_and_a_click_shows_one(model_window: Ha
     hand.settle()
     panel = hand.window.workspace.screen.panel(SCATTER)
     assert len(panel.places) == 8
-    assert pane.up.currentText() == "Added to the logit"
+    assert pane.up.currentText() == "Logit contribution"
     place = panel.places[3]
     QTest.mouseMove(pane.plot, pane.plot.point_of(place).toPoint())
     hand.until(lambda: pane.said.text() == panel.describe(place))

@@ -57,7 +57,7 @@ def test_the_largest_names_its_head() -> None:
     best = int(numbers.argmax())
     assert [term.chosen for term in readout.terms] == [head == best for head in range(4)]
     assert readout.plain.startswith(f"In head {best + 1}, five (query 5) reads ")
-    assert readout.plain.endswith(", more than in any other.")
+    assert readout.plain.endswith(", the largest of all heads.")
     assert readout.value == format_number(float(numbers.max()))
 
 
@@ -145,7 +145,7 @@ def test_a_weight_without_the_first_token() -> None:
     rest = weights[1:].sum()
     np.testing.assert_allclose(found, [weights[2], rest, weights[2] / rest], atol=1e-4)
     assert transform_line(resolved(RUN, view), Cell("weights", (0, 4, 0))) == (
-        "Hidden: the first token.",
+        "Hidden: this is the first token.",
     )
     assert transform_line(resolved(RUN, view), Cell("scores", (0, 4, 0))) == ()
     assert transform_line(resolved(RUN, View()), Cell("weights", (0, 4, 0))) == ()
@@ -161,9 +161,9 @@ def test_without_the_first_token_shares_are_of_the_rest() -> None:
     mean = (rest / np.maximum(rest.sum(axis=-1, keepdims=True), 1e-30))[:, 3, 0].mean()
     assert readout is not None
     assert readout.value == format_number(float(mean))
-    assert readout.plain.endswith(", the first token left out.")
+    assert readout.plain.endswith(", excluding the first token.")
     first = aggregate_cell_panel(
         shown, Cell("weights", (3, 0), HeadAggregate.MEAN), is_pinned=False
     )
     assert first is not None
-    assert first.plain == "one is the first token, which is left out."
+    assert first.plain == "one is the first token, which is excluded."

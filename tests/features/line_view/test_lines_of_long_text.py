@@ -97,7 +97,7 @@ def test_those_near_the_pinned_query_and_of_itself_are_the_strongest_of_all_its_
 @pytest.mark.parametrize(
     ("zoom", "queries", "whose"),
     [
-        (None, range(2, TOKENS, 5), "of one query in 5; pin one to see those near it"),
+        (None, range(2, TOKENS, 5), "for one query in 5; pin a query to see lines near it"),
         (Zoom(range(40, 90), range(TOKENS)), range(40, 90), "of queries 41 to 90"),
     ],
 )

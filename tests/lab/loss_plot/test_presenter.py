@@ -61,7 +61,7 @@ def test_lines_of_one_run() -> None:
     assert line(plot, LossLineRole.EACH).values is TEN.training
     assert line(plot, LossLineRole.VALIDATION).values is TEN.validation
     assert [key.words for key in plot.keys] == [
-        *("training, mean of about 20 steps", "each step", "validation")
+        *("training (smoothed over about 20 steps)", "each step", "validation")
     ]
     assert {key.colour for key in plot.keys} == {1}
 
@@ -90,7 +90,7 @@ def test_axes_have_room_for_all() -> None:
     assert plot.y.low < 2 < 4.1 < plot.y.high
     far = plot_of(Losses.of([1], [1.0], [0.1]))
     assert far.y.high > 3.3
-    assert (plot.x.title, plot.y.title) == ("step", "loss, nats a token")
+    assert (plot.x.title, plot.y.title) == ("step", "loss (nats per token)")
 
 
 def test_no_room_is_left_below_0_where_no_loss_is() -> None:
@@ -122,9 +122,9 @@ def diverged() -> Losses:
 def test_a_divergence_does_not_flatten_what_was_before() -> None:
     plot = plot_of(diverged())
     assert plot.y.high < 20
-    assert plot.notices == ("Losses up to 1.00e+09 stand above the plot.",)
-    assert [(one.step, one.words) for one in plot.breaks] == [(8, "no number at step 8")]
-    for said in ("The loss is no number at step 8.", *plot.notices):
+    assert plot.notices == ("Losses up to 1.00e+09 are outside the plot.",)
+    assert [(one.step, one.words) for one in plot.breaks] == [(8, "not a number at step 8")]
+    for said in ("The loss is not a number at step 8.", *plot.notices):
         assert said in plot.told
     on_log = plot_of(diverged(), options=PlotOptions(losses=AxisScale.LOG))
     assert on_log.y.high > 1e9

@@ -86,7 +86,8 @@ def _number_difference(claim: Claim, run: Run) -> str:
     place = tuple(int(axis) for axis in np.argwhere(~is_near)[0])
     where = ", ".join(str(axis + 1) for axis in place)
     start = f"Value {where}: expected" if place else "Expected"
-    return f"{start} {format_number(float(printed[place]))}, computed {format_number(float(here[place]))}."
+    expected, computed = (format_number(float(array[place])) for array in (printed, here))
+    return f"{start} {expected}, computed {computed}."
 
 
 def _shape_difference(claim: Claim, run: Run) -> str:

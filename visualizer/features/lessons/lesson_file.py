@@ -210,7 +210,10 @@ class PageParser(Struct, frozen=True):
             raise self.source.error((*self.path, "text_tokens"), sentence)
         characters = sum(len(word) + 1 for line in lines for word in islice(cycle(line), tokens))
         if characters > MAX_TEXT_CHARACTERS:
-            sentence = f"The repeated text exceeds {MAX_TEXT_CHARACTERS:,} characters. Reduce “text_tokens”."
+            sentence = (
+                f"The repeated text exceeds {MAX_TEXT_CHARACTERS:,} characters. "
+                "Reduce “text_tokens”."
+            )
             raise self.source.error((*self.path, "text_tokens"), sentence)
         space = " " if document.tokenizer is Tokenizer.WORDS else ""
         repeated = (space.join(islice(cycle(line), tokens)) for line in lines)
