@@ -64,8 +64,8 @@ def test_the_largest_names_its_head() -> None:
 @pytest.mark.parametrize(
     ("place", "told"),
     [
-        ((0, 0), "In head 1, one (query 1) reads 100 % from one (key 1), as in 3 other heads."),
-        ((0, 2), "In head 1, one (query 1) reads 0 % from three (key 3)."),
+        ((0, 0), "In head 1, the attention weight from one (query 1) to one (key 1) is 100 %, the same as in 3 other heads."),
+        ((0, 2), "In head 1, the attention weight from one (query 1) to three (key 3) is 0 %."),
     ],
 )
 def test_a_number_that_all_heads_have_is_more_in_none(place: tuple[int, int], told: str) -> None:
@@ -91,14 +91,14 @@ def test_of_many_heads_those_with_the_largest_numbers_are_shown_beside_the_large
     assert [head for head, term in zip(named, readout.terms, strict=True) if term.chosen] == [
         int(numbers.argmax())
     ]
-    assert readout.rest == "8 heads with none larger"
+    assert readout.rest == "8 other heads, none larger"
 
 
 def test_numbers_that_differ_by_rounding_alone_are_alike() -> None:
     numbers = np.array([0.1, 0.1 + 1e-8, 0.05], np.float32)
     assert len({*numbers.tolist()}) == 3
     assert _compare_to_others(resolved(RUN, View()), Cell("weights", (1, 0)), numbers) == (
-        ", as in 1 other head"
+        ", the same as in 1 other head"
     )
 
 
@@ -114,7 +114,7 @@ def test_of_many_heads_the_largest_are_shown_and_the_rest_is_summed_up() -> None
     named = [int(term.name.removeprefix("head ")) - 1 for term in readout.terms]
     np.testing.assert_allclose(np.sort(np.abs(numbers[named]))[::-1], shown)
     left = np.delete(numbers, named).sum()
-    assert readout.rest == (f"8 heads with none farther from 0: {format_number(float(left))}")
+    assert readout.rest == (f"8 other heads, none larger in size: {format_number(float(left))}")
 
 
 def test_what_is_not_there_is_not_explained() -> None:

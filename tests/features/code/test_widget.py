@@ -96,7 +96,7 @@ def test_what_runs_has_a_bar_and_stands_out(pane: CodePane) -> None:
     pane.show_code(a_twin(lit=3), LIGHT)
     assert bars(pane) == {3}
     assert [is_bold(pane, line) for line in range(5)] == [False, False, False, True, False]
-    assert pane.code.accessibleDescription().startswith("Runs now: scores = x @ x")
+    assert pane.code.accessibleDescription().startswith("Current code: scores = x @ x")
     pane.show_code(a_twin(lit=4), LIGHT)
     assert bars(pane) == {4}
     assert [is_bold(pane, line) for line in range(5)] == [False, False, False, False, True]

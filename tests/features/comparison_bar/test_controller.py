@@ -118,7 +118,7 @@ def test_one_goes_to_the_largest_difference(kept: Hand) -> None:
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
     assert "Largest difference: −" in bar(kept).said.text()
     kept.window.cell_selection_controller.let_go()
-    click(kept, "Go to Cell")
+    click(kept, "Go to cell")
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
 
 
@@ -193,9 +193,9 @@ def test_a_is_what_is_shown_and_not_what_is_yet_to_come(
 def test_a_text_of_another_length_says_so(kept: Hand) -> None:
     kept.type_sentence("a b c d e f g h")
     kept.settle()
-    assert bar(kept).said.text() == "A has 6 tokens and B 8: there is nothing to subtract."
+    assert bar(kept).said.text() == "A has 6 tokens and B 8. These values cannot be compared."
     assert titles(kept) == ["Weights A", "Weights B"]
-    assert not button(kept, "Go to Cell").isEnabled()
+    assert not button(kept, "Go to cell").isEnabled()
     slot = next(slot for slot in kept.board._layout.slots if slot.heatmap.is_alone)
     assert slot.has_row_labels
     kept.click(kept.board.viewport(), slot.cell(0, 0).center().toPoint())

@@ -89,8 +89,8 @@ def test_rows_are_the_heads_and_their_mean() -> None:
 def test_what_heads_do_is_said_in_words() -> None:
     run = with_weights(a_run(heads=3, d_out=6), three_heads())
     assert table(run).sentences == (
-        "Head 3 reads the previous token most: 80 %, uniform attention 29 %.",
-        "Head 1 reads the first token most: 100 %, uniform attention 41 %.",
+        "Head 3 attends most to the previous token: 80 %, uniform attention 29 %.",
+        "Head 1 attends most to the first token: 100 %, uniform attention 41 %.",
         "Head 2 reads the query’s own token most: 100 %, uniform attention 41 %.",
         "Heads 1 and 2 are the sharpest: 0.00 bits, uniform attention 1.58 bits.",
     )
@@ -100,14 +100,14 @@ def test_heads_that_are_alike_are_named_together_or_counted() -> None:
     heads = three_heads()[[0, 0, 0, 0, 1]]
     run = with_weights(a_run(heads=5, d_out=5), heads)
     assert table(run).sentences[0] == (
-        "4 heads read the first token most: 100 %, uniform attention 41 %."
+        "4 heads attend most to the first token: 100 %, uniform attention 41 %."
     )
     assert table(run).sentences[-1] == (
-        "No head stands out on the previous token: at most 20 %, uniform attention 29 %."
+        "No head stands out for the previous token: highest 20 %, uniform attention 29 %."
     )
     assert len(table(run).sentences) == 3  # all are as sharp
     run = with_weights(a_run(heads=4, d_out=4), heads[1:])
-    said = "Heads 1, 2 and 3 read the first token most: 100 %, uniform attention 41 %."
+    said = "Heads 1, 2 and 3 attend most to the first token: 100 %, uniform attention 41 %."
     assert said in table(run).sentences
 
 
@@ -193,10 +193,10 @@ def test_a_weak_leader_does_not_stand_out_and_a_strong_one_does() -> None:
     assert table(run).sentences == (NEAR_UNIFORM,)
     run = with_weights(a_run(heads=3, d_out=6), np.stack([uniform, weak, strong]))
     assert table(run).sentences[0] == (
-        "Head 3 reads the previous token most: 46 %, uniform attention 29 %."
+        "Head 3 attends most to the previous token: 46 %, uniform attention 29 %."
     )
     assert table(run).sentences[1] == (
-        "No head stands out on the first token: at most 46 %, uniform attention 41 %."
+        "No head stands out for the first token: highest 46 %, uniform attention 41 %."
     )
 
 
@@ -263,7 +263,7 @@ def test_what_is_no_number_is_a_dash_and_wins_nothing() -> None:
     assert set(made.rows[0].written) == {"–"}
     assert set(made.rows[0].values) == set(made.rows[-1].values) == {None}
     assert made.sentences[-1] == (
-        "No head stands out on the first token: at most 30 %, uniform attention 41 %."
+        "No head stands out for the first token: highest 30 %, uniform attention 41 %."
     )
     made = table(a_run("one"))
     assert made.rows[0].written[0] == "–"  # nothing is before the only token
@@ -279,7 +279,7 @@ def test_it_says_of_what_the_numbers_are_means() -> None:
     own = np.tri(6, dtype=bool)
     own[2] = False
     run = a_run(mask=Mask.OWN, own_mask=BooleanMatrix.of(own))
-    said = "Averages of the weights: the others read nothing over 5 of 6 queries."
+    said = "Averages of the weights over 5 of 6 queries; the others have no allowed keys."
     assert table(run).lead == said
 
 
@@ -347,7 +347,7 @@ def test_a_table_is_copied_with_all_its_digits() -> None:
     made = table(with_weights(a_run(heads=3, d_out=6), three_heads()))
     lines = [line.split("\t") for line in as_tsv(made, made.rows).splitlines()]
     assert lines[0] == [
-        "Head", "Previous (%)", "First (%)", "Itself (%)", "Largest (%)", "Entropy (bits)",
+        "Head", "Previous (%)", "First (%)", "Current (%)", "Largest (%)", "Entropy (bits)",
         "Distance (tokens)", "Value-weighted (%)",
     ]  # fmt: skip
     assert [line[0] for line in lines[1:]] == ["1", "2", "3", "Mean", "Uniform"]

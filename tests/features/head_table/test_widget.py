@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 CONTROL = Qt.KeyboardModifier.ControlModifier
 LEFT = Qt.MouseButton.LeftButton
 Role = Qt.ItemDataRole
-SAID = ("Head 3 reads the first token most: 62 %.", "Head 1 is the sharpest: 0.50 bits.")
+SAID = ("Head 3 attends most to the first token: 62 %.", "Head 1 is the sharpest: 0.50 bits.")
 NO_MEASURES = HeadMeasures(*(np.zeros(0) for _ in HeadMeasures.__struct_fields__))
 
 COLUMNS = tuple(column for column in ALL if column not in (INDUCTION, DUPLICATE, VALUE_WEIGHTING))
@@ -157,7 +157,7 @@ def test_readers_of_the_screen_are_told_what_a_number_is(pane: HeadTablePane) ->
     pane.show_heads(a_table(), LIGHT)
     model, across = pane.view.model(), Qt.Orientation.Horizontal
     assert model.index(2, 5).data(Role.AccessibleTextRole) == (
-        "Head 3, Entropy: 1.25 bits, uniform attention 1.50"
+        "Head 3, Entropy: 1.25 bits; uniform attention: 1.50"
     )
     assert model.index(4, 0).data(Role.AccessibleTextRole) == "Mean of the heads"
     assert model.headerData(0, across, Role.AccessibleTextRole) == "Head, sorted"

@@ -521,7 +521,7 @@ def test_a_tick_that_is_off_names_the_number(runs: Runs) -> None:
     number = BY_TITLE["How similar are two words?"]
     (check,) = panel_of(number, runs(number), lessons).checks
     assert check.words == "scores (3.3.1): differs from the book"
-    assert check.detail == "Number 2: printed 1.4952, here 1.4950."
+    assert check.detail == "Value 2: expected 1.4952, computed 1.4950."
     (check,) = panel_of(number, runs(number)).checks
     assert check.words == "scores (3.3.1): matches the book to four decimals"
     assert check.detail == ""

@@ -127,7 +127,7 @@ def test_one_head_alone() -> None:
     panel = show(computed, a_view(LineOptions(solo=1, top=1)))
     assert set(panel.lines.heads.tolist()) == {1}
     assert (panel.solo, panel.heads) == (1, 2)
-    assert panel.notes == ("the largest of each query",)
+    assert panel.notes == ("the largest per query",)
     assert show(computed, a_view(LineOptions(solo=7))).solo == 1
 
 

@@ -409,7 +409,7 @@ def _describe_rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:
     if not len(left):
         return ""
     comparison = "larger in size" if is_mean and numbers.min() < 0 else "larger"
-    others = f"{format_count(len(left), 'head')} that are not {comparison}"
+    others = f"{format_count(len(left), 'other head')}, none {comparison}"
     return f"{others}: {format_number(float(left.sum()))}" if is_mean else others
 
 

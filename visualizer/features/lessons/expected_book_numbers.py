@@ -65,5 +65,5 @@ def _match_prefix(kind: str, start: str, table: Mapping[str, Any]) -> str:
     found = [start] if start in table else [name for name in table if name.startswith(start)]
     if len(found) == 1 and start:
         return found[0]
-    reason = "several names match" if found else "no name matches"
-    raise UnfitError(f"Cannot find the {kind} “{start}”: {reason}.")
+    amount = "More than one" if found else "No"
+    raise UnfitError(f"{amount} {kind} starts with “{start}”.")
