@@ -78,7 +78,10 @@ def test_how_far_it_is_stands_in_one_line() -> None:
     )
     assert shown(run).facts == "CPU  ·  1,234 parameters  ·  2 tokens known  ·  trained for 0:02"
     done = with_progress(run, a_progress(state="done", step=200, final=[1.5, 1.75]))
-    said = "Done  ·  final training loss 1.500, validation loss 1.750 (averages of 200 batches)  ·  step 200 "
+    said = (
+        "Done  ·  final training loss 1.500, validation loss 1.750 (averages of 200 "
+        "batches)  ·  step 200 "
+    )
     assert shown(done).progress.line.startswith(said)
     assert done.losses_now == ((1.5, 200), (1.75, 200))
     assert run.losses_now == run.losses_at(30)

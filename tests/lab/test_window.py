@@ -369,7 +369,8 @@ def test_a_training_that_cannot_begin_leaves_the_settings_free(
 
 BREAKING_OFF = """
 from visualizer.language.wire_format import Message, message_sender
-said = {"sentence": "Training stopped because of an internal error.", "details": "Traceback: out of cheese"}
+said = {"sentence": "Training stopped because of an internal error.", "details": "Traceback: "
+"out of cheese"}
 message_sender()(Message("failed", said))
 raise SystemExit(1)
 """

@@ -64,7 +64,11 @@ def test_the_largest_names_its_head() -> None:
 @pytest.mark.parametrize(
     ("place", "told"),
     [
-        ((0, 0), "In head 1, the attention weight from one (query 1) to one (key 1) is 100 %, the same as in 3 other heads."),
+        (
+            (0, 0),
+            "In head 1, the attention weight from one (query 1) to one (key 1) is 100 %, "
+            "the same as in 3 other heads.",
+        ),
         ((0, 2), "In head 1, the attention weight from one (query 1) to three (key 3) is 0 %."),
     ],
 )

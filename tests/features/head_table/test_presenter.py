@@ -148,12 +148,14 @@ def test_induction_is_said_of_texts_with_a_repeated_token_alone() -> None:
     assert [row.written[at] for row in made.rows] == ["0.0", "90.0", "45.0"]
     assert made.uniform[at] == pytest.approx(100 * np.mean([1 / 4, 1 / 5, 1 / 6]))
     assert made.sentences[0] == (
-        "Head 2 attends to what followed earlier occurrences of the token (induction): 90 %, uniform attention "
+        "Head 2 attends to what followed earlier occurrences of the token (induction): 90 %, "
+        "uniform attention "
         "21 %."
     )
     run = with_weights(run, np.stack([induction, 0.95 * induction]))
     assert table(run).sentences[0] == (
-        "Heads 1 and 2 attend to what followed earlier occurrences of the token (induction): at least 86 %, "
+        "Heads 1 and 2 attend to what followed earlier occurrences of the token (induction): "
+        "at least 86 %, "
         "uniform attention 21 %."
     )
 
@@ -162,7 +164,8 @@ def test_the_heads_of_the_trained_example_are_named_as_what_they_are() -> None:
     document = read_layer_of_trained_example().document
     made = table(compute(document, None))
     assert made.sentences[0] == (
-        "Heads 1 and 2 attend to what followed earlier occurrences of the token (induction): at least 98 %, "
+        "Heads 1 and 2 attend to what followed earlier occurrences of the token (induction): "
+        "at least 98 %, "
         "uniform attention 9.4 %."
     )
 

@@ -92,7 +92,10 @@ def test_heads_that_value_weighting_changes_most_stand_first_and_say_by_how_much
     moved = (np.abs(shares - weights).sum(-1) / 2).mean(-1)
     assert [head for _, head in panel.places] == np.argsort(-moved).tolist()
     first = panel.describe(panel.places[0])
-    differ = f"weights differ from ‖w·v‖ as shares of a row: {format_share(moved.max())}, uniform attention"
+    differ = (
+        f"weights differ from ‖w·v‖ as shares of a row: {format_share(moved.max())}, "
+        f"uniform attention"
+    )
     assert differ in first
     assert "‖w·v‖" not in present_layers(resolve(document, View(), run), None).describe((0, 0))
 

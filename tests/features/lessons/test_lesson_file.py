@@ -149,7 +149,12 @@ BROKEN = [
     ('mask = "causal"', "own_weights = 1", 21, "Own weights are a table of W_query"),
     ('mask = "causal"', "own_input = [[1]]", 21, "The vectors are 1 × 1 and the embedding size"),
     ('"Your journey starts with one step" }', '"" }', 21, "The text contains no words."),
-    ('says = "Two."', 'says = "Two."\ntext_tokens = 0', 17, "“text_tokens” must be from 1 to 100,000"),
+    (
+        'says = "Two."',
+        'says = "Two."\ntext_tokens = 0',
+        17,
+        "“text_tokens” must be from 1 to 100,000",
+    ),
     ('says = "Two."', 'says = "Two."\ntext_tokens = 100001', 17, "“text_tokens” must be from 1"),
     # Stages and places.
     ('    "weights",', '    "wights",', 17, "There is no stage “wights”. Use one of: embedding"),
@@ -163,11 +168,26 @@ BROKEN = [
     ),
     ("at = [1, 2]", "at = [6, 0]", 22, "The position [6, 0] is outside the shape 6 × 6"),
     ("at = [1, 2]", "at = [0, 0, 0]", 22, "The position [0, 0, 0] is outside the shape 6 × 6"),
-    ("at = [0, 1, 1]", "at = [0, -1, 1]", 23, "The position [0, -1, 1] is outside the shape 1 × 6 × 6"),
+    (
+        "at = [0, 1, 1]",
+        "at = [0, -1, 1]",
+        23,
+        "The position [0, -1, 1] is outside the shape 1 × 6 × 6",
+    ),
     ("at = [0, 1, 1]", "at = [0, 1]", 23, "A cell of “weights” needs 3 indices."),
     ('"weights", at = [0, 1, 1]', '"weight", at = [0]', 23, "There is no stage “weight”"),
-    ('stages = ["weights"]', 'stages = ["weights"]\nlimits = "all"', 33, "“limits” must be one of auto"),
-    ('stages = ["weights"]', 'stages = ["weights"]\nlimits = "typed"', 33, "“limits” must be one of"),
+    (
+        'stages = ["weights"]',
+        'stages = ["weights"]\nlimits = "all"',
+        33,
+        "“limits” must be one of auto",
+    ),
+    (
+        'stages = ["weights"]',
+        'stages = ["weights"]\nlimits = "typed"',
+        33,
+        "“limits” must be one of",
+    ),
     # Printed numbers.
     ('"3.3.1"', '"3.9"', 26, "No section starts with “3.9”."),
     ('"3.3.1"', '"3.4.2"', 26, "More than one section starts with “3.4.2”."),
@@ -175,7 +195,12 @@ BROKEN = [
     ('"3.3.1", name = "scores"', '"3.3.1", name = "marks"', 26, "No value in “3.3.1 simp"),
     ('"3.3.1", name = "scores"', '"3.4.1", name = "rng"', 26, "“rng” of “3.4.1 trainable"),
     ("at = [0, 1] }", "at = [0] }", 26, "Shapes differ: expected 6, computed 6 × 6."),
-    ("at = [0, 1] }", "at = [0, 1, 7] }", 26, "The position [0, 1, 7] is outside the shape 1 × 6 × 6"),
+    (
+        "at = [0, 1] }",
+        "at = [0, 1, 7] }",
+        26,
+        "The position [0, 1, 7] is outside the shape 1 × 6 × 6",
+    ),
     ("at = [0, 1] }", 'measure = "size" }', 26, "“measure” must be one of numbers, shape"),
     ("at = [0, 1] }", 'measure = "shape" }', 26, "Shapes differ: expected 6, computed 3."),
     ("factor = 12", "[[page.tick]]\nsection = 'x'", 44, "is missing."),
@@ -285,7 +310,10 @@ def test_vectors_can_be_encoded_from_the_text() -> None:
         ('measure = "cross-entropy", text = "abd", at = [0]', "“d” is not in the page’s text"),
         ('measure = "mean cross-entropy", text = "a", at = [0]', "it has fewer than two tokens"),
         ('text = "ab", at = [0]', "measure = “cross-entropy”"),
-        ('measure = "cross-entropy", text = "abab", at = [0]', "Shapes differ: expected 2, computed"),
+        (
+            'measure = "cross-entropy", text = "abab", at = [0]',
+            "Shapes differ: expected 2, computed",
+        ),
     ],
 )
 def test_a_loss_is_of_a_text_with_targets(claim: str, said: str) -> None:

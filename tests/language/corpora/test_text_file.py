@@ -39,7 +39,8 @@ def test_the_other_order_of_bytes_is_read_too(tmp_path: Path) -> None:
 BINARY = "“a.txt” is a binary file. Choose a text file."
 NOT_UTF_8 = "“a.txt” is not encoded in UTF-8: byte {}. Save it as UTF-8 and choose it again."
 UTF_16 = (
-    "“a.txt” is not encoded in UTF-8: it appears to be UTF-16 without a byte order mark. Save it as "
+    "“a.txt” is not encoded in UTF-8: it appears to be UTF-16 without a byte order mark. Save "
+    "it as "
     "UTF-8 and choose it again."
 )
 SAID: list[tuple[bytes, str]] = [
@@ -47,12 +48,14 @@ SAID: list[tuple[bytes, str]] = [
     (b"\xef\xbb\xbf", "“a.txt” is empty. Choose a file that contains text."),
     (
         b"one\ntwo\nH\xe4user, and much more of it that is letters",
-        "“a.txt” is not encoded in UTF-8: invalid byte 0xE4 at position 10, line 3. Save it as UTF-8 and choose it "
+        "“a.txt” is not encoded in UTF-8: invalid byte 0xE4 at position 10, line 3. Save it "
+        "as UTF-8 and choose it "
         "again.",
     ),
     (
         b"\xef\xbb\xbfone two three four five six\xff",
-        "“a.txt” is not encoded in UTF-8: invalid byte 0xFF at position 31, line 1. Save it as UTF-8 and choose it "
+        "“a.txt” is not encoded in UTF-8: invalid byte 0xFF at position 31, line 1. Save it "
+        "as UTF-8 and choose it "
         "again.",
     ),
     (b"plain\0text", BINARY),
