@@ -135,7 +135,7 @@ def test_words_are_written_with_spaces(tmp_path: Path) -> None:
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"prompt": 7}, "prompt is a text, and not 7."),
-    ({"prompt": "ß"}, "prompt: “ß” is not in the text that was learned."),
+    ({"prompt": "ß"}, "prompt: “ß” is not in the model’s vocabulary."),
     ({"tokens": 0}, "tokens is from 1 to 1,000,000, and not 0."),
     ({"tokens": 10**7}, "tokens is from 1 to 1,000,000, and not 10,000,000."),
     ({"tokens": 2.0}, "tokens is a whole number, and not 2.0."),
@@ -247,12 +247,12 @@ def test_a_run_in_between_is_read_at_its_checkpoint(tmp_path: Path) -> None:
 
 def test_a_model_without_room_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "free_bytes", lambda _: 1_000)
-    with pytest.raises(InputError, match=r"This model needs about 0\.0 GiB to be read"):
+    with pytest.raises(InputError, match=r"Reading this model needs about 0\.0 GiB"):
         load(folder)
 
 
 def test_what_is_no_run_is_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="There is no run in"):
+    with pytest.raises(InputError, match="does not contain a run"):
         load(tmp_path)
     shutil.copytree(folder, tmp_path / "run")
     (tmp_path / "run" / "checkpoint.safetensors").write_bytes(b"nothing")
@@ -260,5 +260,5 @@ def test_what_is_no_run_is_refused(folder: Path, tmp_path: Path) -> None:
         load(tmp_path / "run")
     snapshot = next((folder / "snapshots").iterdir())
     shutil.copyfile(snapshot, tmp_path / "run" / "checkpoint.safetensors")
-    with pytest.raises(InputError, match="is damaged, or of another model"):
+    with pytest.raises(InputError, match="is damaged or belongs to another model"):
         load(tmp_path / "run")

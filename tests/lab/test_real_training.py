@@ -135,7 +135,7 @@ def test_one_that_is_killed_names_the_step_it_goes_on_from(real: Student) -> Non
     real.until(lambda: step_of(lab) > saved)
     assert lab._training
     os.kill(lab._training._process.processId(), signal.SIGKILL)
-    real.until(lambda: real.button == "Open again")
+    real.until(lambda: real.button == "Reopen")
     assert lab.run
     step = RunFolder(lab.run.folder).checkpoint_step()
     assert step

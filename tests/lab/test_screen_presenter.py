@@ -73,7 +73,7 @@ def test_the_losses_of_all_messages_are_one_curve() -> None:
 def test_how_far_it_is_stands_in_one_line() -> None:
     run = with_progress(with_opened_run(RUN, an_opening()), a_progress())
     assert shown(run).progress.line == (
-        "step 30 of 200  ·  a few seconds left  ·  51,200 tokens a second  ·  "
+        "step 30 of 200  ·  a few seconds left  ·  51,200 tokens per second  ·  "
         "learning rate 0.001  ·  training 3.710  ·  validation 4.400"
     )
     assert shown(run).facts == "CPU  ·  1,234 parameters  ·  2 tokens known  ·  trained for 0:02"
@@ -95,7 +95,7 @@ def test_how_far_it_is_stands_in_one_line() -> None:
         (Phase.RUNNING, "Pause", {"toggle", "stop"}),
         (Phase.PAUSED, "Resume", {"toggle", "step", "stop", "train_more"}),
         (Phase.STOPPED, "Resume", {"toggle", "step", "train_more"}),
-        (Phase.FAILED, "Open again", {"toggle", "train_more"}),
+        (Phase.FAILED, "Reopen", {"toggle", "train_more"}),
         (Phase.DIVERGED, "Start", {"stop"}),
         (Phase.OPENING, "Start", {"stop"}),
         *((phase, "Start", set()) for phase in sorted(BUSY - {Phase.OPENING})),
@@ -133,7 +133,7 @@ def test_what_was_refused_can_be_tried_again(field: str) -> None:
 def test_a_divergence_is_named_once() -> None:
     run = replace(RUN, phase=Phase.DIVERGED, step=30)
     (notice,) = shown(run).notices
-    assert "stands again at step 30" in notice
+    assert "was restored to step 30" in notice
     assert "smaller learning rate than 0.001" in notice
     said = InputError("rate", "The loss is no number at step 30.")
     assert shown(run, said).notices == (said.sentence,)

@@ -327,7 +327,7 @@ def test_training_time_is_scrubbed(student: Student) -> None:
 def test_one_that_is_killed_is_said_with_details_and_can_go_on(student: Student) -> None:
     student.type("seed", "9")
     student.click("toggle")
-    student.until(lambda: "memory was full" in student.notices)
+    student.until(lambda: "memory ran out" in student.notices)
     QTest.mouseClick(student.window.notices.copy, LEFT)
     assert QApplication.clipboard().text() == "Traceback: out of cheese"
     assert student.window.lab.run
@@ -343,7 +343,7 @@ def test_one_that_was_killed_is_opened_again_and_goes_on(student: Student) -> No
     training = student.window.lab._training
     assert training
     os.kill(training._process.processId(), signal.SIGKILL)
-    student.until(lambda: student.button == "Open again")
+    student.until(lambda: student.button == "Reopen")
     assert "There was no checkpoint yet: reopen the run to start from step 0." in student.notices
     student.click("toggle")
     student.until(lambda: student.button == "Pause")
@@ -774,7 +774,7 @@ def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:
     student.press(Qt.Key.Key_W)
     student.answer("leaving", "&Keep training")
     said = student.window.statusBar().currentMessage()
-    assert "could not be left to go on in the background: " in said
+    assert "Cannot continue training in the background: " in said
     assert student.window.isVisible()
     assert student.button == "Pause"
     (folder / "orders").rmdir()
@@ -815,7 +815,8 @@ def test_a_background_that_does_not_start_is_said(student: Student) -> None:
     QTest.mouseClick(student.window.settings_pane.another, LEFT)
     student.answer("leaving", "&Keep training")
     student.until(lambda: "could not be left" in student.window.statusBar().currentMessage())
-    assert "It stands at its last checkpoint" in student.window.statusBar().currentMessage()
+    assert "It can be resumed from its last checkpoint" in "
+    "student.window.statusBar().currentMessage()
     assert not detached_training_controller.is_at_work(folder)
 
 
@@ -905,7 +906,7 @@ def test_what_is_asked_while_it_ends_is_answered_after(student: Student, tmp_pat
     assert run.phase is Phase.ENDING
     student.window.run_export_controller._request_save(str(tmp_path / "own.safetensors"))
     student.until((tmp_path / "own.safetensors").exists)
-    student.until(lambda: "The weights are in" in student.window.statusBar().currentMessage())
+    student.until(lambda: "Weights saved to" in student.window.statusBar().currentMessage())
 
 
 def test_one_that_is_refused_a_step_while_it_ends_stays_open(student: Student) -> None:

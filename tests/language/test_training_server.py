@@ -112,7 +112,8 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("read", {"text": "a#", "step": None}, "text", "“#” is not in the text"),
     ("read", {"text": "", "step": None}, "text", "There is nothing to read yet."),
     ("read", {"text": "ab", "step": 999}, "step", "There is no snapshot of step 999."),
-    ("layer", {"text": "ab", "step": None, "layer": 7}, "layer", "This model has 2 layers"),
+    ("layer", {"text": "ab", "step": None, "layer": 7}, "layer", "Layer 8 does not exist: "
+    "this model has 2 layers"),
 ]
 
 
@@ -162,7 +163,7 @@ def test_attention_beyond_all_memory_is_refused_with_what_fits(
         client.say(says, id=1, text="abcabca", step=None, **values)
         refused = client.wait("refused")
         assert refused.values["field"] == "text"
-        assert "use a shorter text, of 6 tokens or fewer" in refused.values["sentence"]
+        assert "Use at most 6 tokens" in refused.values["sentence"]
         client.say(says, id=2, text="abcabc", step=None, **values)
         assert client.wait(says).values["id"] == 2
 
@@ -233,7 +234,7 @@ def test_a_step_without_memory_pauses_it_with_a_checkpoint(
         client.say("run")
         refused = client.wait("refused")
     assert refused.values["field"] == "batch"
-    assert "The memory ran out at step 4; the model is as it was" in refused.values["sentence"]
+    assert "Out of memory at step 4; the model is unchanged" in refused.values["sentence"]
     assert client.until("paused").values["step"] == 4
     client.say("run")
     assert client.until("done").values["step"] == 12

@@ -32,13 +32,13 @@ WRONG = [
     ({"rate": float("nan")}, "rate", "The learning rate is more than 0"),
     ({"source": CorpusSource(CorpusKind.FILE)}, "path", "Choose a text file to train on."),
     ({"model": ModelKind.BIGRAM, "heads": 65}, "heads", "The heads cannot be 65. Use 64 or less."),
-    ({"model": ModelKind.BIGRAM, "layers": -1}, "layers", "The layers cannot be -1."),
-    ({"source": CorpusSource(CorpusKind.FILE, "a", size=2**62)}, "size", "The size of the text"),
-    ({"source": CorpusSource(seed=2**31)}, "kind", "The seed of the text is from 0 to"),
+    ({"model": ModelKind.BIGRAM, "layers": -1}, "layers", "The number of layers cannot be -1."),
+    ({"source": CorpusSource(CorpusKind.FILE, "a", size=2**62)}, "size", "The text length"),
+    ({"source": CorpusSource(seed=2**31)}, "kind", "The text seed must be from 0 to"),
     (
         {"source": CorpusSource(size=10)},
         "size",
-        "The size of the text cannot be 10. Use 1,000 or more.",
+        "The text length cannot be 10. Use 1,000 or more.",
     ),
 ]
 

@@ -316,7 +316,8 @@ def test_there_are_no_values_to_take_the_length_of() -> None:
     assert "as they are: there are no values" in panel.notes
     readout = shown.panel(CELL)
     assert readout
-    assert readout.also == ("× ‖value‖: not known, as the file has no values.",)
+    assert readout.also == ("× ‖value‖: not available because the file does not contain the "
+    "values.",)
 
 
 def test_only_square_attention_is_measured_by_distance() -> None:

@@ -236,7 +236,7 @@ def test_a_click_shows_the_layer_and_pins_the_token(model_window: Hand) -> None:
     row = resolved.run.trace.read("weights", (1, head, query))
     assert (query, key) == (2, int(row.argmax()))
     assert table.cells.marked == {(1, 2)}
-    assert "The model says" in hand.window.panes["Lens"].said.text()
+    assert "The model’s prediction" in hand.window.panes["Lens"].said.text()
 
 
 def test_without_a_model_the_pane_says_what_to_do(hand: Hand) -> None:

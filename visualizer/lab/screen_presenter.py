@@ -93,7 +93,7 @@ def present_lab(
     """Present an open run, or the settings for a new one and a failure to start it."""
     if run is None:
         setup = present_setup(draft, refused, sample)
-        line = "Press Start to train the model and watch its losses and attention."
+        line = "Press Start to train the model."
         # Repeat the problem here, because its setting may be collapsed.
         line = next((one.problem.sentence for one in setup.settings if one.problem), line)
         # The cause of a rejection may have disappeared; starting again will show that.

@@ -116,8 +116,9 @@ def test_unknown_scores_are_not_said() -> None:
 
 
 def test_tokens_that_were_cut_are_said() -> None:
-    assert shown(a_reading(cut=1)).notices == ("The first token was left out: the block is full.",)
-    assert "3 tokens were" in shown(a_reading(cut=3)).notices[0]
+    assert shown(a_reading(cut=1)).notices == ("The first token is omitted because the text "
+    "is longer than the block.",)
+    assert "3 tokens are" in shown(a_reading(cut=3)).notices[0]
 
 
 def test_of_the_same_it_is_the_same_board() -> None:
@@ -180,10 +181,10 @@ def test_walking_stays_on_the_board_and_reaches_the_next_layer(
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        (Cell("layer 2", (0, 4, 1)), "query “b” (5) reads 93 % from “o” (2), layer 2 head 1"),
+        (Cell("layer 2", (0, 4, 1)), "query “b” (5) reads 93 % from “o” (2), layer 2, head 1"),
         (
             Cell("layer 1", (1, 1, 2)),
-            "query “o” (2) cannot attend to “␣” (3), which comes later; layer 1 head 2",
+            "query “o” (2) cannot attend to “␣” (3), which comes later; layer 1, head 2",
         ),
         (Cell("layer 3", (0, 0, 0)), ""),
         (Cell("layer 1", (0, 8, 0)), ""),
@@ -205,7 +206,7 @@ def test_weights_that_are_no_numbers_are_said() -> None:
     found = present_attention(
         broken, ModelKind.TRANSFORMER, LabCellPointer(pinned=Cell("layer 1", (0, 2, 1)))
     )
-    assert found.said == ("query “␣” (3) has no valid weights (NaN); layer 1 head 1")
+    assert found.said == ("query “␣” (3) has no valid weights (NaN); layer 1, head 1")
 
 
 def test_of_a_pooled_cell_the_largest_is_said() -> None:

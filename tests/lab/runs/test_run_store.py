@@ -93,7 +93,7 @@ def test_only_runs_are_deleted(tmp_path: Path) -> None:
     assert stored_runs(tmp_path) == ()
     own = tmp_path / "photographs"
     own.mkdir()
-    with pytest.raises(InputError, match="no run"):
+    with pytest.raises(InputError, match="does not contain a run"):
         delete(own)
     assert own.is_dir()
 

@@ -123,7 +123,7 @@ def test_it_does_not_go_on_in_the_background_through_a_link(
 ) -> None:
     plant(folder / name, kind, outside)
     before = tree(outside)
-    with pytest.raises(InputError, match=r"could not be left to go on.*: it is "):
+    with pytest.raises(InputError, match=r"Cannot continue training.*: it is "):
         detached_training_controller.go_on(folder, ("/nowhere/python",))
     detached_training_controller.take_back(folder)
     detached_training_controller.ask_to_stop(folder)

@@ -124,7 +124,7 @@ def test_a_text_that_is_too_short_for_a_block_is_refused_with_what_would_do(
     said = refused(settings)
     assert said.field == "block"
     assert said.sentence == (
-        "The validation part (the last tenth of the text) has 9 tokens, and a block of 8 needs"
+        "The validation part (the last tenth of the text) has 9 tokens, but a block size of 8 needs"
         " 10. Use a block size of 7, or a text of 100 tokens or more."
     )
     assert said.remedy == ("block", 7)
@@ -159,11 +159,14 @@ def test_a_text_without_words_is_refused(tmp_path: Path) -> None:
 
 def test_what_only_the_validation_has_is_said(tmp_path: Path) -> None:
     text = "ab" * 450
-    where = "only in the last tenth of the text, which is for validation: nothing can be learned of"
+    where = (
+        "only in the last tenth of the text, which is used for validation, so the model "
+        "cannot learn"
+    )
     (notice,) = load(from_file(tmp_path / "a.txt", text + "ax" * 50)).notices
-    assert notice == f"“x” stands {where} it."
+    assert notice == f"“x” occurs {where} it."
     (notice,) = load(from_file(tmp_path / "a.txt", text + "stuvwxyz" * 12)).notices
-    assert notice == f"“s”, “t”, “u”, “v”, “w” and 3 more stand {where} them."
+    assert notice == f"“s”, “t”, “u”, “v”, “w” and 3 more occur {where} them."
     assert load(from_file(tmp_path / "a.txt", text + "ba" * 50)).notices == ()
 
 

@@ -85,7 +85,7 @@ def test_what_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
     assert refusal(absent) == f"File not found: {absent}."
     folder = f"“{tmp_path.name}” is a folder. Choose a text file."
     assert refusal(tmp_path) == folder
-    assert refusal(os.devnull) == "“null” is not a file. Choose a text file."
+    assert refusal(os.devnull) == "“null” is not a regular file. Choose a text file."
     assert refusal("a\0b") == "A file name cannot contain a NUL character."
 
 
@@ -97,8 +97,8 @@ def test_a_text_that_is_too_large_is_refused(
     path.write_bytes(b"a " * 10**6)
     assert len(read_text(str(path))) == 2 * 10**6
     path.write_bytes(b"a " * 10**6 + b"!")
-    sentence = "“long.txt” has 2,000,001 bytes, and a text to learn has at most 2 MB."
-    assert refusal(path) == f"{sentence} Choose a part of it."
+    sentence = "“long.txt” has 2,000,001 bytes; the maximum is 2 MB."
+    assert refusal(path) == f"{sentence} Use a part of it."
 
 
 def test_the_system_is_quoted_when_it_refuses(
@@ -110,7 +110,7 @@ def test_the_system_is_quoted_when_it_refuses(
     path = tmp_path / "a.txt"
     path.write_text("text")
     monkeypatch.setattr(text_file, "open_regular_file", refuse)
-    assert refusal(path) == "“a.txt” could not be read: Permission denied."
+    assert refusal(path) == "Cannot read “a.txt”: Permission denied."
 
 
 def test_memory_that_runs_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
