@@ -125,7 +125,10 @@ BAD = [
         "argument --heads: The embedding size 64 is not divisible by 3 heads. Use 2.",
     ),
     (f"{NEW} --heads 0", "argument --heads: got '0', takes a whole number from 1 to 64"),
-    (f"{NEW} --rate 0", "argument --rate: The learning rate is more than 0 and at most 100."),
+    (
+        f"{NEW} --rate 0",
+        "argument --rate: The learning rate must be greater than 0 and at most 100.",
+    ),
     (f"{NEW} --rate fast", "argument --rate: got 'fast', takes a number"),
     (f"{NEW} --model best", "argument --model: got 'best', takes one of bigram, average, "),
     (f"{NEW} --preset best", "argument --preset: got 'best', takes one of repeat, brackets, "),
@@ -163,8 +166,10 @@ BAD = [
     ("generate nowhere", "argument FOLDER: there is no run in 'nowhere'"),
     ("generate run --tokens 0", "argument --tokens: got '0', takes a whole number from 1 to "),
     ("generate run --seed -1", "argument --seed: got '-1', takes a whole number from 0"),
-    ("generate run --temperature -1", "argument --temperature: The temperature must be from 0 "
-    "to 100."),
+    (
+        "generate run --temperature -1",
+        "argument --temperature: The temperature must be from 0 to 100.",
+    ),
     ("generate run --temperature nan", "argument --temperature: got 'nan', takes a number"),
     ("generate run --top-k 0", "argument --top-k: got '0', takes a whole number from 1"),
     ("generate run --top-p 1.5", "argument --top-p: Top-p is more than 0 and at most 1, which "),

@@ -179,7 +179,7 @@ def test_what_is_planted_is_refused_in_a_sentence(
     client.say("open", folder=str(folder), settings=None)
     refused = client.wait("refused").values
     assert refused["field"] == "folder"
-    assert refused["sentence"].startswith(f"“{name}” in {folder} cannot be used: it is ")
+    assert refused["sentence"].startswith(f"Cannot use “{name}” in {folder}: it is ")
     assert main(["train", "--resume", str(folder), "--steps", "20"]) == 1
     assert refused["sentence"] in capsys.readouterr().err
     _use(folder)

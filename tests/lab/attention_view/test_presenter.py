@@ -116,8 +116,9 @@ def test_unknown_scores_are_not_said() -> None:
 
 
 def test_tokens_that_were_cut_are_said() -> None:
-    assert shown(a_reading(cut=1)).notices == ("The first token is omitted because the text "
-    "is longer than the block.",)
+    assert shown(a_reading(cut=1)).notices == (
+        "The first token is omitted because the text is longer than the block.",
+    )
     assert "3 tokens are" in shown(a_reading(cut=3)).notices[0]
 
 
@@ -181,7 +182,7 @@ def test_walking_stays_on_the_board_and_reaches_the_next_layer(
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        (Cell("layer 2", (0, 4, 1)), "query “b” (5) reads 93 % from “o” (2), layer 2, head 1"),
+        (Cell("layer 2", (0, 4, 1)), "weight 93 % from query “b” (5) to “o” (2), layer 2, head 1"),
         (
             Cell("layer 1", (1, 1, 2)),
             "query “o” (2) cannot attend to “␣” (3), which comes later; layer 1, head 2",
@@ -217,7 +218,7 @@ def test_of_a_pooled_cell_the_largest_is_said() -> None:
     block = reading.weights[0, 0, 8:12, 4:8]
     query, key = (int(at) for at in np.unravel_index(block.argmax(), block.shape))
     assert (found.cursor.query, found.cursor.key) == (8 + query, 4 + key)
-    assert f"({9 + query}) reads" in found.said
+    assert f"({9 + query}) to" in found.said
     assert f"({5 + key}), layer 1" in found.said
 
 

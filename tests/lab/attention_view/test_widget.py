@@ -121,10 +121,10 @@ def test_where_the_keys_lead_is_said(looked: Looked, monkeypatch: pytest.MonkeyP
     looked.result = a_reading(2, 2, 6, seed=9)
     looked.keep(looked.pointing)  # what changes by itself is not said
     assert [words.split(" ")[-5:] for words in said] == [
-        ["(1),", "layer", "1", "head", "1"],
-        ["(1),", "layer", "1", "head", "1"],
+        ["(1),", "layer", "1,", "head", "1"],
+        ["(1),", "layer", "1,", "head", "1"],
     ]
-    assert board.property("value told").startswith("query “o” (2) reads")
+    assert board.property("value told").startswith("weight ")
 
 
 def test_panels_stay_where_they_are_while_scores_change(show: Show) -> None:

@@ -90,7 +90,7 @@ def test_a_run_with_a_way_out_is_refused(
     assert student.window.lab.run is None
     refused = student.window.lab.refused
     assert refused
-    assert refused.sentence.startswith(f"“{name}” in {folder} cannot be used: it is ")
+    assert refused.sentence.startswith(f"Cannot use “{name}” in {folder}: it is ")
     assert (tree(outside), tree(folder)) == before
 
 

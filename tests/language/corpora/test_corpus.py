@@ -176,7 +176,7 @@ def test_rows_that_are_in_both_parts_are_said() -> None:
     training = {tuple(row) for row in corpus.training.tolist()}
     known = sum(tuple(row) in training for row in corpus.validation.tolist())
     assert 0 < known < 100
-    assert notice.startswith(f"{known} of the 100 validation rows are also among those to")
+    assert notice.startswith(f"{known} of the 100 validation rows also occur in the training")
     assert load(TrainingSettings(source=CorpusSource(CorpusKind.COPY), block=32)).notices == ()
 
 

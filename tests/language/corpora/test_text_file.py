@@ -37,7 +37,9 @@ def test_the_other_order_of_bytes_is_read_too(tmp_path: Path) -> None:
 
 
 BINARY = "“a.txt” is a binary file. Choose a text file."
-NOT_UTF_8 = "“a.txt” is not encoded in UTF-8: byte {}. Save it as UTF-8 and choose it again."
+NOT_UTF_8 = (
+    "“a.txt” is not encoded in UTF-8: invalid byte {}. Save it as UTF-8 and choose it again."
+)
 UTF_16 = (
     "“a.txt” is not encoded in UTF-8: it appears to be UTF-16 without a byte order mark. Save "
     "it as "
@@ -62,8 +64,8 @@ SAID: list[tuple[bytes, str]] = [
     (bytes(range(256)) * 4, BINARY),
     (bytes(99) + b"\x89PNG", BINARY),
     (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", BINARY),
-    ("Häuser, Bäume, Straßen".encode("latin-1"), NOT_UTF_8.format("2, in line 1, is 0xE4")),
-    ("Дома и деревья".encode("cp1251"), NOT_UTF_8.format("1, in line 1, is 0xC4")),
+    ("Häuser, Bäume, Straßen".encode("latin-1"), NOT_UTF_8.format("0xE4 at position 2, line 1")),
+    ("Дома и деревья".encode("cp1251"), NOT_UTF_8.format("0xC4 at position 1, line 1")),
     ("Häuser and trees".encode("utf-16-le"), UTF_16),
     ("Häuser and trees".encode("utf-16-be"), UTF_16),
 ]
@@ -77,7 +79,9 @@ def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes, sentence: st
 
 def test_utf_16_that_breaks_off_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(("long enough " * 9).encode("utf-16") + b"x")
-    assert refusal(tmp_path / "a.txt").startswith("“a.txt” is not in UTF-16: byte 219, in line 1")
+    assert refusal(tmp_path / "a.txt").startswith(
+        "“a.txt” is not encoded in UTF-16: invalid byte 0x78 at position 219"
+    )
 
 
 def test_what_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
