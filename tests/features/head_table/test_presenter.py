@@ -91,7 +91,7 @@ def test_what_heads_do_is_said_in_words() -> None:
     assert table(run).sentences == (
         "Head 3 attends most to the previous token: 80 %, uniform attention 29 %.",
         "Head 1 attends most to the first token: 100 %, uniform attention 41 %.",
-        "Head 2 reads the query’s own token most: 100 %, uniform attention 41 %.",
+        "Head 2 attends most to the current token: 100 %, uniform attention 41 %.",
         "Heads 1 and 2 are the sharpest: 0.00 bits, uniform attention 1.58 bits.",
     )
 
@@ -270,7 +270,7 @@ def test_what_is_no_number_is_a_dash_and_wins_nothing() -> None:
     )
     made = table(a_run("one"))
     assert made.rows[0].written[0] == "–"  # nothing is before the only token
-    assert made.lead == "Averages of the weights over the only query."
+    assert made.lead == "Averages of the weights over 1 query."
     assert made.sentences == (NEAR_UNIFORM,)
 
 
