@@ -76,7 +76,8 @@ def test_how_far_it_is_stands_in_one_line() -> None:
         "step 30 of 200  ·  a few seconds left  ·  51,200 tokens per second  ·  "
         "learning rate 0.001  ·  training 3.710  ·  validation 4.400"
     )
-    assert shown(run).facts == "CPU  ·  1,234 parameters  ·  2 tokens known  ·  trained for 0:02"
+    facts = "CPU  ·  1,234 parameters  ·  vocabulary: 2 tokens  ·  trained for 0:02"
+    assert shown(run).facts == facts
     done = with_progress(run, a_progress(state="done", step=200, final=[1.5, 1.75]))
     said = (
         "Done  ·  final training loss 1.500, validation loss 1.750 (averages of 200 "
@@ -134,7 +135,7 @@ def test_a_divergence_is_named_once() -> None:
     run = replace(RUN, phase=Phase.DIVERGED, step=30)
     (notice,) = shown(run).notices
     assert "was restored to step 30" in notice
-    assert "smaller learning rate than 0.001" in notice
+    assert "learning rate below 0.001" in notice
     said = InputError("rate", "The loss is no number at step 30.")
     assert shown(run, said).notices == (said.sentence,)
     assert any(one.problem for one in shown(run, said).setup.settings)

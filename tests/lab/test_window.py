@@ -814,9 +814,9 @@ def test_a_background_that_does_not_start_is_said(student: Student) -> None:
     student.window.lab._command = ("/nowhere/python",)
     QTest.mouseClick(student.window.settings_pane.another, LEFT)
     student.answer("leaving", "&Keep training")
-    student.until(lambda: "could not be left" in student.window.statusBar().currentMessage())
-    assert "It can be resumed from its last checkpoint" in "
-    "student.window.statusBar().currentMessage()
+    student.until(lambda: "Cannot continue training" in student.window.statusBar().currentMessage())
+    message = student.window.statusBar().currentMessage()
+    assert "It can be resumed from its last checkpoint" in message
     assert not detached_training_controller.is_at_work(folder)
 
 

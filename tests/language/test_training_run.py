@@ -854,7 +854,7 @@ def test_a_folder_that_cannot_be_written_is_not_said_to_be_open(
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr("visualizer.language.opened_training_run.FileLock", refuse)
-    with pytest.raises(InputError, match="Cannot write to .*: Permission denied") as refused:
+    with pytest.raises(InputError, match=r"Cannot write to .*: Permission denied") as refused:
         OpenRun(RunFolder(tmp_path / "run"))
     assert refused.value.field == "folder"
 
