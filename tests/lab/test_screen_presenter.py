@@ -87,7 +87,7 @@ def test_how_far_it_is_stands_in_one_line() -> None:
     assert done.losses_now == ((1.5, 200), (1.75, 200))
     assert run.losses_now == run.losses_at(30)
     again = with_opened_run(RUN, an_opening(state="done", final=[1.5, 1.75]))
-    assert shown(again).progress.line.startswith("Done  ·  training 1.500, validation 1.750")
+    assert shown(again).progress.line.startswith("Done  ·  final training loss 1.500")
 
 
 @pytest.mark.parametrize(
