@@ -135,19 +135,19 @@ def test_words_are_written_with_spaces(tmp_path: Path) -> None:
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"prompt": 7}, "prompt is a text, and not 7."),
-    ({"prompt": "ß"}, "prompt: “ß” is not in the text that was learned."),
+    ({"prompt": "ß"}, "prompt: “ß” is not in the model’s vocabulary."),
     ({"tokens": 0}, "tokens is from 1 to 1,000,000, and not 0."),
     ({"tokens": 10**7}, "tokens is from 1 to 1,000,000, and not 10,000,000."),
     ({"tokens": 2.0}, "tokens is a whole number, and not 2.0."),
     ({"tokens": True}, "tokens is a whole number, and not True."),
     ({"seed": -1}, "seed is from 0 to 2³¹ − 1, and not -1."),
     ({"seed": "1"}, "seed is a whole number, and not '1'."),
-    ({"temperature": -1}, "The temperature is from 0 to 100. A usual one is 1."),
-    ({"temperature": float("nan")}, "The temperature is from 0 to 100. A usual one is 1."),
+    ({"temperature": -1}, "The temperature must be from 0 to 100. The default is 1."),
+    ({"temperature": float("nan")}, "The temperature must be from 0 to 100. The default is 1."),
     ({"temperature": "hot"}, "temperature is a number, and not 'hot'."),
-    ({"top_k": 0}, "top_k: Top-k leaves 1 token or more. Leave it empty for all of them."),
+    ({"top_k": 0}, "top_k: Top-k must be at least 1. Leave it empty to keep all tokens."),
     ({"top_k": True}, "top_k is a whole number, and not True."),
-    ({"top_p": 0}, "top_p: Top-p is more than 0 and at most 1, which leaves all tokens."),
+    ({"top_p": 0}, "top_p: Top-p must be greater than 0 and at most 1. Use 1 to keep all tokens."),
     ({"top_p": [0.5]}, "top_p is a number, and not [0.5]."),
     (
         {"top_k": 1, "seed": 3},
@@ -247,12 +247,12 @@ def test_a_run_in_between_is_read_at_its_checkpoint(tmp_path: Path) -> None:
 
 def test_a_model_without_room_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "free_bytes", lambda _: 1_000)
-    with pytest.raises(InputError, match=r"This model needs about 0\.0 GiB to be read"):
+    with pytest.raises(InputError, match=r"Reading this model needs about 0\.0 GiB"):
         load(folder)
 
 
 def test_what_is_no_run_is_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="There is no run in"):
+    with pytest.raises(InputError, match="does not contain a run"):
         load(tmp_path)
     shutil.copytree(folder, tmp_path / "run")
     (tmp_path / "run" / "checkpoint.safetensors").write_bytes(b"nothing")
@@ -260,5 +260,5 @@ def test_what_is_no_run_is_refused(folder: Path, tmp_path: Path) -> None:
         load(tmp_path / "run")
     snapshot = next((folder / "snapshots").iterdir())
     shutil.copyfile(snapshot, tmp_path / "run" / "checkpoint.safetensors")
-    with pytest.raises(InputError, match="is damaged, or of another model"):
+    with pytest.raises(InputError, match="is damaged or belongs to another model"):
         load(tmp_path / "run")

@@ -43,7 +43,7 @@ RUNS = {"small": ("--steps=120", *NARROW), "other": ("--steps=60", "--seed=5", *
         "bigram": ("--steps=60", "--model=bigram")}  # fmt: skip
 TRAINED_AT = 1_600_000_000
 """When the runs went on last, in seconds since 1970."""
-PROBE = "The text that the model reads"
+PROBE = "Probe text"
 
 
 class Lab(Driver):
@@ -131,7 +131,7 @@ def open_run(name: str) -> Step:
 FRESH: Scenes = {
     "fresh": (),
     "fresh dark": ("Theme: dark",),
-    "brackets": ("Theme: light", choose("Begin with", "Brackets")),
+    "brackets": ("Theme: light", choose("Start from", "Brackets")),
     "small world": (choose("Text", "A small world"),),
     "words": (choose("Tokens", "Words"),),
     "transformer": (choose("Text", "Task: add"), choose("Model", "Transformer")),
@@ -154,9 +154,9 @@ OPENED: Scenes = {
     "cell pinned": (lambda on: on.pin(2, 1, 5, 3),),
     "cell walked": (key("Attention of all layers and heads", Qt.Key.Key_Up),),
     "colours of rows": ("Colours up to each row’s largest",),
-    "first moment": (key("Training time", Qt.Key.Key_Home),),
-    "moment later": (key("Training time", Qt.Key.Key_PageDown),),
-    "now": (key("Training time", Qt.Key.Key_End),),
+    "first moment": (key("Training timeline", Qt.Key.Key_Home),),
+    "moment later": (key("Training timeline", Qt.Key.Key_PageDown),),
+    "now": (key("Training timeline", Qt.Key.Key_End),),
     "text typed": (write(PROBE, "abcabca"),),
     "text refused": (write(PROBE, "ab7"),),
     "text too long": (write(PROBE, "abcdefghijkl" * 3),),

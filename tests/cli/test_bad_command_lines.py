@@ -95,7 +95,7 @@ BAD = [
     ("--layout stages --export a.gif", "argument --layout: is for .png, .svg, .pdf, .html, .csv "),
     ("a.txt --text one", "argument --text: FILE is a text already. Leave one of them out."),
     # Of runs.
-    ("run --layer 3", "argument --layer: This model has 2 layers of attention."),
+    ("run --layer 3", "argument --layer: Layer 3 does not exist: this model has 2 layers."),
     (
         "run --layer all",
         "argument --layer: all layers need files. Add --export with a file's name.",
@@ -104,7 +104,7 @@ BAD = [
         "run --layer all --export - --format csv",
         "argument --layer: all is several files, and - takes one.",
     ),
-    ("run --text ??", "argument --text: “?” is not in the text that was learned."),
+    ("run --text ??", "argument --text: “?” is not in the model’s vocabulary."),
     (
         "run --text abcdefghijklmnop",
         "argument --text: The text has 16 tokens and this model reads 10. Use a shorter one.",
@@ -120,9 +120,15 @@ BAD = [
     ("train --out new", f"argument SOURCE: is missing. Name a text file, or one of {MADE}."),
     ("train repeat", "argument --out: is missing. Name the folder of the new run."),
     ("train nowhere.txt --out new", "argument SOURCE: "),
-    (f"{NEW} --heads 3", "argument --heads: 64 does not divide into 3 heads. Use 2."),
+    (
+        f"{NEW} --heads 3",
+        "argument --heads: The embedding size 64 is not divisible by 3 heads. Use 2.",
+    ),
     (f"{NEW} --heads 0", "argument --heads: got '0', takes a whole number from 1 to 64"),
-    (f"{NEW} --rate 0", "argument --rate: The learning rate is more than 0 and at most 100."),
+    (
+        f"{NEW} --rate 0",
+        "argument --rate: The learning rate must be greater than 0 and at most 100.",
+    ),
     (f"{NEW} --rate fast", "argument --rate: got 'fast', takes a number"),
     (f"{NEW} --model best", "argument --model: got 'best', takes one of bigram, average, "),
     (f"{NEW} --preset best", "argument --preset: got 'best', takes one of repeat, brackets, "),
@@ -141,7 +147,7 @@ BAD = [
     ),
     (
         f"{NEW} --size 1000 --block 1024",
-        "argument --size: Of 1,000 tokens, rows of 1,025 are too few to learn. Use 10,250 or more.",
+        "argument --size: 1,000 tokens are not enough for rows of 1,025. Use 10,250 or more.",
     ),
     ("train --resume nowhere", "argument --resume: there is no run in 'nowhere'"),
     (
@@ -160,13 +166,16 @@ BAD = [
     ("generate nowhere", "argument FOLDER: there is no run in 'nowhere'"),
     ("generate run --tokens 0", "argument --tokens: got '0', takes a whole number from 1 to "),
     ("generate run --seed -1", "argument --seed: got '-1', takes a whole number from 0"),
-    ("generate run --temperature -1", "argument --temperature: The temperature is from 0 to 100."),
+    (
+        "generate run --temperature -1",
+        "argument --temperature: The temperature must be from 0 to 100.",
+    ),
     ("generate run --temperature nan", "argument --temperature: got 'nan', takes a number"),
     ("generate run --top-k 0", "argument --top-k: got '0', takes a whole number from 1"),
     ("generate run --top-p 1.5", "argument --top-p: Top-p is more than 0 and at most 1, which "),
-    ("generate run --prompt ?", "argument --prompt: “?” is not in the text that was learned."),
+    ("generate run --prompt ?", "argument --prompt: “?” is not in the model’s vocabulary."),
     ("generate run --prompt=", "argument --prompt: There is nothing to read yet. Type some of "),
-    ("generate run --step 7", "argument --step: The weights of step 7 are not kept."),
+    ("generate run --step 7", "argument --step: There is no snapshot of step 7."),
 ]
 
 

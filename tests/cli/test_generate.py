@@ -256,5 +256,5 @@ def test_a_model_without_attention_is_said(
     begun(tmp_path / "run", model=ModelKind.BIGRAM).close()
     assert refusal(f"{tmp_path / 'run'} --export {tmp_path / 'a.png'}", capsys) == (
         2,
-        "attention-visualizer: argument FILE: This model has 0 layers of attention.\n",
+        "attention-visualizer: argument FILE: Layer 1 does not exist: this model has 0 layers.\n",
     )

@@ -217,7 +217,7 @@ def test_a_run_of_the_language_lab_is_a_model(
     assert len(rows) == 4
     assert float(rows["2", "1"]["induction"]) > 0.95
     _, err = model(capsys, FOLDER, "--text", "Your journey", status=2)
-    assert err == "argument --text: “Y”, “␣” are not in the text that was learned."
+    assert err == "argument --text: “Y”, “␣” are not in the model’s vocabulary."
     (tmp_path / "run.json").write_text("{", encoding="utf-8")
     _, err = model(capsys, tmp_path, "--text", REPEATED, status=1)
     assert "is no JSON." in err

@@ -103,7 +103,7 @@ def test_what_goes_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["train", "--resume", str(tmp_path / "run"), "--steps", "999"]) == 1
     assert "diverged: begin again" in capsys.readouterr().err
     assert main(["train", "repeat", *out]) == 1
-    assert "There is a run in" in capsys.readouterr().err
+    assert "already contains a run" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
@@ -160,7 +160,7 @@ def test_memory_that_is_not_there_is_said(
     with monkeypatch.context() as patched:
         patched.setattr("torch.autograd.backward", full)
         assert main(["train", "repeat", *out, "--steps", "5", "--quiet", *SMALL]) == 1
-    assert "The memory ran out at step 0; the model is as it was" in capsys.readouterr().err
+    assert "Out of memory at step 0; the model is unchanged" in capsys.readouterr().err
     assert main(["train", "--resume", str(tmp_path / "run"), "--quiet"]) == 0
 
 

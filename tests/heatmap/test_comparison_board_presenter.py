@@ -194,7 +194,7 @@ def test_what_does_not_fit_stands_beside_and_says_why(
     np.testing.assert_array_equal(a.values, CAUSAL.trace.read("context", (0,)))
     bar = present_comparison(resolved(live, view))
     assert bar
-    assert (bar.said, bar.largest) == (f"{said}: there is nothing to subtract.", None)
+    assert (bar.said, bar.largest) == (f"{said}. These values cannot be compared.", None)
 
 
 def test_a_stage_that_a_has_not_is_shown_of_b_alone() -> None:
@@ -257,7 +257,7 @@ def test_samples_stand_beside_the_weights() -> None:
     assert len(colours) == 1
     bar = present_comparison(resolved(live, view))
     assert bar
-    assert bar.lead == "Dropout 0.5, seeds 0 to 3: the mean nears the weights as 1/√N."
+    assert bar.lead == "Dropout 0.5, seeds 0 to 3: the error of the mean falls as 1/√N."
     assert (bar.count, bar.most) == (4, 256)
 
 
@@ -389,11 +389,11 @@ def test_many_differences_are_counted() -> None:
     comparison = Comparison(ComparisonKind.KEPT, CAUSAL, document)
     bar = present_comparison(resolved(FREE, View(comparison=comparison), other))
     assert bar
-    assert bar.lead.startswith("From A to B: the text, ")
+    assert bar.lead.startswith("Changed from A to B: the text, ")
     assert bar.lead.endswith(" and 2 more.")
     same = present_comparison(resolved(FREE, View(comparison=comparison), document))
     assert same
-    assert same.lead == "A is kept. Change anything: B shows it."
+    assert same.lead == "A is the saved state. Change any setting to compare it with B."
 
 
 @pytest.mark.parametrize("against", ComparisonKind)

@@ -55,7 +55,7 @@ def test_what_draws_itself_says_what_it_shows(show: Show) -> None:
     }
     assert found == {
         attention.board: (
-            Role.Chart, "query “t” (1) reads 100 % from “t” (1), layer 1 head 1",
+            Role.Chart, "weight 100 % from query “t” (1) to “t” (1), layer 1, head 1",
         ),
         scrub.track: (Role.Slider, "Step 10 of 100: training loss 2.000"),
         bars: (Role.List, "After “a”; “x”: 50 %; “y”: 50 %"),

@@ -100,7 +100,7 @@ def test_it_goes_on_in_the_background_and_comes_back(real: Student) -> None:
     assert real.window.lab.run
     folder = real.window.lab.run.folder
     QTest.mouseClick(real.window.settings_pane.another, LEFT)
-    real.answer("leaving", "&Go on in the background")
+    real.answer("leaving", "&Keep training")
     real.until(
         lambda: not detached_training_controller.is_at_work(folder) or (folder / "orders").exists()
     )
@@ -135,12 +135,12 @@ def test_one_that_is_killed_names_the_step_it_goes_on_from(real: Student) -> Non
     real.until(lambda: step_of(lab) > saved)
     assert lab._training
     os.kill(lab._training._process.processId(), signal.SIGKILL)
-    real.until(lambda: real.button == "Open again")
+    real.until(lambda: real.button == "Reopen")
     assert lab.run
     step = RunFolder(lab.run.folder).checkpoint_step()
     assert step
     assert step >= saved
-    said = f"Its checkpoint is whole: open the run again to go on from step {step:,}."
+    said = f"The checkpoint is intact: reopen the run to resume from step {step:,}."
     assert said in real.notices
     opened: list[int] = []
     lab.opened.connect(lambda: opened.append(step_of(lab)))
@@ -169,7 +169,7 @@ def look():
         timer.stop()
         window.close()
         box = window.findChild(QMessageBox, "leaving")
-        next(one for one in box.buttons() if one.text() == "&Stop here").click()
+        next(one for one in box.buttons() if one.text() == "&Stop").click()
 
 timer = QTimer()
 make = app.make_application

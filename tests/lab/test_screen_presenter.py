@@ -73,19 +73,21 @@ def test_the_losses_of_all_messages_are_one_curve() -> None:
 def test_how_far_it_is_stands_in_one_line() -> None:
     run = with_progress(with_opened_run(RUN, an_opening()), a_progress())
     assert shown(run).progress.line == (
-        "step 30 of 200  ·  a few seconds left  ·  51,200 tokens a second  ·  "
+        "step 30 of 200  ·  a few seconds left  ·  51,200 tokens per second  ·  "
         "learning rate 0.001  ·  training 3.710  ·  validation 4.400"
     )
-    assert shown(run).facts == "CPU  ·  1,234 parameters  ·  2 tokens known  ·  trained for 0:02"
+    facts = "CPU  ·  1,234 parameters  ·  vocabulary: 2 tokens  ·  trained for 0:02"
+    assert shown(run).facts == facts
     done = with_progress(run, a_progress(state="done", step=200, final=[1.5, 1.75]))
     said = (
-        "Done  ·  training 1.500, validation 1.750 in the end (means of 200 batches)  ·  step 200 "
+        "Done  ·  final training loss 1.500, validation loss 1.750 (averages of 200 "
+        "batches)  ·  step 200 "
     )
     assert shown(done).progress.line.startswith(said)
     assert done.losses_now == ((1.5, 200), (1.75, 200))
     assert run.losses_now == run.losses_at(30)
     again = with_opened_run(RUN, an_opening(state="done", final=[1.5, 1.75]))
-    assert shown(again).progress.line.startswith("Done  ·  training 1.500, validation 1.750")
+    assert shown(again).progress.line.startswith("Done  ·  final training loss 1.500")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,7 @@ def test_how_far_it_is_stands_in_one_line() -> None:
         (Phase.RUNNING, "Pause", {"toggle", "stop"}),
         (Phase.PAUSED, "Resume", {"toggle", "step", "stop", "train_more"}),
         (Phase.STOPPED, "Resume", {"toggle", "step", "train_more"}),
-        (Phase.FAILED, "Open again", {"toggle", "train_more"}),
+        (Phase.FAILED, "Reopen", {"toggle", "train_more"}),
         (Phase.DIVERGED, "Start", {"stop"}),
         (Phase.OPENING, "Start", {"stop"}),
         *((phase, "Start", set()) for phase in sorted(BUSY - {Phase.OPENING})),
@@ -132,8 +134,8 @@ def test_what_was_refused_can_be_tried_again(field: str) -> None:
 def test_a_divergence_is_named_once() -> None:
     run = replace(RUN, phase=Phase.DIVERGED, step=30)
     (notice,) = shown(run).notices
-    assert "stands again at step 30" in notice
-    assert "smaller learning rate than 0.001" in notice
+    assert "was restored to step 30" in notice
+    assert "learning rate below 0.001" in notice
     said = InputError("rate", "The loss is no number at step 30.")
     assert shown(run, said).notices == (said.sentence,)
     assert any(one.problem for one in shown(run, said).setup.settings)

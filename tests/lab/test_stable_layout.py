@@ -170,7 +170,7 @@ def test_what_is_wrong_is_said_though_the_settings_are_folded_away(student: Stud
     student.type("heads", "3")
     student.press(Qt.Key.Key_F9, NONE)
     assert not student.window.left.isVisible()
-    assert student.line == "64 does not divide into 3 heads. Use 2."
+    assert student.line == "The embedding size 64 is not divisible by 3 heads. Use 2."
 
 
 def test_the_settings_come_back_for_another_run(student: Student) -> None:

@@ -56,7 +56,7 @@ def test_a_text_that_cannot_be_read_is_told_from_what_is_shown(watching: Student
     watching.until(lambda: watching.window.generation_controller.result is not None)
     watching.keys("z")
     watching.until(lambda: "“z” is not known." in problem(watching))
-    assert "Shown is still “abba” at step 100." in problem(watching)
+    assert "The attention shown is for “abba” at step 100." in problem(watching)
     assert can_draw(watching) == (False,) * 4
     assert watching.window.next.bars._bars.bars == ()
     retype(watching, "abb")
@@ -122,7 +122,7 @@ def test_another_run_begins_with_nothing_of_the_one_before(watching: Student) ->
     QTest.mouseClick(window.settings_pane.another, LEFT)
     watching.see()
     watching.click("toggle")
-    assert watching.line == "Getting ready …"
+    assert watching.line == "Preparing…"
     assert not window.right.isVisibleTo(window)
     assert not window.attention.board._board.columns
     watching.until(lambda: window.generation_controller.result is not None)

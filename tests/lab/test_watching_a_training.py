@@ -62,7 +62,7 @@ def test_losses_are_plotted_with_the_lines_to_beat(watching: Student) -> None:
     assert {line.role.value for line in plot(watching).lines} >= {"training", "validation"}
     assert plot(watching).last == 99
     assert [line.loss for line in plot(watching).references] == [2.0, 1.5]
-    assert plot(watching).references[0].name == "guessing by frequency"
+    assert plot(watching).references[0].name == "unigram baseline"
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def test_of_a_long_text_one_count_is_left_out_and_nothing_grows(watching: Studen
     watching.press(Qt.Key.Key_L)
     watching.press(Qt.Key.Key_V)
     watching.until(lambda: window.probe_controller.text == "abcdefgh" * 100)
-    left = "The first 768 tokens were left out: the block is full."
+    left = "The first 768 tokens are omitted because the text is longer than the block."
     assert window.attention.notices.text() == left
     assert window.generation_pane.said.text() == "0 tokens added"
     assert len(window.generation_pane.strip._panel.chips) == 32

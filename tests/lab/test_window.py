@@ -196,7 +196,7 @@ def test_a_text_that_was_read_while_a_run_began_is_shown_for_the_next(
     goes_on.set()
     student.until(lambda: not student.window.text_sample_controller._worker.is_working)
     student.press(Qt.Key.Key_N)
-    student.answer("leaving", "&Stop here")
+    student.answer("leaving", "&Stop")
     sample = student.window.settings_pane.sample
     student.until(lambda: sample.toPlainText() == "the text in blocks of 20")
 
@@ -233,7 +233,7 @@ def test_what_the_training_refuses_is_said_at_the_setting(student: Student) -> N
 def test_a_run_is_begun_after_a_wrong_folder(student: Student, tmp_path: Path) -> None:
     student.window.open_run(tmp_path)
     student.see()
-    assert student.notices == f"There is no run in {tmp_path}."
+    assert student.notices == f"“{tmp_path}” does not contain a run."
     student.click("toggle")
     student.until(lambda: bool(student.window.lab.run and student.window.lab.run.is_open))
     assert student.notices == ""
@@ -257,14 +257,14 @@ def test_colours_go_up_to_each_rows_largest(student: Student) -> None:
 
 @pytest.mark.slow
 def test_a_preset_is_chosen_and_a_file(student: Student, tmp_path: Path) -> None:
-    student.choose("preset", "Small world: transformer")
+    student.choose("preset", "Generated stories: transformer")
     draft = student.window.lab.draft
     assert (draft.model, draft.layers, draft.block) == (ModelKind.TRANSFORMER, 3, 32)
     says = student.window.settings_pane.says
     assert words(says) == next(one.says for one in PRESETS if one.name == "world-transformer")
     assert not student.window.settings_pane.rows["path"].isVisible()
     student.choose("kind", "A text file")
-    assert student.problem("path") == "Choose a text file to learn."
+    assert student.problem("path") == "Choose a text file to train on."
     (tmp_path / "poem.txt").write_text("Tyger Tyger, burning bright", encoding="utf-8")
     student.type("path", str(tmp_path / "nothing.txt"))
     student.until(lambda: "No such file" in student.problem("path"))
@@ -272,13 +272,13 @@ def test_a_preset_is_chosen_and_a_file(student: Student, tmp_path: Path) -> None
     student.until(lambda: "Tyger" in student.window.settings_pane.sample.toPlainText())
     assert student.problem("path") == ""
     assert says.isHidden()
-    student.choose("preset", "The notes: a text of yours, bigram")
+    student.choose("preset", "Lecture notes: your text, bigram")
     assert student.window.lab.draft.source.path == str(tmp_path / "poem.txt")  # it stays
 
 
 def test_a_task_that_is_chosen_after_words_is_written_on_by_characters(student: Student) -> None:
-    student.choose("preset", "Small world: transformer")
-    student.choose("kind", "Task: repeat what came before")
+    student.choose("preset", "Generated stories: transformer")
+    student.choose("kind", "Task: repeat segments")
     begin(student, "40")
     student.until_said("Done")
     student.until(lambda: student.window.generation_controller.result is not None)
@@ -327,7 +327,7 @@ def test_training_time_is_scrubbed(student: Student) -> None:
 def test_one_that_is_killed_is_said_with_details_and_can_go_on(student: Student) -> None:
     student.type("seed", "9")
     student.click("toggle")
-    student.until(lambda: "memory was full" in student.notices)
+    student.until(lambda: "memory ran out" in student.notices)
     QTest.mouseClick(student.window.notices.copy, LEFT)
     assert QApplication.clipboard().text() == "Traceback: out of cheese"
     assert student.window.lab.run
@@ -343,8 +343,8 @@ def test_one_that_was_killed_is_opened_again_and_goes_on(student: Student) -> No
     training = student.window.lab._training
     assert training
     os.kill(training._process.processId(), signal.SIGKILL)
-    student.until(lambda: student.button == "Open again")
-    assert "It had no checkpoint yet: open the run again to begin at step 0." in student.notices
+    student.until(lambda: student.button == "Reopen")
+    assert "There was no checkpoint yet: reopen the run to start from step 0." in student.notices
     student.click("toggle")
     student.until(lambda: student.button == "Pause")
     assert student.notices == ""
@@ -369,7 +369,8 @@ def test_a_training_that_cannot_begin_leaves_the_settings_free(
 
 BREAKING_OFF = """
 from visualizer.language.wire_format import Message, message_sender
-said = {"sentence": "The training stopped by a fault.", "details": "Traceback: out of cheese"}
+said = {"sentence": "Training stopped because of an internal error.", "details": "Traceback: "
+"out of cheese"}
 message_sender()(Message("failed", said))
 raise SystemExit(1)
 """
@@ -385,7 +386,7 @@ def test_what_broke_off_a_training_before_it_began_is_said(
     student.press(Qt.Key.Key_Return)
     student.until(lambda: window.lab.broken is not None)
     student.see()
-    assert student.notices == "The training stopped by a fault."
+    assert student.notices == "Training stopped because of an internal error."
     QTest.mouseClick(window.notices.copy, LEFT)
     assert QApplication.clipboard().text() == "Traceback: out of cheese"
     assert window.lab.run is None
@@ -428,7 +429,7 @@ def test_closing_while_it_trains_asks_and_is_called_off(student: Student) -> Non
 def test_closing_asks_again_after_it_was_called_off_elsewhere(student: Student) -> None:
     begin(student)
     assert not student.window.may_close(lambda: None)  # another window then stays open, and so all
-    student.answer("leaving", "&Stop here")
+    student.answer("leaving", "&Stop")
     student.activate()
     begin(student)
     student.press(Qt.Key.Key_W)
@@ -443,7 +444,7 @@ def test_the_answer_is_to_the_newest_question(student: Student, tmp_path: Path) 
     student.window.open_run(tmp_path / "another")
     assert not student.window.may_close(lambda: closed.append(True))  # wanted in another window
     student.until(lambda: len(student.window.findChildren(QMessageBox, "leaving")) == 1)
-    student.answer("leaving", "&Stop here")
+    student.answer("leaving", "&Stop")
     assert closed == [True]
     assert student.window.lab.run is None
     assert student.window.lab.refused is None  # the other run, which is not there, was not opened
@@ -454,7 +455,7 @@ def test_the_answer_is_to_the_newest_question(student: Student, tmp_path: Path) 
 def test_closing_stops_with_a_checkpoint(student: Student) -> None:
     folder = begin(student)
     student.press(Qt.Key.Key_W)
-    student.answer("leaving", "&Stop here")
+    student.answer("leaving", "&Stop")
     assert not student.window.isVisible()
     end_of_all(student)
     assert (folder / "step.json").exists()
@@ -504,7 +505,7 @@ def test_closing_what_cannot_be_saved_says_what_is_lost(student: Student) -> Non
     student.answer("losing", "Cancel")
     student.activate()
     student.press(Qt.Key.Key_W)
-    student.answer("losing", "C&lose it")
+    student.answer("losing", "C&lose anyway")
     assert not student.window.isVisible()
     end_of_all(student)
 
@@ -513,7 +514,7 @@ def test_closing_what_cannot_be_saved_says_what_is_lost(student: Student) -> Non
 def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> None:
     folder = begin(student)
     QTest.mouseClick(student.window.settings_pane.another, LEFT)
-    student.answer("leaving", "&Go on in the background")
+    student.answer("leaving", "&Keep training")
     assert student.window.lab.run is None
     end_of_all(student)
     student.until(lambda: detached_training_controller.is_at_work(folder))
@@ -564,7 +565,7 @@ def test_one_that_another_program_takes_over_is_stopped_here(student: Student) -
 @pytest.mark.slow
 def test_closing_while_one_is_taken_over_asks(student: Student) -> None:
     folder = begin(student)
-    leave(student, "&Go on in the background")
+    leave(student, "&Keep training")
     student.activate()
     wait_for(student, folder)
     lab = student.window.lab
@@ -623,7 +624,7 @@ def test_one_that_was_waited_for_goes_on_in_the_background_after_all(
     with held(done):
         wait_for(student, done)
         assert (done / "stop").exists()
-        leave(student, "&Go on in the background")
+        leave(student, "&Keep training")
         assert not (done / "stop").exists()
         assert not (done / "background.log").exists()  # no other one is started
 
@@ -635,7 +636,7 @@ def test_one_that_was_waited_for_and_stops_already_is_started_again(
     with held(done):
         wait_for(student, done)
         (done / "stop").unlink()  # as who stops does
-        leave(student, "&Go on in the background")
+        leave(student, "&Keep training")
     assert (done / "background.log").exists()
     student.until(lambda: not (done / "orders").exists())  # it has taken them
 
@@ -645,7 +646,7 @@ def test_one_that_was_waited_for_before_it_held_the_run_is_stopped(
 ) -> None:
     detached_training_controller.order(done)
     wait_for(student, done)
-    leave(student, "&Stop here")
+    leave(student, "&Stop")
     assert not detached_training_controller.is_at_work(done)
     assert not (done / "stop").exists()  # nothing is written to a run that nobody holds
 
@@ -657,9 +658,9 @@ def test_one_that_is_to_go_on_is_stopped_while_its_window_process_ends(student: 
     assert training
     number = training._process.processId()
     os.kill(number, signal.SIGSTOP)
-    leave(student, "&Go on in the background")
+    leave(student, "&Keep training")
     wait_for(student, folder)
-    leave(student, "&Stop here")
+    leave(student, "&Stop")
     os.kill(number, signal.SIGCONT)
     end_of_all(student)
     assert not detached_training_controller.is_at_work(folder)
@@ -686,7 +687,7 @@ def test_one_that_takes_too_long_goes_on_in_the_background_all_the_same(
     training = student.window.lab._training
     assert training
     os.kill(training._process.processId(), signal.SIGSTOP)
-    leave(student, "&Go on in the background")
+    leave(student, "&Keep training")
     end_of_all(student)
     assert (folder / "background.log").exists()
     student.until(lambda: not (folder / "orders").exists())  # it has taken them
@@ -699,7 +700,7 @@ def test_one_that_has_just_been_started_goes_on_in_the_background(student: Stude
     assert lab._training
     assert not lab._training.has_opened
     folder = lab.run.folder
-    leave(student, "&Go on in the background")
+    leave(student, "&Keep training")
     end_of_all(student)
     assert student.window.statusBar().currentMessage() == ""
     assert (folder / "background.log").exists()
@@ -713,7 +714,7 @@ def test_one_whose_process_ends_while_it_is_asked_goes_on_all_the_same(student: 
     assert training
     training._process.kill()
     student.until(lambda: student.window.lab._training is None)
-    student.answer("leaving", "&Go on in the background")
+    student.answer("leaving", "&Keep training")
     assert student.window.lab.run is None
     student.until(lambda: (folder / "background.log").exists())
     student.until(lambda: not (folder / "orders").exists())
@@ -759,7 +760,7 @@ def test_one_that_is_to_go_on_is_stopped_before_it_has_begun(student: Student) -
     lab = student.window.lab
     assert lab.run
     folder = lab.run.folder
-    leave(student, "&Go on in the background")
+    leave(student, "&Keep training")
     assert detached_training_controller.is_at_work(folder)
     detached_training_controller.take_back(folder)
     end_of_all(student)
@@ -771,9 +772,9 @@ def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:
     folder = begin(student)
     (folder / "orders").mkdir()  # where a file is to be
     student.press(Qt.Key.Key_W)
-    student.answer("leaving", "&Go on in the background")
+    student.answer("leaving", "&Keep training")
     said = student.window.statusBar().currentMessage()
-    assert "could not be left to go on in the background: " in said
+    assert "Cannot continue training in the background: " in said
     assert student.window.isVisible()
     assert student.button == "Pause"
     (folder / "orders").rmdir()
@@ -784,7 +785,7 @@ def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -
     folder = begin(student)
     student.window.lab._command = (sys.executable, "-S", "-c", "pass")  # it never does
     QTest.mouseClick(student.window.settings_pane.another, LEFT)
-    student.answer("leaving", "&Go on in the background")
+    student.answer("leaving", "&Keep training")
     end_of_all(student)
     assert detached_training_controller.is_at_work(folder)
     choose_first(student)
@@ -801,7 +802,7 @@ def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -
 def test_a_wrong_folder_leaves_the_run_that_is_open(student: Student, tmp_path: Path) -> None:
     folder = begin(student)
     student.window.open_run(tmp_path)
-    assert student.window.statusBar().currentMessage() == f"There is no run in {tmp_path}."
+    assert student.window.statusBar().currentMessage() == f"“{tmp_path}” does not contain a run."
     assert student.window.findChild(QMessageBox, "leaving") is None
     assert student.window.lab.run
     assert student.window.lab.run.folder == folder
@@ -812,9 +813,10 @@ def test_a_background_that_does_not_start_is_said(student: Student) -> None:
     folder = begin(student)
     student.window.lab._command = ("/nowhere/python",)
     QTest.mouseClick(student.window.settings_pane.another, LEFT)
-    student.answer("leaving", "&Go on in the background")
-    student.until(lambda: "could not be left" in student.window.statusBar().currentMessage())
-    assert "It stands at its last checkpoint" in student.window.statusBar().currentMessage()
+    student.answer("leaving", "&Keep training")
+    student.until(lambda: "Cannot continue training" in student.window.statusBar().currentMessage())
+    message = student.window.statusBar().currentMessage()
+    assert "It can be resumed from its last checkpoint" in message
     assert not detached_training_controller.is_at_work(folder)
 
 
@@ -904,7 +906,7 @@ def test_what_is_asked_while_it_ends_is_answered_after(student: Student, tmp_pat
     assert run.phase is Phase.ENDING
     student.window.run_export_controller._request_save(str(tmp_path / "own.safetensors"))
     student.until((tmp_path / "own.safetensors").exists)
-    student.until(lambda: "The weights are in" in student.window.statusBar().currentMessage())
+    student.until(lambda: "Weights saved to" in student.window.statusBar().currentMessage())
 
 
 def test_one_that_is_refused_a_step_while_it_ends_stays_open(student: Student) -> None:
@@ -1170,7 +1172,7 @@ def test_one_that_others_changed_is_opened_again_from_the_list(student: Student)
     process = lab._training
     open_first(student)
     assert lab._training is process  # it can go on as it is
-    lab.refuse(InputError("held", "The run was changed since it was opened. Open it again."))
+    lab.refuse(InputError("held", "The run has changed since it was opened. Reopen it."))
     open_first(student)
     student.until(lambda: lab._training is not process)
     student.until_said("Done")

@@ -226,9 +226,12 @@ def test_a_window_that_asks_for_the_run_is_given_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"batch": "7"}, "A batch of 7 blocks does not divide over 2 processes. Use 6 or 8."),
-        ({"batch": "1"}, "A batch of 1 blocks does not divide over 2 processes. Use 2."),
-        ({"heads": "3"}, "argument --heads: 16 does not divide into 3 heads. Use 2."),
+        ({"batch": "7"}, "A batch of 7 blocks cannot be divided among 2 processes. Use 6 or 8."),
+        ({"batch": "1"}, "A batch of 1 blocks cannot be divided among 2 processes. Use 2."),
+        (
+            {"heads": "3"},
+            "argument --heads: The embedding size 16 is not divisible by 3 heads. Use 2.",
+        ),
     ],
 )
 def test_what_cannot_be_trained_is_said_once(

@@ -183,7 +183,7 @@ def test_a_step_without_memory_is_undone_and_can_be_tried_again(
     home: Any = homes.get(place, running.training)
     with monkeypatch.context() as patched:
         patched.setattr(home, place, _out_of_memory)
-        with pytest.raises(InputError, match=f"The memory ran out at step {at}; the model is as"):
+        with pytest.raises(InputError, match=f"Out of memory at step {at}; the model is"):
             running.advance()
     for name, one in running.training.model.state_dict().items():
         assert torch.equal(one, before[name])
@@ -206,7 +206,7 @@ def test_a_checkpoint_without_memory_is_said_and_tried_again(
     with monkeypatch.context() as patched:
         patched.setattr("visualizer.language.checkpoints.save", _out_of_memory)
         opened.running.save()
-    assert opened.running.notice.startswith("There was no memory to write a checkpoint.")
+    assert opened.running.notice.startswith("Not enough memory to save a checkpoint.")
     finish(opened)
     assert opened.running.notice == ""
     opened.close()

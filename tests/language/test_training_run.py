@@ -163,7 +163,7 @@ def test_snapshots_are_read_as_the_model_was(tmp_path: Path) -> None:
         assert found == step
         opened.running.training.model = model
         assert opened.running.training.evaluate(Split.VALIDATION, 2) == expected
-    with pytest.raises(InputError, match=r"The weights of step 99 are not kept\."):
+    with pytest.raises(InputError, match=r"There is no snapshot of step 99\."):
         opened.model(99)
     opened.close()
 
@@ -309,7 +309,7 @@ def test_losses_that_cannot_be_written_are_shown_and_kept(
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
         assert len(running.take_rows()) == 3
-    assert running.notice.startswith("The losses could not be written: No space left on device.")
+    assert running.notice.startswith("Cannot save the losses: No space left on device.")
     running.save()
     assert running.notice == ""
     assert len(rows_of(tmp_path / "run")) == 3
@@ -400,7 +400,7 @@ def test_a_run_is_held_by_one(tmp_path: Path) -> None:
 
 def test_a_folder_with_a_run_is_not_begun_anew(tmp_path: Path) -> None:
     begun(tmp_path / "run").close()
-    with pytest.raises(InputError, match=r"There is a run in .* already\."):
+    with pytest.raises(InputError, match=r"already contains a run\."):
         begun(tmp_path / "run")
 
 
@@ -491,7 +491,7 @@ def test_a_damaged_run_is_refused_in_a_sentence(
         OpenRun(RunFolder(tmp_path / "run"))
     assert refused.value.field == "folder"
     shutil.rmtree(tmp_path / "run")
-    with pytest.raises(InputError, match="There is no run in"):
+    with pytest.raises(InputError, match="does not contain a run"):
         OpenRun(RunFolder(tmp_path / "run"))
 
 
@@ -655,7 +655,7 @@ def test_a_checkpoint_of_another_run_is_refused(half_done: Path, field: str) -> 
     else:
         header["run"]["settings"][field] = other[field]
     path.write_bytes(save(load(content), {"checkpoint": json.dumps(header)}))
-    with pytest.raises(InputError, match="is damaged, or of another model"):
+    with pytest.raises(InputError, match="is damaged or belongs to another model"):
         OpenRun(RunFolder(half_done))
 
 
@@ -684,7 +684,7 @@ def test_tensors_that_do_not_fit_the_model_are_refused(
     path.write_bytes(
         save(tensors | ({} if spoiled is None else {name: spoiled}), read_metadata(content))
     )
-    with pytest.raises(InputError, match="is damaged, or of another model"):
+    with pytest.raises(InputError, match="is damaged or belongs to another model"):
         OpenRun(RunFolder(half_done))
 
 
@@ -726,7 +726,7 @@ def test_weights_for_which_there_is_no_memory_are_not_made(
     half_done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device, "free_bytes", lambda _: 10_000)
-    with pytest.raises(InputError, match=r"This model needs about .* to be read") as refused:
+    with pytest.raises(InputError, match=r"Reading this model needs about .* GiB") as refused:
         OpenRun(RunFolder(half_done))
     assert refused.value.field == "folder"
 
@@ -738,7 +738,7 @@ def test_weights_of_other_sizes_are_refused(tmp_path: Path) -> None:
     # One number would fill a whole matrix, unless sizes are compared.
     small = {name: torch.ones((1,) * one.ndim) for name, one in model.named_parameters()}
     save_file(small, tmp_path / "small")
-    with pytest.raises(InputError, match="“small” is of another model"):
+    with pytest.raises(InputError, match="“small” belongs to another model"):
         read_weights(ContainedFile.at(tmp_path / "small"), model)
     opened.close()
 
@@ -840,7 +840,7 @@ def test_snapshots_that_cannot_be_removed_are_said(
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(ContainedFile, "unlink", fail)
-    with pytest.raises(InputError, match=r"run cannot be written: Permission denied\.$") as refused:
+    with pytest.raises(InputError, match=r"Cannot write to .*run: Permission denied\.$") as refused:
         snapshot_retention.forget_after(folder, 2)
     assert refused.value.field == "folder"
 
@@ -854,7 +854,7 @@ def test_a_folder_that_cannot_be_written_is_not_said_to_be_open(
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr("visualizer.language.opened_training_run.FileLock", refuse)
-    with pytest.raises(InputError, match="cannot be written: Permission denied") as refused:
+    with pytest.raises(InputError, match=r"Cannot write to .*: Permission denied") as refused:
         OpenRun(RunFolder(tmp_path / "run"))
     assert refused.value.field == "folder"
 

@@ -111,8 +111,9 @@ def test_a_long_run_is_told_a_part_at_a_time(
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("read", {"text": "a#", "step": None}, "text", "“#” is not in the text"),
     ("read", {"text": "", "step": None}, "text", "There is nothing to read yet."),
-    ("read", {"text": "ab", "step": 999}, "step", "The weights of step 999 are not kept."),
-    ("layer", {"text": "ab", "step": None, "layer": 7}, "layer", "This model has 2 layers"),
+    ("read", {"text": "ab", "step": 999}, "step", "There is no snapshot of step 999."),
+    ("layer", {"text": "ab", "step": None, "layer": 7}, "layer", "Layer 8 does not exist: "
+    "this model has 2 layers"),
 ]
 
 
@@ -162,7 +163,7 @@ def test_attention_beyond_all_memory_is_refused_with_what_fits(
         client.say(says, id=1, text="abcabca", step=None, **values)
         refused = client.wait("refused")
         assert refused.values["field"] == "text"
-        assert "use a shorter text, of 6 tokens or fewer" in refused.values["sentence"]
+        assert "Use at most 6 tokens" in refused.values["sentence"]
         client.say(says, id=2, text="abcabc", step=None, **values)
         assert client.wait(says).values["id"] == 2
 
@@ -233,7 +234,7 @@ def test_a_step_without_memory_pauses_it_with_a_checkpoint(
         client.say("run")
         refused = client.wait("refused")
     assert refused.values["field"] == "batch"
-    assert "The memory ran out at step 4; the model is as it was" in refused.values["sentence"]
+    assert "Out of memory at step 4; the model is unchanged" in refused.values["sentence"]
     assert client.until("paused").values["step"] == 4
     client.say("run")
     assert client.until("done").values["step"] == 12
@@ -314,7 +315,7 @@ def test_it_ends_at_the_second_stop_and_says_what_is_lost(
     assert not client.server.is_ended
     client.say("stop")
     assert client.server.is_ended
-    assert client.until("stopped").values["notice"].endswith("The run goes on from step 0.")
+    assert client.until("stopped").values["notice"].endswith("The run can be resumed from step 0.")
 
 
 def test_a_done_run_without_a_checkpoint_is_not_ended_at_the_first_stop_either(

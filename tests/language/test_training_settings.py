@@ -22,19 +22,27 @@ from visualizer.language.training_settings import (
 WRONG = [
     ({"block": 0}, "block", "The block size cannot be 0. Use 1 or more."),
     ({"batch": 9_999}, "batch", "The batch size cannot be 9,999. Use 4,096 or less."),
-    ({"width": 64, "heads": 6}, "heads", "64 does not divide into 6 heads. Use 4."),
-    ({"dropout": 1.0}, "dropout", "Dropout is from 0 to less than 1."),
-    ({"rate": 0.0}, "rate", "The learning rate is more than 0"),
-    ({"rate": float("nan")}, "rate", "The learning rate is more than 0"),
-    ({"source": CorpusSource(CorpusKind.FILE)}, "path", "Choose a text file to learn."),
-    ({"model": ModelKind.BIGRAM, "heads": 65}, "heads", "The heads cannot be 65. Use 64 or less."),
-    ({"model": ModelKind.BIGRAM, "layers": -1}, "layers", "The layers cannot be -1."),
-    ({"source": CorpusSource(CorpusKind.FILE, "a", size=2**62)}, "size", "The size of the text"),
-    ({"source": CorpusSource(seed=2**31)}, "kind", "The seed of the text is from 0 to"),
+    (
+        {"width": 64, "heads": 6},
+        "heads",
+        "The embedding size 64 is not divisible by 6 heads. Use 4.",
+    ),
+    ({"dropout": 1.0}, "dropout", "The dropout rate must be at least 0 and less than 1."),
+    ({"rate": 0.0}, "rate", "The learning rate must be greater than 0"),
+    ({"rate": float("nan")}, "rate", "The learning rate must be greater than 0"),
+    ({"source": CorpusSource(CorpusKind.FILE)}, "path", "Choose a text file to train on."),
+    (
+        {"model": ModelKind.BIGRAM, "heads": 65},
+        "heads",
+        "The number of heads cannot be 65. Use 64 or less.",
+    ),
+    ({"model": ModelKind.BIGRAM, "layers": -1}, "layers", "The number of layers cannot be -1."),
+    ({"source": CorpusSource(CorpusKind.FILE, "a", size=2**62)}, "size", "The text length"),
+    ({"source": CorpusSource(seed=2**31)}, "kind", "The text seed must be from 0 to"),
     (
         {"source": CorpusSource(size=10)},
         "size",
-        "The size of the text cannot be 10. Use 1,000 or more.",
+        "The text length cannot be 10. Use 1,000 or more.",
     ),
 ]
 

@@ -153,7 +153,7 @@ def test_a_run_that_others_changed_is_not_gone_on_with(folder: Path, client: Cli
         client.say(says, **values)
         refused = client.wait("refused").values
         assert refused["field"] == "held"
-        assert "was changed since it was opened. Open it again." in refused["sentence"]
+        assert "has changed since it was opened. Reopen it." in refused["sentence"]
     client.say("stop")
     assert {name: found for name, found in tree(folder).items() if name != "."} == before
 
@@ -179,7 +179,7 @@ def test_what_is_planted_is_refused_in_a_sentence(
     client.say("open", folder=str(folder), settings=None)
     refused = client.wait("refused").values
     assert refused["field"] == "folder"
-    assert refused["sentence"].startswith(f"“{name}” in {folder} cannot be used: it is ")
+    assert refused["sentence"].startswith(f"Cannot use “{name}” in {folder}: it is ")
     assert main(["train", "--resume", str(folder), "--steps", "20"]) == 1
     assert refused["sentence"] in capsys.readouterr().err
     _use(folder)
@@ -204,7 +204,7 @@ def _rename_and_delete(folder: Path, has_run: bool) -> None:
         delete(other)
         assert not other.exists()
     else:
-        with pytest.raises(InputError, match="There is no run in"):
+        with pytest.raises(InputError, match="does not contain a run"):
             delete(other)
 
 
@@ -264,7 +264,7 @@ def test_a_new_run_does_not_begin_among_links(
     arguments = ["train", "repeat", "--out", str(folder), "--steps=2", "--size=2000", "--quiet"]
     assert main(arguments) == 1
     said = capsys.readouterr().err
-    assert "it is " in said or "There is a run in" in said
+    assert "it is " in said or "already contains a run" in said
     assert tree(outside) == before
 
 
@@ -302,7 +302,7 @@ def test_a_link_to_a_run_is_used_and_not_deleted(
 
 def test_a_link_that_leads_nowhere_is_a_name_that_is_taken(folder: Path) -> None:
     (folder.parent / "other").symlink_to("nowhere")
-    with pytest.raises(InputError, match="There is a run “other” already"):
+    with pytest.raises(InputError, match="A run named “other” already exists"):
         renamed(folder, "other")
 
 

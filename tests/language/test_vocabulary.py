@@ -32,9 +32,9 @@ def test_numbers_follow_the_alphabet() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("ax", "“x” is not in the text that was learned."),
-        ("x\ny", "“x”, “⏎”, “y” are not in the text that was learned."),
-        ("hijklmnop", "“h”, “i”, “j”, “k”, “l” and 4 more are not in the text that was learned."),
+        ("ax", "“x” is not in the model’s vocabulary."),
+        ("x\ny", "“x”, “⏎”, “y” are not in the model’s vocabulary."),
+        ("hijklmnop", "“h”, “i”, “j”, “k”, “l” and 4 more are not in the model’s vocabulary."),
     ],
 )
 def test_what_is_not_known_is_named(text: str, sentence: str) -> None:

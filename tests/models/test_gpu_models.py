@@ -186,6 +186,6 @@ def test_each_process_has_a_gpu_of_its_own(option: str, llama: Path) -> None:
     if torch.cuda.device_count() >= 2:
         assert_spread_alike(llama, "CUDA GPU", option, "2")
         return
-    said = "Each of 2 processes needs a GPU, and there is 1 GPU here"
+    said = "2 processes need one GPU each, but this machine has 1 GPU"
     with pytest.raises(AssertionError, match=said), served(llama, option, "2"):
         pass

@@ -224,7 +224,7 @@ def test_its_copying_breaks_without_the_heads_that_do_it(example: OpenedModel) -
 
 def test_what_it_does_not_know_is_named(example: OpenedModel) -> None:
     said = refusal(example.attend, "Your journey")
-    assert said == ("text", "“Y”, “␣” are not in the text that was learned.")
+    assert said == ("text", "“Y”, “␣” are not in the model’s vocabulary.")
     said = refusal(example.attend, "a" * 33)
     assert said == ("text", "The text has 33 tokens, and trained_example reads 32. Use less text.")
     assert refusal(example.attend, " ")[1].startswith("There is nothing to read yet.")
@@ -238,7 +238,9 @@ def test_a_model_without_heads_is_refused(tmp_path: Path, kind: ModelKind) -> No
     field, sentence = refusal(open_model, tmp_path / "simple.safetensors")
     assert field == "model"
     assert sentence.startswith("simple is of the kind “")
-    assert sentence.endswith("“Transformer”, “Transformer of the notes” or “Attention only”.")
+    assert sentence.endswith(
+        "“Transformer”, “Transformer from the lecture notes” or “Attention only”."
+    )
 
 
 def test_a_run_without_weights_is_refused(tmp_path: Path, folder: Path) -> None:
@@ -250,9 +252,9 @@ def test_a_run_without_weights_is_refused(tmp_path: Path, folder: Path) -> None:
 
 DAMAGES: dict[str, tuple[dict[str, str], str]] = {
     "no JSON": ({"run": "{"}, "is damaged, or not of the language lab."),
-    "a list": ({"run": "[]"}, "is damaged: its run is not of schema 1, which this program reads."),
+    "a list": ({"run": "[]"}, "is damaged: its run does not have the supported schema version 1."),
     "no run": ({"checkpoint": "{}"}, "is damaged, or not of the language lab."),
-    "other weights": ({}, "is of another model."),
+    "other weights": ({}, "belongs to another model."),
 }
 
 

@@ -204,7 +204,7 @@ def test_it_is_compared_with_a_module(shape: tuple[int, ...], is_live: bool) -> 
         ] * fits
         bar = shown.panel(COMPARISON)
         assert bar
-        assert bar.lead == "From A to B: the captured attention."
+        assert bar.lead == "Changed from A to B: the captured attention."
 
 
 # --------------------------------------------------------------------------------- what is said
@@ -269,7 +269,7 @@ def test_numbers_below_0_are_scores_and_are_coloured_around_0() -> None:
     )
     lines, heads = shown.panel(LINES), shown.panel(HEADS)
     assert lines
-    assert lines.message == "These are scores, and lines are drawn of weights."
+    assert lines.message == "This file contains scores only; lines need attention weights."
     assert heads
     assert "scores" in heads.sentences[0]
 
@@ -305,7 +305,7 @@ def test_there_is_no_code_and_that_is_said() -> None:
     assert [line.text for line in twin.lines] == [
         "# Read from a file:",
         "# attn.npz",
-        "# No code made it here.",
+        "# No code is available.",
     ]
     with pytest.raises(InputError, match="No code made these numbers"):
         script(run, CodeDialect.BOOK)
@@ -319,7 +319,8 @@ def test_there_are_no_values_to_take_the_length_of() -> None:
     assert "unmodified: no value vectors" in panel.notes
     readout = shown.panel(CELL)
     assert readout
-    assert readout.also == ("× ‖value‖: not known, as the file has no values.",)
+    assert readout.also == ("× ‖value‖: not available because the file does not contain the "
+    "values.",)
 
 
 def test_only_square_attention_is_measured_by_distance() -> None:
@@ -329,7 +330,7 @@ def test_only_square_attention_is_measured_by_distance() -> None:
         zip([column.title for column in table.columns], table.rows[0].written, strict=True)
     )
     assert {name for name, value in written.items() if value == "–"} == {
-        *("Previous", "Itself", "Distance"),
+        *("Previous", "Current", "Distance"),
     }
     assert "Queries and keys are not the same tokens" in table.lead
     square = screen(a_run((1, 1, 5, 5))).panel(HEADS)

@@ -244,10 +244,10 @@ def test_the_search_finds_lessons_and_names_of_the_code(
 
 
 def test_a_lesson_is_read_among_the_pages(pages: DocumentationWindow) -> None:
-    QTest.keyClicks(pages.search, "naive way overflows")
+    QTest.keyClicks(pages.search, "naive softmax overflows")
     press(pages, Qt.Key.Key_Return)
     assert shown(pages) == "Lesson 1: A context vector by hand"
-    assert pages.browser.textCursor().block().text() == "Where the naive way overflows"
+    assert pages.browser.textCursor().block().text() == "Where the naive softmax overflows"
 
 
 def test_what_no_page_has_is_said(pages: DocumentationWindow) -> None:

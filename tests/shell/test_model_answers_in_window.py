@@ -236,7 +236,7 @@ def test_a_click_shows_the_layer_and_pins_the_token(model_window: Hand) -> None:
     row = resolved.run.trace.read("weights", (1, head, query))
     assert (query, key) == (2, int(row.argmax()))
     assert table.cells.marked == {(1, 2)}
-    assert "The model says" in hand.window.panes["Lens"].said.text()
+    assert "The model’s prediction" in hand.window.panes["Lens"].said.text()
 
 
 def test_without_a_model_the_pane_says_what_to_do(hand: Hand) -> None:
@@ -321,7 +321,7 @@ def test_heads_stand_between_two_measures_and_a_click_shows_one(model_window: Ha
     hand.settle()
     panel = hand.window.workspace.screen.panel(SCATTER)
     assert len(panel.places) == 8
-    assert pane.up.currentText() == "Added to the logit"
+    assert pane.up.currentText() == "Logit contribution"
     place = panel.places[3]
     QTest.mouseMove(pane.plot, pane.plot.point_of(place).toPoint())
     hand.until(lambda: pane.said.text() == panel.describe(place))

@@ -75,7 +75,7 @@ def cell_faults(panel: CellPanel, dtype: str = "float32") -> list[str]:
     if not panel.terms:  # read from a file
         return []
     faults = [*term_faults(panel, dtype)]
-    if panel.closing == "nothing to share: 0":
+    if panel.closing == "no allowed keys: 0":
         return faults + [panel.value] * (evaluate_text(panel.value) != 0)
     left, _, right = panel.closing.rpartition("= ")
     values = [evaluate_text(term.value) for term in panel.terms]

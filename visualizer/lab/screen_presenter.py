@@ -21,21 +21,21 @@ STARTING = {
     Phase.RUNNING: "Pause",
     Phase.PAUSED: "Resume",
     Phase.STOPPED: "Resume",
-    Phase.FAILED: "Open again",
+    Phase.FAILED: "Reopen",
 }
 """Text of the main button by phase; in all other phases it is `START`."""
 START = "Start"
 BUTTONS = (START, *dict.fromkeys(STARTING.values()))
 """All texts of the main button."""
 DOING = {
-    Phase.WAITING: "Waiting until the training in the background has stopped …",
-    Phase.OPENING: "Getting ready …",
-    Phase.ENDING: "Writing the checkpoint …",
+    Phase.WAITING: "Waiting for the background training to stop…",
+    Phase.OPENING: "Preparing…",
+    Phase.ENDING: "Saving the checkpoint…",
     Phase.PAUSED: "Paused",
     Phase.STOPPED: "Stopped",
     Phase.DONE: "Done",
     Phase.DIVERGED: "Diverged",
-    Phase.FAILED: "Broken off",
+    Phase.FAILED: "Failed",
 }
 
 
@@ -93,7 +93,7 @@ def present_lab(
     """Present an open run, or the settings for a new one and a failure to start it."""
     if run is None:
         setup = present_setup(draft, refused, sample)
-        line = "Start: losses and attention show as it learns."
+        line = "Press Start to train the model."
         # Repeat the problem here, because its setting may be collapsed.
         line = next((one.problem.sentence for one in setup.settings if one.problem), line)
         # The cause of a rejection may have disappeared; starting again will show that.
@@ -115,7 +115,7 @@ def present_lab(
 
 
 def _locked_message(run: RunState) -> str:
-    return f"“{run.name}” was started with these; only its steps can become more."
+    return f"The settings of “{run.name}” are fixed; only the number of steps can be increased."
 
 
 def _has_diverged(run: RunState) -> bool:
@@ -124,8 +124,8 @@ def _has_diverged(run: RunState) -> bool:
 
 def _divergence_message(run: RunState) -> str:
     return (
-        f"The training diverged, and stands again at step {run.step:,}, the last good one. "
-        f"Start a new run with a smaller learning rate than {run.settings.rate:g}."
+        f"Training diverged. The model was restored to step {run.step:,}, the last good snapshot. "
+        f"Start a new run with a learning rate below {run.settings.rate:g}."
     )
 
 
@@ -151,7 +151,7 @@ def facts_of(run: RunState) -> str:
     parts = [run.device] if run.device else []
     parts += [
         format_count(run.parameters, "parameter"),
-        format_count(len(run.tokens), "token") + " known",
+        f"vocabulary: {format_count(len(run.tokens), 'token')}",
     ]
     if run.seconds:
         parts.append(f"trained for {clock(run.seconds)}")
@@ -174,8 +174,8 @@ def line_of(run: RunState) -> str:
 def _describe_losses(run: RunState) -> list[str]:
     if run.final:
         training, validation = (format_number(loss, 3) for loss in run.final)
-        means = f"means of {BATCHES_AT_END} batches"
-        return [f"training {training}, validation {validation} in the end ({means})"]
+        averages = f"averages of {BATCHES_AT_END} batches"
+        return [f"final training loss {training}, validation loss {validation} ({averages})"]
     named = (("training", run.losses.training), ("validation", run.losses.validation))
     return [f"{name} {format_number(values[-1], 3)}" for name, values in named if len(values)]
 

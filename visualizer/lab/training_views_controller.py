@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
-BEFORE = "Start the training: the attention of every head is shown here as it forms."
+BEFORE = "Start training to watch the attention of every head as it forms."
 
 
 class WatchedTraining(Struct, frozen=True, eq=False):
@@ -139,7 +139,7 @@ class TrainingViewsController(QObject):
         sentences = [probe_controller.refused] if probe_controller.refused else []
         if probe_controller.result and probe_controller.older:
             text, step = shorten(probe_controller.older), probe_controller.result.step
-            sentences.append(f"Shown is still “{text}” at step {step:,}.")
+            sentences.append(f"The attention shown is for “{text}” at step {step:,}.")
         self._widgets.problem.setText(" ".join(sentences))
         self._widgets.problem.setVisible(bool(sentences))
 

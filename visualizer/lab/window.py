@@ -159,8 +159,8 @@ class LabWindow(QMainWindow):
         return whole
 
     def _build_training_panes(self) -> QWidget:
-        self.probe.setPlaceholderText("A text for the model to read")
-        self.probe.setAccessibleName("The text that the model reads")
+        self.probe.setPlaceholderText("Probe text")
+        self.probe.setAccessibleName("Probe text")
         self.probe.setClearButtonEnabled(True)
         read = QWidget()
         column = column_layout(read, (0, 0, 0, 0), spacing=0)

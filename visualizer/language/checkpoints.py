@@ -138,9 +138,9 @@ def restore_checkpoint(content: bytes, training: Trainer, name: str = "") -> Tra
             )
         training.randomness = _checked_randomness(_with_prefix("randomness/", tensors))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RuntimeError) as error:
-        raise InputError("folder", f"“{name}” is damaged, or of another model.") from error
+        raise InputError("folder", f"“{name}” is damaged or belongs to another model.") from error
     if step > most:
-        sentence = f"“{name}” is of step {step:,}, and the run has {most:,}: it is damaged."
+        sentence = f"“{name}” is damaged: it is from step {step:,}, but the run has only {most:,}."
         raise InputError("folder", sentence)
     training.step = step
     return trainer_state
@@ -160,7 +160,9 @@ def read_checkpoint_weights(file: ContainedFile, model: nn.Module) -> tuple[int,
         step, trainer_state = _parse_step(header["step"]), _trainer_state(header)
         _load_parameters(model, _with_prefix("model/", tensors))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RuntimeError) as error:
-        raise InputError("folder", f"“{file.name}” is damaged, or of another model.") from error
+        raise InputError(
+            "folder", f"“{file.name}” is damaged or belongs to another model."
+        ) from error
     return step, trainer_state
 
 
@@ -180,7 +182,7 @@ def _trainer_state(header: dict[str, Any]) -> TrainerState:
     first, final, is_ended = header["first"], header.get("final"), header["is_ended"]
     seconds = _parse_number(header["seconds"])
     if not isinstance(is_ended, bool) or not 0 <= seconds < math.inf:
-        raise ValueError("no state")
+        raise ValueError("invalid trainer state")
     state = TrainerState(
         seconds,
         None if first is None else _parse_number(first),
@@ -195,13 +197,13 @@ def _trainer_state(header: dict[str, Any]) -> TrainerState:
 
 def _parse_number(given: object) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float):
-        raise TypeError("no number")
+        raise TypeError("not a number")
     return float(given)
 
 
 def _parse_step(given: object) -> int:
     if type(given) is not int or not 0 <= given <= LIMITS["steps"][1]:
-        raise TypeError("no count of steps")
+        raise TypeError("invalid step")
     return given
 
 
@@ -228,7 +230,7 @@ def read_weights(file: ContainedFile, model: nn.Module) -> None:
     try:
         _load_parameters(model, tensors)
     except (KeyError, RuntimeError) as error:
-        raise InputError("folder", f"“{file.name}” is of another model.") from error
+        raise InputError("folder", f"“{file.name}” belongs to another model.") from error
 
 
 def _detached_parameters(model: nn.Module) -> dict[str, Tensor]:
@@ -260,9 +262,9 @@ def _read_file(file: ContainedFile, size: int) -> bytes:
     try:
         return file.read_bytes(size + MAX_HEADER_BYTES)
     except FileNotFoundError as error:
-        raise InputError("folder", f"There is no “{file.name}” in {file.folder.path}.") from error
+        raise InputError("folder", f"“{file.name}” is missing from {file.folder.path}.") from error
     except OSError as error:
-        raise InputError("folder", f"“{file.name}” cannot be read: {reason_of(error)}.") from error
+        raise InputError("folder", f"Cannot read “{file.name}”: {reason_of(error)}.") from error
 
 
 def _parse_file(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -289,10 +291,10 @@ def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 def _load_parameters(model: nn.Module, tensors: dict[str, Tensor]) -> None:
     parameters = dict(model.named_parameters())
     if parameters.keys() != tensors.keys():
-        raise KeyError("other parameters")
+        raise KeyError("different parameters")
     for name, parameter in parameters.items():
         if parameter.shape != tensors[name].shape or parameter.dtype != tensors[name].dtype:
-            raise RuntimeError("other sizes")
+            raise RuntimeError("different shapes")
         parameter.copy_(tensors[name])
 
 
@@ -303,13 +305,13 @@ def _optimiser_state(
     paths = {state: f"optimiser/{state}/{name}" for state in _ADAMW_STATES}
     state_tensors = {state: tensors[path] for state, path in paths.items() if path in tensors}
     if state_tensors and len(state_tensors) < len(_ADAMW_STATES):
-        raise KeyError("a part of the state")
+        raise KeyError("incomplete optimiser state")
     for state, tensor in state_tensors.items():
         shape = torch.Size([]) if state == "step" else parameter.shape
         if tensor.shape != shape or tensor.dtype != torch.float32:
-            raise RuntimeError("other sizes")
+            raise RuntimeError("different shapes")
     if state_tensors and not 0 <= state_tensors["step"].item() < math.inf:
-        raise ValueError("no step")
+        raise ValueError("invalid optimiser step")
     return state_tensors
 
 

@@ -72,7 +72,7 @@ class DistributedProcessGroup:
             distributed.init_process_group(process_group_backend(), timeout=PATIENCE)
         except (ValueError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
-            sentence = f"The processes of this training did not find each other: {reason}."
+            sentence = f"The training processes could not connect to each other: {reason}."
             raise InputError("processes", f"{sentence} Start them with torchrun.") from error
         self.signal_status = 0
         """Exit status requested by a signal to one of the processes, known to all; else 0."""
@@ -112,7 +112,9 @@ class DistributedProcessGroup:
         if over:  # the mean gradient equals that of the batch only if the shares are equal
             below, above = batch - over, batch - over + self.count
             fitting = f"{below:,} or {above:,}" if below else f"{above:,}"
-            problem = f"A batch of {batch:,} blocks does not divide over {self.count:,} processes"
+            problem = (
+                f"A batch of {batch:,} blocks cannot be divided among {self.count:,} processes"
+            )
             raise InputError("batch", f"{problem}. Use {fitting}.", ("batch", below or above))
         self.select_device(settings.device)
 
@@ -244,12 +246,14 @@ def select_own_device(wanted: Device, rank: int, count: int) -> None:
     if device is Device.CPU:
         return
     if device is not Device.CUDA:
-        raise InputError("device", "Several processes cannot use Apple's GPU. Add --device cpu.")
+        raise InputError(
+            "device", "Distributed training is not supported on Apple GPUs. Add --device cpu."
+        )
     present = torch.cuda.device_count()
     if count > present:
         gpus = "1 GPU" if present == 1 else f"{present} GPUs"
-        sentence = f"Each of {count} processes needs a GPU, and there is {gpus} here"
-        raise InputError("device", f"{sentence}. Start fewer, or add --device cpu.")
+        sentence = f"{count} processes need one GPU each, but this machine has {gpus}"
+        raise InputError("device", f"{sentence}. Start fewer processes, or add --device cpu.")
     torch.cuda.set_device(rank)
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from visualizer.language.training_run import TrainingRun
 
 DROPOUT_NOTICE = (
-    "Dropout on GPUs keeps other weights than one process would, so the losses are not those of "
-    "one process."
+    "On several GPUs, dropout keeps different weights than in a single process, so the losses "
+    "differ slightly."
 )
 
 
@@ -88,7 +88,7 @@ def _join_training(group: DistributedProcessGroup, content: bytes) -> Trainer | 
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        sentence = "The memory ran out."
+        sentence = "Out of memory."
     if any(group.gather_text(sentence)) or training is None:
         return None
     training.share_batches(group)

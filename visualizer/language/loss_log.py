@@ -162,7 +162,7 @@ class LossLog:
         except FileNotFoundError:
             return b"", False
         except OSError as error:
-            sentence = f"“{self.place.path.name}” cannot be read: {reason_of(error)}."
+            sentence = f"Cannot read “{self.place.path.name}”: {reason_of(error)}."
             raise InputError("folder", sentence) from error
 
     def begin(self) -> None:

@@ -85,11 +85,13 @@ def check_room(settings: TrainingSettings, tokens: int, sharing: BatchSharing = 
     if not fits:
         alone = gib(needed(replace(settings, batch=least)))
         smaller = "a smaller block or embedding size" + ", or fewer layers" * settings.is_layered
-        sentence = f"Even a batch of {least} needs about {alone}, and {gib(room)} can be used."
+        sentence = (
+            f"Even a batch of {least} needs about {alone}, but only {gib(room)} is available."
+        )
         remedy = _smaller_model(settings, needed, room, least)
         raise InputError("batch", f"{sentence} Use {smaller}.", remedy)
     request = f"A batch of {settings.batch:,} blocks of {settings.block:,} tokens"
-    takes = f"needs about {gib(needed(settings))}, and {gib(room)} can be used"
+    takes = f"needs about {gib(needed(settings))}, but only {gib(room)} is available"
     less = " or less" if fits > least else ""
     raise InputError("batch", f"{request} {takes}. Use {fits:,}{less}.", ("batch", fits))
 
@@ -128,13 +130,15 @@ def check_room_to_read(
     size = ITEM * _count_parameters(_meta_model(settings, tokens))
     if file is not None and (held := _file_size(file)) < size:
         sentence = (
-            f"“{file.name}” is damaged, or of another model: it has {format_size(held)}, and the "
-            f"model that it describes takes {format_size(size)}."
+            f"“{file.name}” is damaged or belongs to another model: it has {format_size(held)}, "
+            f"but the weights take {format_size(size)}."
         )
         raise InputError("folder", sentence)
     needed = copies * size
     if needed > room:
-        sentence = f"This model needs about {gib(needed)} to be read, and {gib(room)} can be used."
+        sentence = (
+            f"Reading this model needs about {gib(needed)}, but only {gib(room)} is available."
+        )
         raise InputError("folder", sentence)
 
 
@@ -142,7 +146,7 @@ def _file_size(file: ContainedFile) -> int:
     try:
         return file.stat().st_size
     except OSError as error:
-        raise InputError("folder", f"“{file.name}” cannot be read: {reason_of(error)}.") from error
+        raise InputError("folder", f"Cannot read “{file.name}”: {reason_of(error)}.") from error
 
 
 def _meta_model(settings: TrainingSettings, tokens: int) -> LanguageModel:

@@ -107,8 +107,8 @@ class OpenRun:
         self._lock = _acquire_lock(self.folder)
         try:
             if self.folder.versions() != self._known_versions:
-                sentence = f"The run in {self.folder.path} was changed since it was opened. "
-                raise InputError("held", f"{sentence}Open it again.")
+                sentence = f"The run in {self.folder.path} has changed since it was opened. "
+                raise InputError("held", f"{sentence}Reopen it.")
             self._start_writing(is_ordered)
         except BaseException:
             self.close()
@@ -130,7 +130,7 @@ class OpenRun:
         try:
             self.folder.orders.unlink(missing_ok=not is_ordered)
         except FileNotFoundError as error:
-            sentence = f"The run in {self.folder.path} is no longer to be trained."
+            sentence = f"Training of the run in {self.folder.path} was cancelled."
             raise InputError("held", sentence) from error
         except OSError:  # Windows cannot remove an open file
             pass
@@ -169,7 +169,7 @@ class OpenRun:
                     raise
         wanted = step if step is not None else kept[-1] if kept else 0
         if wanted not in kept:
-            raise InputError("step", f"The weights of step {wanted:,} are not kept.")
+            raise InputError("step", f"There is no snapshot of step {wanted:,}.")
         if wanted != self._saved_model_step:
             self._saved_model_step = None
             read_weights(self.folder.snapshot(wanted), self._saved_model)
@@ -203,7 +203,7 @@ def _acquire_lock(folder: RunFolder) -> FileLock:
     try:
         return FileLock(folder.lock.path)
     except BlockingIOError as error:
-        sentence = f"The run in {folder.path} is open already, here or in the background."
+        sentence = f"The run in {folder.path} is already open in a window or in the background."
         raise InputError("held", sentence) from error
     except OSError as error:
         raise folder.unwritable(error) from error

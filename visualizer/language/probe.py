@@ -55,7 +55,7 @@ class Probe(Struct, frozen=True, eq=False):
         """
         tokens, numbers = vocabulary.read(text)
         if not tokens:
-            raise InputError("text", "There is nothing to read yet. Type some of the text.")
+            raise InputError("text", "The probe text is empty. Type some text.")
         block = model.settings.block
         device = model.projection.weight.device
         ids = torch.from_numpy(numbers[-block:]).to(device)
@@ -118,7 +118,7 @@ def layer(
     _, traces = model.read(probe.ids)
     if not 0 <= number < len(traces):
         available = f"{len(traces)} layer{'s' * (len(traces) != 1)}"
-        raise InputError("layer", f"This model has {available} of attention.")
+        raise InputError("layer", f"Layer {number + 1} does not exist: this model has {available}.")
     trace = traces[number]
     return _spec_fields(trace), {"input": trace.read("input"), **_own_weights(trace)}
 
@@ -147,11 +147,11 @@ def _check_room(model: LanguageModel, tokens: int) -> None:
     )
     a_pair = 2 * ITEM * heads  # score and weight of one query-key pair
     if tokens**2 * a_pair > MAX_MATRIX_BYTES:
-        request = f"The attention of {tokens:,} tokens in {heads:,} heads takes"
+        request = f"The attention of {tokens:,} tokens in {heads:,} heads needs"
         taken = f"{tokens**2 * a_pair / 2**20:,.0f} MiB"
-        most = f"of which {MAX_MATRIX_BYTES // 2**20} can be shown"
+        limit = f"the maximum is {MAX_MATRIX_BYTES // 2**20} MiB"
         fits = isqrt(MAX_MATRIX_BYTES // a_pair)
-        sentence = f"{request} {taken}, {most}: use a shorter text, of {fits:,} tokens or fewer."
+        sentence = f"{request} {taken}; {limit}. Use at most {fits:,} tokens."
         raise InputError("text", sentence)
 
 

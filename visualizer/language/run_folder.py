@@ -114,13 +114,13 @@ def about_of(values: object) -> RunMetadata:
         Naming what is wrong with it.
     """
     if not isinstance(values, dict) or values.get("schema") != SCHEMA:
-        raise DamagedError(f"is not of schema {SCHEMA}, which this program reads.")
+        raise DamagedError(f"does not have the supported schema version {SCHEMA}.")
     fields = {name: value for name, value in values.items() if name != "schema"}
     about: RunMetadata = _CODING.decode(fields, RunMetadata, "the run", {})
     try:
         check(about.settings)
     except InputError as refused:
-        raise DamagedError(f"has settings that cannot be trained: {refused.sentence}") from refused
+        raise DamagedError(f"has invalid training settings: {refused.sentence}") from refused
     for holds, what in _validity_checks(about):
         if not holds:
             raise DamagedError(f"has {what}.")
@@ -136,7 +136,7 @@ def _validity_checks(about: RunMetadata) -> Iterator[tuple[bool, str]]:
     yield all(tokens), "an empty token in its vocabulary"
     for name in ("frequency", "bigram"):
         loss = getattr(about, name)
-        yield 0 <= loss < math.inf, f"a loss by {name} of {loss:g}"
+        yield 0 <= loss < math.inf, f"an invalid {name} baseline loss of {loss:g}"
     for name, texts in (("sample", (about.sample,)), ("notices", about.notices)):
         count = sum(map(len, texts))
         yield (
@@ -281,7 +281,7 @@ class RunFolder(Struct, frozen=True):
         """
         self.make()
         if self.about.exists():
-            raise InputError("folder", f"There is a run in {self.path} already.")
+            raise InputError("folder", f"{self.path} already contains a run.")
         self.check()
         self.write_about(about)
 
@@ -296,12 +296,12 @@ class RunFolder(Struct, frozen=True):
         try:
             self._snapshot_folder.make()
         except OSError as error:
-            sentence = f"{self.path} cannot be made: {reason_of(error)}."
+            sentence = f"Cannot create {self.path}: {reason_of(error)}."
             raise InputError("folder", sentence) from error
 
     def unwritable(self, error: OSError) -> InputError:
         """Return the error, with field ``folder``, for a folder that cannot be written."""
-        return InputError("folder", f"{self.path} cannot be written: {reason_of(error)}.")
+        return InputError("folder", f"Cannot write to {self.path}: {reason_of(error)}.")
 
     def check(self) -> None:
         """Reject a folder with links among its files; nothing is written.
@@ -321,7 +321,7 @@ class RunFolder(Struct, frozen=True):
                     file.stat()
         except OSError as error:
             name = wrong.path.relative_to(self.path)
-            sentence = f"“{name}” in {self.path} cannot be used: {reason_of(error)}."
+            sentence = f"Cannot use “{name}” in {self.path}: {reason_of(error)}."
             raise InputError("folder", sentence) from error
 
     def check_export(self, path: Path) -> None:
@@ -333,7 +333,7 @@ class RunFolder(Struct, frozen=True):
             With field ``export``.
         """
         if leads_elsewhere(self.path, path):
-            sentence = f"“{path.name}” could not be written to {path.parent}: {LINK}."
+            sentence = f"Cannot write “{path.name}” to {path.parent}: {LINK}."
             raise InputError("export", sentence)
 
     def versions(self) -> tuple[FileVersion | None, ...]:
@@ -366,12 +366,12 @@ class RunFolder(Struct, frozen=True):
         try:
             return about_of(json.loads(self.about.read_bytes(MAX_METADATA_BYTES)))
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise InputError("folder", f"There is no run in {self.path}.") from error
+            raise InputError("folder", f"{self.path} does not contain a run.") from error
         except OSError as error:
-            sentence = f"{self.about.path} cannot be read: {reason_of(error)}."
+            sentence = f"Cannot read {self.about.path}: {reason_of(error)}."
             raise InputError("folder", sentence) from error
         except (DamagedError, ValueError, RecursionError) as error:
-            why = str(error) if isinstance(error, DamagedError) else "is no JSON."
+            why = str(error) if isinstance(error, DamagedError) else "is not valid JSON."
             raise InputError("folder", f"“{self.about.name}” in {self.path} {why}") from error
 
 

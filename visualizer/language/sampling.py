@@ -19,8 +19,8 @@ from visualizer.errors import InputError
 
 HOTTEST = 100.0
 DIVERGED_ERROR = (
-    "What the model expects are no numbers any more: its training diverged. "
-    "Look at an earlier moment of it."
+    "The model’s probabilities are not valid numbers because training diverged. "
+    "Select an earlier snapshot."
 )
 
 
@@ -45,13 +45,13 @@ class Sampling(Struct, frozen=True):
 def check(sampling: Sampling) -> None:
     """Raise `InputError` for invalid sampling settings."""
     if not 0 <= sampling.temperature <= HOTTEST:
-        sentence = f"The temperature is from 0 to {HOTTEST:g}. A usual one is 1."
+        sentence = f"The temperature must be from 0 to {HOTTEST:g}. The default is 1."
         raise InputError("temperature", sentence, ("temperature", 1.0))
     if sampling.top_k is not None and sampling.top_k < 1:
-        sentence = "Top-k leaves 1 token or more. Leave it empty for all of them."
+        sentence = "Top-k must be at least 1. Leave it empty to keep all tokens."
         raise InputError("top_k", sentence, ("top_k", None))
     if not 0 < sampling.top_p <= 1:
-        sentence = "Top-p is more than 0 and at most 1, which leaves all tokens."
+        sentence = "Top-p must be greater than 0 and at most 1. Use 1 to keep all tokens."
         raise InputError("top_p", sentence, ("top_p", 1.0))
 
 

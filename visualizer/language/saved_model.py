@@ -83,7 +83,7 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
         step, is_over = snapshots[-1], False
         read_weights(folder.snapshot(step), model)
     else:
-        raise InputError("folder", f"The run in {folder.path} has not saved any weights yet.")
+        raise InputError("folder", f"The run in {folder.path} has no saved weights yet.")
     # Rows after the weights belong to steps that will be repeated, unless the run is over.
     rows = LossLog(folder.losses).read(sys.maxsize if is_over else step)
     return SavedModel(about, step, curves(rows), model)

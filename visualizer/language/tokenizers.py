@@ -131,8 +131,8 @@ class Vocabulary(Struct, frozen=True, dict=True):
                 if len(unknown) > MAX_LISTED_CHARACTERS
                 else ""
             )
-            does = "is" if len(unknown) == 1 else "are"
-            sentence = f"{listed}{more} {does} not in the text that was learned."
+            verb = "is" if len(unknown) == 1 else "are"
+            sentence = f"{listed}{more} {verb} not in the model’s vocabulary."
             raise InputError("text", sentence)
         return np.fromiter((self._id_by_token[token] for token in tokens), np.int64, len(tokens))
 

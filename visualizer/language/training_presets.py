@@ -52,20 +52,20 @@ _NOTES_SETTINGS = TrainingSettings(
 
 
 _REPORTED = "the notes report a loss of"
-_TEXT = "Tiny Shakespeare, the text of Andrej Karpathy's char-rnn"
+_TEXT = "Tiny Shakespeare (from Andrej Karpathy’s char-rnn)"
 
 PRESETS = (
     Preset(
         "repeat",
         "Repeated segments: an induction head",
-        "In the second layer, heads come to read the letter after the previous occurrence of the "
-        "query's own.",
+        "In layer 2, heads learn to attend to the letter that followed the previous occurrence of "
+        "the query’s letter.",
         TrainingSettings(),
     ),
     Preset(
         "brackets",
-        "Brackets: a head that finds the partner",
-        "In the second layer, the head comes to read the innermost bracket that is still open.",
+        "Brackets: a matching head",
+        "In layer 2, the head learns to attend to the innermost open bracket.",
         TrainingSettings(
             source=CorpusSource(CorpusKind.BRACKETS),
             block=16,
@@ -76,51 +76,51 @@ PRESETS = (
     ),
     Preset(
         "world-bigram",
-        "Small world: bigram",
-        "Embedding and projection alone reach what counting pairs of words reaches, and no more.",
+        "Generated stories: bigram",
+        "An embedding and a projection only: the loss reaches the bigram baseline but not less.",
         replace(_WORLD_SETTINGS, model=ModelKind.BIGRAM, rate=1e-2, steps=1_000),
     ),
     Preset(
         "world-average",
-        "Small world: average of the block",
-        "It sees even the words that are to be said, but not in which order, and pairs do better.",
+        "Generated stories: average of the block",
+        "Averages all words of the block, even later ones, ignoring order; worse than a bigram.",
         replace(_WORLD_SETTINGS, model=ModelKind.AVERAGE, rate=1e-2, steps=1_000),
     ),
     Preset(
         "world-dot-product",
-        "Small world: causal dot-product average",
-        "Attention without weights to learn hardly does better than pairs of words.",
+        "Generated stories: causal dot-product average",
+        "Causal attention without trainable weights: hardly better than a bigram model.",
         replace(_WORLD_SETTINGS, model=ModelKind.DOT_PRODUCT, rate=3e-3, steps=1_500),
     ),
     Preset(
         "world-transformer",
-        "Small world: transformer",
-        "It reads further back than one word, and its loss goes far below that of pairs.",
+        "Generated stories: transformer",
+        "Attends to more than the previous word, and its loss falls far below the bigram baseline.",
         replace(_WORLD_SETTINGS, model=ModelKind.TRANSFORMER, heads=4, layers=3, warmup=100),
     ),
     Preset(
         "notes",
-        "The notes: a text of yours, bigram",
-        f"Embedding and projection, by characters: {_REPORTED} 2.49 on {_TEXT}.",
+        "Lecture notes: your text, bigram",
+        f"An embedding and a projection of characters: {_REPORTED} 2.49 on {_TEXT}.",
         _NOTES_SETTINGS,
     ),
     Preset(
         "notes-average",
-        "The notes: a text of yours, average of the block",
+        "Lecture notes: your text, average of the block",
         f"An average that includes the tokens to predict: {_REPORTED} 2.36 on {_TEXT}.",
         replace(_NOTES_SETTINGS, model=ModelKind.AVERAGE),
     ),
     Preset(
         "notes-dot-product",
-        "The notes: a text of yours, causal dot-product average",
-        f"Dot products of embeddings with positions: {_REPORTED} 2.46 on {_TEXT}.",
+        "Lecture notes: your text, causal dot-product average",
+        f"Dot products of embeddings plus position vectors: {_REPORTED} 2.46 on {_TEXT}.",
         replace(_NOTES_SETTINGS, model=ModelKind.DOT_PRODUCT),
     ),
     Preset(
         "notes-transformer",
-        "The notes: a text of yours, transformer",
-        "Three blocks of one head, without output projection and final norm: the first loss is "
-        f"about 4.65, and {_REPORTED} 1.65 to 1.75 on {_TEXT}.",
+        "Lecture notes: your text, transformer",
+        "Three blocks with one head, no output projection and no final norm: the initial loss is "
+        f"about 4.65; {_REPORTED} 1.65 to 1.75 on {_TEXT}.",
         replace(_NOTES_SETTINGS, model=ModelKind.NOTES, heads=1, layers=3, steps=10_000),
     ),
 )

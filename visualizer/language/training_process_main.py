@@ -42,7 +42,7 @@ def main() -> int:
         serve(TrainingServer(send), inbox)
     except Exception as error:  # noqa: BLE001 - the window shows it
         failure = {
-            "sentence": "The training stopped by a fault.",
+            "sentence": "Training stopped because of an internal error.",
             "details": traceback.format_exc(),
         }
         send(Message("failed", failure | {"kind": type(error).__name__}))

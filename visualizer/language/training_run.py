@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 def out_of_memory_message(step: int) -> str:
     """Return the message for running out of memory."""
     return (
-        f"The memory ran out at step {step:,}; the model is as it was before. Go on when there is "
-        "more, or begin again with a smaller batch, block or embedding size."
+        f"Out of memory at step {step:,}; the model is unchanged. Free memory and resume, or start "
+        "a new run with a smaller batch, block or embedding size."
     )
 
 
@@ -48,10 +48,10 @@ def changed_text_message(source: CorpusSource) -> str:
     """Return the message for a text that differs from the one trained on."""
     if source.kind is CorpusKind.FILE:
         name = Path(source.path).name
-        sentence = f"“{name}” is not the text that was learned: it was changed since."
-        return f"{sentence} Bring the old one back, or begin a new run."
-    sentence = "This version makes another text of these settings than the one that was learned."
-    return f"{sentence} Begin a new run."
+        sentence = f"“{name}” has changed since training started."
+        return f"{sentence} Restore the original file, or start a new run."
+    sentence = "This version of the program generates a different text from these settings."
+    return f"{sentence} Start a new run."
 
 
 MEASURED_EVERY, MEASURED_GROWTH = 100, 1.3
@@ -66,8 +66,8 @@ PATIENT = 20
 FAR = 1.5
 """Training has diverged when the loss exceeds `FAR` times the first for `PATIENT` steps."""
 SAMPLE = 600
-GOES_ON = "The training goes on, and it is tried again."
-TRIED_AT_END = "Make room before you close it: it is tried once more then."
+GOES_ON = "Training continues, and saving will be retried."
+TRIED_AT_END = "Free disk space before you close the run; saving is then retried once."
 
 
 class DivergedError(Exception):
@@ -271,12 +271,12 @@ class TrainingRun:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            self.notice = f"There was no memory to write a checkpoint. {self._retry_message}"
+            self.notice = f"Not enough memory to save a checkpoint. {self._retry_message}"
         except OSError as error:
             self.notice = self._unwritten_losses(error)
 
     def _unwritten_losses(self, error: OSError) -> str:
-        return f"The losses could not be written: {reason_of(error)}. {self._retry_message}"
+        return f"Cannot save the losses: {reason_of(error)}. {self._retry_message}"
 
     @property
     def _retry_message(self) -> str:
@@ -320,11 +320,11 @@ class TrainingRun:
         good = self._restore_snapshot(step + 1 - self.state.high)
         self.state = replace(self.state, is_ended=True)
         self.save()
-        why = f"grew to {loss:,.4g}" if math.isfinite(loss) else "is no number any more"
+        why = f"grew to {loss:,.4g}" if math.isfinite(loss) else "became NaN or infinite"
         rate = self.settings.rate
         return (
             f"The loss {why} at step {step:,}: the learning rate {rate:g} is too large. The model "
-            f"is as it was at step {good:,}. Begin again with {rate / 10:g}."
+            f"was restored to step {good:,}. Start a new run with {rate / 10:g}."
         )
 
     def _restore_snapshot(self, bad: int) -> int:
@@ -348,4 +348,4 @@ class TrainingRun:
             thin(self.folder)
         except (InputError, OSError) as error:
             reason = error.sentence if isinstance(error, InputError) else str(error)
-            self.notice = f"A snapshot is left out. {reason}"
+            self.notice = f"A snapshot was not saved. {reason}"

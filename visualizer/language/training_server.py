@@ -70,12 +70,12 @@ class TrainingServer:
         except InputError as refused:
             self._send_refusal(refused, message.values.get("id"))
         except DamagedError as damaged:
-            refusal = InputError("settings", f"What was sent {damaged}")
+            refusal = InputError("settings", f"The request {damaged}")
             self._send_refusal(refusal, message.values.get("id"))
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            sentence = "The memory ran out. Use a smaller batch, block or embedding size."
+            sentence = "Out of memory. Use a smaller batch, block or embedding size."
             self._send_refusal(InputError("batch", sentence), message.values.get("id"))
 
     def _handle_open(self, values: Mapping[str, Any]) -> None:
@@ -127,7 +127,9 @@ class TrainingServer:
             raise InputError("path", opened.obstacle)
         self._set_steps(opened)
         if opened.running.is_done:
-            raise InputError("steps", "All steps are done. Train for more of them.")
+            raise InputError(
+                "steps", "All steps are done. Increase the number of steps to train further."
+            )
         opened.hold(is_ordered=self.stays)
         opened.running.then, self._has_warned = GOES_ON, False
         self._steps_left, self.state = count, "running"
@@ -145,8 +147,8 @@ class TrainingServer:
             return
         step = self._resume_step()
         self._save_if_needed(
-            f"The training was not ended, as it would go on from step {step:,}. Make room and stop "
-            "it again: the second time it ends in any case."
+            f"Training was not stopped because it could only resume from step {step:,}. Free disk "
+            "space and stop again; the second time, it stops even if saving fails."
         )
         running = self.opened.running if self.opened else None
         if running is None or running.is_saved:
@@ -315,7 +317,7 @@ class TrainingServer:
         return (self.opened and self.opened.folder.checkpoint_step()) or 0
 
     def _resume_message(self) -> str:
-        return f"The run goes on from step {self._resume_step():,}."
+        return f"The run can be resumed from step {self._resume_step():,}."
 
     def end(self) -> None:
         """Write a checkpoint and stop."""

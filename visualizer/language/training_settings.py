@@ -141,11 +141,11 @@ class TrainingSettings(Struct, frozen=True):
 
 
 TITLES = {
-    ModelKind.BIGRAM: "Bigram: embedding and projection",
-    ModelKind.AVERAGE: "Average of the whole block",
+    ModelKind.BIGRAM: "Bigram (embedding and projection)",
+    ModelKind.AVERAGE: "Block average",
     ModelKind.DOT_PRODUCT: "Causal dot-product average",
     ModelKind.TRANSFORMER: "Transformer",
-    ModelKind.NOTES: "Transformer of the notes",
+    ModelKind.NOTES: "Transformer from the lecture notes",
     ModelKind.ATTENTION_ONLY: "Attention only",
 }
 
@@ -172,14 +172,14 @@ TASKS = (
 NAMES = {
     "block": "The block size",
     "width": "The embedding size",
-    "heads": "The heads",
-    "layers": "The layers",
+    "heads": "The number of heads",
+    "layers": "The number of layers",
     "batch": "The batch size",
-    "warmup": "The warm-up",
-    "steps": "The steps",
+    "warmup": "The number of warm-up steps",
+    "steps": "The number of steps",
     "seed": "The seed",
-    "threads": "The threads",
-    "size": "The size of the text",
+    "threads": "The number of threads",
+    "size": "The text length",
 }
 LIMITS = {
     "block": (1, 1_024),
@@ -201,16 +201,22 @@ def problems(settings: TrainingSettings) -> tuple[Problem, ...]:
     found = [problem for name in LIMITS for problem in _check_integer(settings, name)]
     least, most = LIMITS["seed"]
     if not least <= settings.source.seed <= most:
-        found.append(Problem("kind", f"The seed of the text is from {least} to {most:,}."))
+        found.append(Problem("kind", f"The text seed must be from {least} to {most:,}."))
     if not 0 <= settings.dropout < 1:
-        found.append(Problem("dropout", "Dropout is from 0 to less than 1.", ("dropout", 0.0)))
+        found.append(
+            Problem(
+                "dropout", "The dropout rate must be at least 0 and less than 1.", ("dropout", 0.0)
+            )
+        )
     if not (math.isfinite(settings.rate) and 0 < settings.rate <= 100):
-        sentence = "The learning rate is more than 0 and at most 100. A usual one is 0.001."
+        sentence = (
+            "The learning rate must be greater than 0 and at most 100. A typical value is 0.001."
+        )
         found.append(Problem("rate", sentence, ("rate", 1e-3)))
     if settings.is_layered and not found and settings.width % settings.heads:
         found.append(_divisibility_problem(settings.width, settings.heads))
     if settings.source.kind is CorpusKind.FILE and not settings.source.path:
-        found.append(Problem("path", "Choose a text file to learn."))
+        found.append(Problem("path", "Choose a text file to train on."))
     return tuple(found)
 
 
@@ -236,5 +242,5 @@ def _check_integer(settings: TrainingSettings, name: str) -> list[Problem]:
 
 def _divisibility_problem(width: int, heads: int) -> Problem:
     fitting = max(count for count in range(1, heads + 1) if width % count == 0)
-    sentence = f"{width} does not divide into {heads} heads. Use {fitting}."
+    sentence = f"The embedding size {width} is not divisible by {heads} heads. Use {fitting}."
     return Problem("heads", sentence, ("heads", fitting))

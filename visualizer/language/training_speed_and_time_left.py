@@ -67,7 +67,7 @@ class TrainingProgress(Struct, frozen=True):
         if self.seconds_left is not None and (left := time_left(self.seconds_left)):
             known.append(left)
         if self.tokens_a_second is not None and math.isfinite(self.tokens_a_second):
-            known.append(f"{_round_to_three_digits(self.tokens_a_second):,} tokens a second")
+            known.append(f"{_round_to_three_digits(self.tokens_a_second):,} tokens per second")
         return (*known, f"learning rate {self.rate:.3g}")
 
 

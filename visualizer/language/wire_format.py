@@ -90,7 +90,7 @@ class MessageUnpacker:
             return None
         size = _LENGTH_FORMAT.unpack_from(left, self._offset)[0]
         if size > MAX_HEADER_BYTES:
-            raise ValueError(f"no message, but {bytes(left[self._offset : self._offset + 40])!r}")
+            raise ValueError(f"not a message: {bytes(left[self._offset : self._offset + 40])!r}")
         if len(left) < start + size:
             return None
         says, values, sizes = json.loads(left[start : start + size])

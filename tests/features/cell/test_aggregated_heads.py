@@ -56,16 +56,21 @@ def test_the_largest_names_its_head() -> None:
     assert readout is not None
     best = int(numbers.argmax())
     assert [term.chosen for term in readout.terms] == [head == best for head in range(4)]
-    assert readout.plain.startswith(f"In head {best + 1}, five (query 5) reads ")
-    assert readout.plain.endswith(", more than in any other.")
+    assert readout.plain.startswith(f"In head {best + 1}, the attention weight from five "
+    f"(query 5) to ")
+    assert readout.plain.endswith(", the largest of all heads.")
     assert readout.value == format_number(float(numbers.max()))
 
 
 @pytest.mark.parametrize(
     ("place", "told"),
     [
-        ((0, 0), "In head 1, one (query 1) reads 100 % from one (key 1), as in 3 other heads."),
-        ((0, 2), "In head 1, one (query 1) reads 0 % from three (key 3)."),
+        (
+            (0, 0),
+            "In head 1, the attention weight from one (query 1) to one (key 1) is 100 %, "
+            "the same as in 3 other heads.",
+        ),
+        ((0, 2), "In head 1, the attention weight from one (query 1) to three (key 3) is 0 %."),
     ],
 )
 def test_a_number_that_all_heads_have_is_more_in_none(place: tuple[int, int], told: str) -> None:
@@ -91,14 +96,14 @@ def test_of_many_heads_those_with_the_largest_numbers_are_shown_beside_the_large
     assert [head for head, term in zip(named, readout.terms, strict=True) if term.chosen] == [
         int(numbers.argmax())
     ]
-    assert readout.rest == "8 heads with none larger"
+    assert readout.rest == "8 other heads, none larger"
 
 
 def test_numbers_that_differ_by_rounding_alone_are_alike() -> None:
     numbers = np.array([0.1, 0.1 + 1e-8, 0.05], np.float32)
     assert len({*numbers.tolist()}) == 3
     assert _compare_to_others(resolved(RUN, View()), Cell("weights", (1, 0)), numbers) == (
-        ", as in 1 other head"
+        ", the same as in 1 other head"
     )
 
 
@@ -114,7 +119,7 @@ def test_of_many_heads_the_largest_are_shown_and_the_rest_is_summed_up() -> None
     named = [int(term.name.removeprefix("head ")) - 1 for term in readout.terms]
     np.testing.assert_allclose(np.sort(np.abs(numbers[named]))[::-1], shown)
     left = np.delete(numbers, named).sum()
-    assert readout.rest == (f"8 heads with none farther from 0: {format_number(float(left))}")
+    assert readout.rest == (f"8 other heads, none larger in size: {format_number(float(left))}")
 
 
 def test_what_is_not_there_is_not_explained() -> None:
@@ -145,7 +150,7 @@ def test_a_weight_without_the_first_token() -> None:
     rest = weights[1:].sum()
     np.testing.assert_allclose(found, [weights[2], rest, weights[2] / rest], atol=1e-4)
     assert transform_line(resolved(RUN, view), Cell("weights", (0, 4, 0))) == (
-        "Hidden: the first token.",
+        "Hidden: this is the first token.",
     )
     assert transform_line(resolved(RUN, view), Cell("scores", (0, 4, 0))) == ()
     assert transform_line(resolved(RUN, View()), Cell("weights", (0, 4, 0))) == ()
@@ -161,9 +166,9 @@ def test_without_the_first_token_shares_are_of_the_rest() -> None:
     mean = (rest / np.maximum(rest.sum(axis=-1, keepdims=True), 1e-30))[:, 3, 0].mean()
     assert readout is not None
     assert readout.value == format_number(float(mean))
-    assert readout.plain.endswith(", the first token left out.")
+    assert readout.plain.endswith(", excluding the first token.")
     first = aggregate_cell_panel(
         shown, Cell("weights", (3, 0), HeadAggregate.MEAN), is_pinned=False
     )
     assert first is not None
-    assert first.plain == "one is the first token, which is left out."
+    assert first.plain == "one is the first token, which is excluded."

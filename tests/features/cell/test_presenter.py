@@ -80,7 +80,7 @@ def test_every_cell_can_be_told(case: Case) -> None:
             assert readout.value == format_number(value(run, cell, text))
             assert readout.sentence.endswith(".")
             assert readout.heading.startswith(run.trace.stage(cell.stage).title)
-            empty = readout.closing == "nothing to share: 0" and float(readout.value) == 0
+            empty = readout.closing == "no allowed keys: 0" and float(readout.value) == 0
             assert empty or readout.closing.endswith(f"= {readout.value}")
             assert not re.match(r"0\.0000 ÷ 0\.0000 = 0", readout.closing)
             assert 1 <= len(readout.terms) <= SHOWN_TERMS
@@ -295,7 +295,7 @@ def test_what_divides_a_score_is_named(fields: dict[str, Any], formula: str) -> 
 def test_a_row_that_may_read_nothing_has_nothing_to_share(fields: dict[str, Any]) -> None:
     nothing = BooleanMatrix.of(np.array([[0, 0], [1, 1]]))
     run = a_run("a b", mask=Mask.OWN, own_mask=nothing, **fields)
-    assert told(run, Cell("weights", (0, 0, 1))).closing == "nothing to share: 0"
+    assert told(run, Cell("weights", (0, 0, 1))).closing == "no allowed keys: 0"
     assert told(run, Cell("weights", (0, 1, 1))).closing.endswith("÷ 2.0000 = 0.5000") == (
         "normalisation" in fields
     )

@@ -81,11 +81,11 @@ def test_one_call_makes_everything_from_the_scores_to_the_context() -> None:
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"normalisation": Normalisation.UNIFORM}, "every key is read alike"),
+        ({"normalisation": Normalisation.UNIFORM}, "equal weights for all keys"),
         ({"normalisation": Normalisation.SUM, "mask": Mask.NONE}, "row's sum"),
-        ({"normalisation": Normalisation.NAIVE_SOFTMAX}, "largest score"),
-        ({"route": Route.AFTER}, "masks before it normalises"),
-        ({"dropout": 0.5}, "draws the cells to drop itself"),
+        ({"normalisation": Normalisation.NAIVE_SOFTMAX}, "row maximum"),
+        ({"route": Route.AFTER}, "masks before normalization"),
+        ({"dropout": 0.5}, "chooses the dropped cells itself"),
     ],
 )
 def test_what_the_one_call_cannot_do_is_written_out_and_said(
@@ -221,5 +221,5 @@ def test_what_the_fused_call_does_not_know_is_written_out(monkeypatch: pytest.Mo
     known = stage_table.IN_ONE_CALL - {Operation.SCALE_SCORES}
     monkeypatch.setattr(stage_table, "IN_ONE_CALL", known)
     written = [line.text for line in lines(spec, CodeDialect.SDPA)]
-    assert "# Written out: scaled_dot_product_attention has no “Scaled”." in written
+    assert "# Written out: scaled_dot_product_attention does not support “Scaled”." in written
     assert not any("= scaled_dot_product_attention" in line for line in written)

@@ -370,7 +370,7 @@ def test_a_run_on_a_gpu_is_said_to_be_one() -> None:
     run = a_run()
     other = replace(run, device="CUDA GPU (Some Card)")
     assert "Some Card" in script(other, CodeDialect.BOOK)
-    assert "A GPU adds up in another order" in script(other, CodeDialect.BOOK)
+    assert "A GPU sums in a different order" in script(other, CodeDialect.BOOK)
     assert "A GPU" not in script(run, CodeDialect.BOOK)
     here, there = (tolerance(made, CodeDialect.BOOK, "output") for made in (run, other))
     assert there.absolute > here.absolute
@@ -380,7 +380,7 @@ def test_a_script_says_what_it_is_and_how_closely_it_agrees() -> None:
     source = script(a_run(), CodeDialect.BOOK)
     assert source.startswith("# Multi-head attention · untrained: random weights, seed 123 · ")
     assert "rtol=1e-05" in source
-    assert "# The expected numbers come from: CPU, float32." in source
+    assert "# Expected values were computed on CPU in float32." in source
     summed = a_run(normalisation=Normalisation.SUM, mask=Mask.NONE)
     assert "magnifies rounding" in script(summed, CodeDialect.BOOK)
 

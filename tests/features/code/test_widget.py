@@ -96,7 +96,7 @@ def test_what_runs_has_a_bar_and_stands_out(pane: CodePane) -> None:
     pane.show_code(a_twin(lit=3), LIGHT)
     assert bars(pane) == {3}
     assert [is_bold(pane, line) for line in range(5)] == [False, False, False, True, False]
-    assert pane.code.accessibleDescription().startswith("Runs now: scores = x @ x")
+    assert pane.code.accessibleDescription().startswith("Current code: scores = x @ x")
     pane.show_code(a_twin(lit=4), LIGHT)
     assert bars(pane) == {4}
     assert [is_bold(pane, line) for line in range(5)] == [False, False, False, False, True]
@@ -163,9 +163,9 @@ def test_a_dialect_is_chosen_by_keys(pane: CodePane, qtbot: QtBot) -> None:
     with qtbot.waitSignal(pane.dialectChosen) as chosen:
         QTest.keyClick(pane.box, Qt.Key.Key_Down)
     assert chosen.args == [CodeDialect.LECTURE]
-    assert pane.box.currentText() == "The book’s words"  # until the answer comes
+    assert pane.box.currentText() == "Book"  # until the answer comes
     pane.show_code(a_twin(dialect=CodeDialect.LECTURE), LIGHT)
-    assert pane.box.currentText() == "The lecture’s words"
+    assert pane.box.currentText() == "Lecture notes"
     with qtbot.waitSignal(pane.dialectChosen) as chosen:
         QTest.keyClick(pane.box, Qt.Key.Key_Down)
     assert chosen.args == [CodeDialect.SDPA]
@@ -193,7 +193,7 @@ def test_the_code_is_read_and_selected_by_keys_and_never_written(pane: CodePane)
 
 
 def test_readers_of_the_screen_are_told_the_names(pane: CodePane) -> None:
-    assert pane.box.accessibleName() == "Dialect of the code"
+    assert pane.box.accessibleName() == "Code style"
     assert pane.code.accessibleName() == "Code"
     assert pane.minimumWidth() >= WIDTH
 

@@ -80,7 +80,7 @@ def kept(hand: Hand) -> Hand:
 
 def test_a_b_and_the_difference_are_read_in_one_cell(kept: Hand) -> None:
     assert titles(kept) == ["Weights A", "Weights B", "B − A"]
-    assert bar(kept).lead.text() == "From A to B: mask: causal → none."
+    assert bar(kept).lead.text() == "Changed from A to B: mask: causal → none."
     a, b, change = (
         part(kept, one).values[1, 0]
         for one in (ComparedSide.A, ComparedSide.B, ComparedSide.CHANGE)
@@ -96,7 +96,7 @@ def test_a_b_and_the_difference_are_read_in_one_cell(kept: Hand) -> None:
         assert f"A {a:.4f}" in kept.window.cell_pane.value.text()
     press(kept, Qt.Key.Key_Z)
     assert not part(kept, ComparedSide.CHANGE).values.any()
-    assert bar(kept).lead.text() == "A is kept. Change anything: B shows it."
+    assert bar(kept).lead.text() == "A is the saved state. Change any setting to compare it with B."
     assert bar(kept).said.text() == "No difference."
 
 
@@ -118,7 +118,7 @@ def test_one_goes_to_the_largest_difference(kept: Hand) -> None:
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
     assert "Largest difference: −" in bar(kept).said.text()
     kept.window.cell_selection_controller.let_go()
-    click(kept, "Go there")
+    click(kept, "Go to cell")
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
 
 
@@ -145,7 +145,7 @@ def test_a_and_b_change_places(kept: Hand) -> None:
     press(kept, Qt.Key.Key_B)
     assert mask(kept) is Mask.CAUSAL
     np.testing.assert_allclose(part(kept, ComparedSide.CHANGE).values, -change, atol=1e-7)
-    assert bar(kept).lead.text() == "From A to B: mask: none → causal."
+    assert bar(kept).lead.text() == "Changed from A to B: mask: none → causal."
     press(kept, Qt.Key.Key_Z)
     assert mask(kept) is Mask.NONE
 
@@ -187,15 +187,15 @@ def test_a_is_what_is_shown_and_not_what_is_yet_to_come(
     hand.press(Qt.Key.Key_D)
     gate.open()
     hand.settle()
-    assert bar(hand).lead.text() == "From A to B: mask: causal → none."
+    assert bar(hand).lead.text() == "Changed from A to B: mask: causal → none."
 
 
 def test_a_text_of_another_length_says_so(kept: Hand) -> None:
     kept.type_sentence("a b c d e f g h")
     kept.settle()
-    assert bar(kept).said.text() == "A has 6 tokens and B 8: there is nothing to subtract."
+    assert bar(kept).said.text() == "A has 6 tokens and B 8. These values cannot be compared."
     assert titles(kept) == ["Weights A", "Weights B"]
-    assert not button(kept, "Go there").isEnabled()
+    assert not button(kept, "Go to cell").isEnabled()
     slot = next(slot for slot in kept.board._layout.slots if slot.heatmap.is_alone)
     assert slot.has_row_labels
     kept.click(kept.board.viewport(), slot.cell(0, 0).center().toPoint())
@@ -229,7 +229,7 @@ def test_a_head_is_compared_with_another_of_twelve(hand: Hand) -> None:
     hand.board.setFocus()
     press(hand, Qt.Key.Key_H)
     assert titles(hand) == ["Weights, head 1", "Weights, head 2", "Head 2 − head 1"]
-    hand.choose("The other head", "Head 12")
+    hand.choose("Second head", "Head 12")
     hand.settle()
     one, other, change = hand.shown.heatmaps
     assert (one.head, other.head) == (0, 11)
@@ -237,7 +237,7 @@ def test_a_head_is_compared_with_another_of_twelve(hand: Hand) -> None:
     hand.hover(Cell("weights", (0, 40, 10)))
     hand.settle()
     assert f"Head 12: {other.values[40, 10]:.4f}" in hand.window.cell_pane.value.text()
-    hand.choose("The one head", "Head 12")
+    hand.choose("First head", "Head 12")
     hand.settle()
     assert hand.window.workspace.view.comparison is not None
     assert hand.window.workspace.view.comparison.heads == (11, 0)
@@ -263,7 +263,7 @@ def test_of_fewer_heads_than_were_compared_two_can_be_chosen(
     hand.settle()
     assert bar(hand).said.text() == "There are 4 heads only."
     assert bar(hand).one.currentText() == bar(hand).other.currentText() == "Head 4"
-    hand.choose("The one head", chosen)
+    hand.choose("First head", chosen)
     hand.settle()
     one, other = heads
     assert titles(hand) == [
@@ -294,7 +294,7 @@ def test_the_mean_of_samples_nears_the_weights(hand: Hand) -> None:
         assert bar(hand).count.value() == count
     assert off(hand) < before / 3
     click(hand, "+1")
-    click(hand, "Half")
+    click(hand, "Halve")
     assert bar(hand).count.value() == 9
     box = hand.window.findChild(QSpinBox, "Samples")
     assert box
@@ -329,7 +329,7 @@ def test_of_a_text_that_grew_long_fewer_samples_are_drawn_and_counted(
     comparison = hand.window.workspace.view.comparison
     assert comparison
     assert comparison.tally.drawn == 8
-    click(hand, "Half")
+    click(hand, "Halve")
     assert titles(hand)[2] == "Mean of 4 samples"
 
 
@@ -402,7 +402,7 @@ def test_what_has_no_room_in_the_bar_is_in_a_menu(kept: Hand) -> None:
     kept.window.resize(800, 600)
     row = bar(kept).controls
     kept.until(row.more.isVisible)
-    assert row.more.accessibleName() == "More of the comparison"
+    assert row.more.accessibleName() == "More comparison controls"
     assert kept.window.width() == 800
     assert bar(kept).said.width() >= 100
     before = mask(kept)

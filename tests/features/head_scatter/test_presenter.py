@@ -53,8 +53,8 @@ def test_axes_are_the_measures_of_numpy_and_of_uniform_attention() -> None:
     assert panel.up.chance == pytest.approx(np.mean([1 / at for at in range(2, 7)]))
     ranked = [panel.across.values[place] for place in panel.places]
     assert ranked == sorted(ranked)
-    assert panel.describe((0, 1)).startswith("Layer 1, head 2: Same token earlier 0.")
-    assert panel.as_tsv().splitlines()[0] == "Layer\tHead\tSame token earlier\tPrevious token"
+    assert panel.describe((0, 1)).startswith("Layer 1, head 2: Duplicate token 0.")
+    assert panel.as_tsv().splitlines()[0] == "Layer\tHead\tDuplicate token\tPrevious token"
     assert len(panel.as_tsv().splitlines()) == 1 + len(panel.places)
 
 

@@ -89,9 +89,9 @@ def test_rows_are_the_heads_and_their_mean() -> None:
 def test_what_heads_do_is_said_in_words() -> None:
     run = with_weights(a_run(heads=3, d_out=6), three_heads())
     assert table(run).sentences == (
-        "Head 3 reads the previous token most: 80 %, uniform attention 29 %.",
-        "Head 1 reads the first token most: 100 %, uniform attention 41 %.",
-        "Head 2 reads the query’s own token most: 100 %, uniform attention 41 %.",
+        "Head 3 attends most to the previous token: 80 %, uniform attention 29 %.",
+        "Head 1 attends most to the first token: 100 %, uniform attention 41 %.",
+        "Head 2 attends most to the current token: 100 %, uniform attention 41 %.",
         "Heads 1 and 2 are the sharpest: 0.00 bits, uniform attention 1.58 bits.",
     )
 
@@ -100,20 +100,22 @@ def test_heads_that_are_alike_are_named_together_or_counted() -> None:
     heads = three_heads()[[0, 0, 0, 0, 1]]
     run = with_weights(a_run(heads=5, d_out=5), heads)
     assert table(run).sentences[0] == (
-        "4 heads read the first token most: 100 %, uniform attention 41 %."
+        "4 heads attend most to the first token: 100 %, uniform attention 41 %."
     )
     assert table(run).sentences[-1] == (
-        "No head stands out on the previous token: at most 20 %, uniform attention 29 %."
+        "No head stands out for the previous token: highest 20 %, uniform attention 29 %."
     )
     assert len(table(run).sentences) == 3  # all are as sharp
     run = with_weights(a_run(heads=4, d_out=4), heads[1:])
-    said = "Heads 1, 2 and 3 read the first token most: 100 %, uniform attention 41 %."
+    said = "Heads 1, 2 and 3 attend most to the first token: 100 %, uniform attention 41 %."
     assert said in table(run).sentences
 
 
 def test_heads_that_all_look_at_the_same_have_nothing_that_tells_them_apart() -> None:
     run = with_weights(a_run(heads=4, d_out=4), three_heads()[[0, 0, 0, 0]])
-    assert "All heads look at the same." not in table(run).sentences  # none reads the previous
+    assert (
+        "All heads have the same attention pattern." not in table(run).sentences
+    )  # none reads the previous
     weights = np.stack(4 * [np.eye(6)])
     every = with_weights(a_run(heads=4, d_out=4, mask=Mask.NONE), weights)
     assert not any("most:" in said for said in table(every).sentences)
@@ -146,12 +148,14 @@ def test_induction_is_said_of_texts_with_a_repeated_token_alone() -> None:
     assert [row.written[at] for row in made.rows] == ["0.0", "90.0", "45.0"]
     assert made.uniform[at] == pytest.approx(100 * np.mean([1 / 4, 1 / 5, 1 / 6]))
     assert made.sentences[0] == (
-        "Head 2 reads what followed the same token earlier (induction): 90 %, uniform attention "
+        "Head 2 attends to what followed earlier occurrences of the token (induction): 90 %, "
+        "uniform attention "
         "21 %."
     )
     run = with_weights(run, np.stack([induction, 0.95 * induction]))
     assert table(run).sentences[0] == (
-        "Heads 1 and 2 read what followed the same token earlier (induction): at least 86 %, "
+        "Heads 1 and 2 attend to what followed earlier occurrences of the token (induction): "
+        "at least 86 %, "
         "uniform attention 21 %."
     )
 
@@ -160,7 +164,8 @@ def test_the_heads_of_the_trained_example_are_named_as_what_they_are() -> None:
     document = read_layer_of_trained_example().document
     made = table(compute(document, None))
     assert made.sentences[0] == (
-        "Heads 1 and 2 read what followed the same token earlier (induction): at least 98 %, "
+        "Heads 1 and 2 attend to what followed earlier occurrences of the token (induction): "
+        "at least 98 %, "
         "uniform attention 9.4 %."
     )
 
@@ -191,10 +196,10 @@ def test_a_weak_leader_does_not_stand_out_and_a_strong_one_does() -> None:
     assert table(run).sentences == (NEAR_UNIFORM,)
     run = with_weights(a_run(heads=3, d_out=6), np.stack([uniform, weak, strong]))
     assert table(run).sentences[0] == (
-        "Head 3 reads the previous token most: 46 %, uniform attention 29 %."
+        "Head 3 attends most to the previous token: 46 %, uniform attention 29 %."
     )
     assert table(run).sentences[1] == (
-        "No head stands out on the first token: at most 46 %, uniform attention 41 %."
+        "No head stands out for the first token: highest 46 %, uniform attention 41 %."
     )
 
 
@@ -261,29 +266,31 @@ def test_what_is_no_number_is_a_dash_and_wins_nothing() -> None:
     assert set(made.rows[0].written) == {"–"}
     assert set(made.rows[0].values) == set(made.rows[-1].values) == {None}
     assert made.sentences[-1] == (
-        "No head stands out on the first token: at most 30 %, uniform attention 41 %."
+        "No head stands out for the first token: highest 30 %, uniform attention 41 %."
     )
     made = table(a_run("one"))
     assert made.rows[0].written[0] == "–"  # nothing is before the only token
-    assert made.lead == "Means over the only query, of the weights."
+    assert made.lead == "Averages of the weights over 1 query."
     assert made.sentences == (NEAR_UNIFORM,)
 
 
 def test_it_says_of_what_the_numbers_are_means() -> None:
-    assert table(a_run()).lead == "Means over 6 queries, of the weights."
-    assert table(a_run(dropout=0.5)).lead == "Means over 6 queries, of the weights before dropout."
+    assert table(a_run()).lead == "Averages of the weights over 6 queries."
+    assert (
+        table(a_run(dropout=0.5)).lead == "Averages of the weights before dropout over 6 queries."
+    )
     own = np.tri(6, dtype=bool)
     own[2] = False
     run = a_run(mask=Mask.OWN, own_mask=BooleanMatrix.of(own))
-    said = "Means over 5 of 6 queries, of the weights: the others read nothing."
+    said = "Averages of the weights over 5 of 6 queries; the others have no allowed keys."
     assert table(run).lead == said
 
 
 def test_it_is_of_the_text_that_is_looked_at() -> None:
     run = a_run("one two three four", "five six")
     first, second, beyond = (table(run, text=text) for text in (0, 1, 9))
-    assert first.lead == "Means over 4 queries, of the weights."
-    assert second.lead == beyond.lead == "Means over 2 queries, of the weights."
+    assert first.lead == "Averages of the weights over 4 queries."
+    assert second.lead == beyond.lead == "Averages of the weights over 2 queries."
     alone = table(a_run("five six"))
     for row, other in zip(second.rows, alone.rows, strict=True):
         np.testing.assert_allclose(
@@ -343,7 +350,7 @@ def test_a_table_is_copied_with_all_its_digits() -> None:
     made = table(with_weights(a_run(heads=3, d_out=6), three_heads()))
     lines = [line.split("\t") for line in as_tsv(made, made.rows).splitlines()]
     assert lines[0] == [
-        "Head", "Previous (%)", "First (%)", "Itself (%)", "Largest (%)", "Entropy (bits)",
+        "Head", "Previous (%)", "First (%)", "Current (%)", "Largest (%)", "Entropy (bits)",
         "Distance (tokens)", "Value-weighted (%)",
     ]  # fmt: skip
     assert [line[0] for line in lines[1:]] == ["1", "2", "3", "Mean", "Uniform"]

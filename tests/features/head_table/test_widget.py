@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 CONTROL = Qt.KeyboardModifier.ControlModifier
 LEFT = Qt.MouseButton.LeftButton
 Role = Qt.ItemDataRole
-SAID = ("Head 3 reads the first token most: 62 %.", "Head 1 is the sharpest: 0.50 bits.")
+SAID = ("Head 3 attends most to the first token: 62 %.", "Head 1 is the sharpest: 0.50 bits.")
 NO_MEASURES = HeadMeasures(*(np.zeros(0) for _ in HeadMeasures.__struct_fields__))
 
 COLUMNS = tuple(column for column in ALL if column not in (INDUCTION, DUPLICATE, VALUE_WEIGHTING))
@@ -70,7 +70,7 @@ def a_table(
         for head, values in enumerate(numbers)
     ]
     given: dict[str, Any] = {
-        "lead": "Means over 6 queries, of the weights.",
+        "lead": "Averages of the weights over 6 queries.",
         "sentences": SAID,
         "columns": columns,
         "rows": (*rows, HeadRow(None, (50.0,) * len(columns), ("50.0",) * len(columns))),
@@ -122,7 +122,7 @@ def test_the_sentences_stand_over_the_table(pane: HeadTablePane) -> None:
     assert not pane.view.isVisible()
     pane.show_heads(a_table(), LIGHT)
     assert pane.said.text().replace("\N{NO-BREAK SPACE}", " ").splitlines() == [*SAID]
-    assert pane.lead.text() == "Means over 6 queries, of the weights."
+    assert pane.lead.text() == "Averages of the weights over 6 queries."
     assert pane.view.isVisible()
     assert pane.said.geometry().bottom() < pane.view.geometry().top()
     assert order(pane.view) == ["1", "2", "3", "4", "Mean"]
@@ -157,7 +157,7 @@ def test_readers_of_the_screen_are_told_what_a_number_is(pane: HeadTablePane) ->
     pane.show_heads(a_table(), LIGHT)
     model, across = pane.view.model(), Qt.Orientation.Horizontal
     assert model.index(2, 5).data(Role.AccessibleTextRole) == (
-        "Head 3, Entropy: 1.25 bits, uniform attention 1.50"
+        "Head 3, Entropy: 1.25 bits; uniform attention: 1.50"
     )
     assert model.index(4, 0).data(Role.AccessibleTextRole) == "Mean of the heads"
     assert model.headerData(0, across, Role.AccessibleTextRole) == "Head, sorted"
@@ -166,7 +166,7 @@ def test_readers_of_the_screen_are_told_what_a_number_is(pane: HeadTablePane) ->
         for role in (Role.ToolTipRole, Role.AccessibleDescriptionRole):
             assert model.headerData(column, across, role).startswith(about.says)
     assert model.headerData(5, across, Role.ToolTipRole).endswith(
-        " Uniform attention reads every allowed key alike: 1.50 bits."
+        " With the same weight on every allowed key: 1.50 bits."
     )
     assert model.headerData(0, across, Role.ToolTipRole) == HEAD
     assert pane.view.accessibleName() == "Heads"
@@ -430,10 +430,10 @@ def test_the_window_shows_the_text_that_is_looked_at(hand: Hand) -> None:
     hand.choose("lines", "One text per line")
     hand.paste_sentence("one two three four\nfive six")
     hand.settle()
-    assert pane.lead.text() == "Means over 4 queries, of the weights."
+    assert pane.lead.text() == "Averages of the weights over 4 queries."
     hand.press(Qt.Key.Key_PageDown)
     hand.settle()
-    assert pane.lead.text() == "Means over 2 queries, of the weights."
+    assert pane.lead.text() == "Averages of the weights over 2 queries."
 
 
 def test_the_window_sorts_by_head_once_the_column_sorted_by_has_gone(hand: Hand) -> None:

@@ -92,7 +92,10 @@ def test_heads_that_value_weighting_changes_most_stand_first_and_say_by_how_much
     moved = (np.abs(shares - weights).sum(-1) / 2).mean(-1)
     assert [head for _, head in panel.places] == np.argsort(-moved).tolist()
     first = panel.describe(panel.places[0])
-    differ = f"weights differ from ‖w·v‖ as shares of a row: {format_share(moved.max())}, by chance"
+    differ = (
+        f"weights differ from ‖w·v‖ as shares of a row: {format_share(moved.max())}, "
+        f"uniform attention"
+    )
     assert differ in first
     assert "‖w·v‖" not in present_layers(resolve(document, View(), run), None).describe((0, 0))
 
@@ -145,7 +148,7 @@ def test_an_unchanged_panel_is_the_same_object() -> None:
 def test_scores_have_no_overview() -> None:
     panel = layers_of(two_layers() - 2)
     assert panel.weights is None
-    assert "weights only" in panel.message
+    assert "scores only" in panel.message
 
 
 def test_runs_of_several_groups_stand_in_the_order_of_their_layers() -> None:
@@ -157,14 +160,14 @@ def test_runs_of_several_groups_stand_in_the_order_of_their_layers() -> None:
     np.testing.assert_allclose(panel.weights, whole)
     measured = overview_of([(runs[0], (1,)), (runs[1], (0,))], HeadOrder.PREVIOUS)
     assert measured.places[0] == (0, 1)
-    said = "Layer 1, head 2, place 1 of 4; reads the previous token: 100 %"
+    said = "Layer 1, head 2, rank 1 of 4; reads the previous token: 100 %"
     assert measured.describe((0, 1)).startswith(said)
 
 
 def test_layers_that_differ_in_heads_have_no_overview() -> None:
     one = captured_run(CapturedAttention.of("a", two_layers()[:1].astype(np.float32)))
     other = captured_run(CapturedAttention.of("b", two_layers()[:1, :1].astype(np.float32)))
-    with pytest.raises(InputError, match="no heads that could stand side by side"):
+    with pytest.raises(InputError, match="cannot be combined"):
         overview_of([(one, (0,)), (other, (1,))], HeadOrder.LAYER)
 
 
@@ -209,7 +212,7 @@ def test_a_long_text_of_a_model_is_shown_by_one_row_of_each_block() -> None:
     upper = ~np.tri(27, dtype=bool)
     assert np.isnan(panel.weights[..., upper]).all()
     np.testing.assert_allclose(panel.weights[..., ~upper], wanted[..., ~upper], atol=1e-6)
-    assert "one row of every 3" in panel.note
+    assert "one row in 3" in panel.note
     own = weights[:, :, np.arange(80), np.arange(80)].mean(-1)
     np.testing.assert_allclose(panel.values["own"], own, atol=1e-6)
     assert "entropy" not in panel.describe((0, 0))
@@ -237,9 +240,9 @@ def test_a_long_text_of_a_module_has_pictures_without_measures(
     assert panel.weights is not None
     assert panel.weights.shape == (1, document.spec.heads, 24, 24)
     assert len(panel.places) == document.spec.heads
-    place = ", place 1 of 2" if order is HeadOrder.CHANGED else ""
+    place = ", rank 1 of 2" if order is HeadOrder.CHANGED else ""
     assert panel.describe((0, 0)) == f"Layer 1, head 1{place}."
-    assert "heads stand by layer" in panel.note
+    assert "heads are sorted by layer" in panel.note
 
 
 def test_a_module_that_is_still_shown_has_no_edits_of_the_model_that_is_read_next() -> None:

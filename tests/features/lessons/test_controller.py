@@ -242,7 +242,7 @@ def test_a_page_that_is_refused_is_not_waited_for(own_folder: Path, hand: Hand) 
     open_lesson(hand, 0)
     hand.type_number("d_in", "0")
     hand.until(lambda: not hand.window.workspace.is_working)
-    assert ticks(hand) == ["scores (3.3.2): not compared, as you changed something"]
+    assert ticks(hand) == ["scores (3.3.2): not compared because settings have changed"]
 
 
 def test_a_page_sets_the_step_and_play_goes_on_from_there(hand: Hand) -> None:
@@ -287,8 +287,8 @@ def test_lessons_of_ones_own_are_offered_and_broken_ones_named(
     hand.window.lesson_controller.load()
     texts = offered(hand)
     assert "&0  Mine" in texts
-    broken = next(action for action in menu_actions(hand) if "left out" in action.text())
-    assert broken.text() == "1 lesson was left out…"
+    broken = next(action for action in menu_actions(hand) if "with errors" in action.text())
+    assert broken.text() == "1 lesson with errors…"
     broken.trigger()
     (box,) = hand.boxes()
     assert "bad.toml, line 6" in box.text()

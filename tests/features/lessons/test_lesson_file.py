@@ -99,32 +99,32 @@ def test_a_good_one_is_read_whole() -> None:
 
 BROKEN = [
     # Not TOML.
-    ("section =", "section", 2, "This is not TOML: "),
-    ('title = "First"', 'title = "First', 8, "This is not TOML: "),
+    ("section =", "section", 2, "Invalid TOML: "),
+    ('title = "First"', 'title = "First', 8, "Invalid TOML: "),
     ('says = "Two."', 'says = "Two."\nsays = "Three."', 17, "Cannot overwrite a value"),
-    ('says = "Three."', 'says = """Three.', 44, "This is not TOML: "),
-    ("factor = 12", "factor = 12\na = " + "[" * 5_000, 45, "This is not TOML: "),
-    ("factor = 12", "factor = " + "9" * 5_000, 44, "This is not TOML: "),
+    ('says = "Three."', 'says = """Three.', 44, "Invalid TOML: "),
+    ("factor = 12", "factor = 12\na = " + "[" * 5_000, 45, "Invalid TOML: "),
+    ("factor = 12", "factor = " + "9" * 5_000, 44, "Invalid TOML: "),
     # Keys.
-    ('section = "3.3"\n', 'sektion = "3.3"\n', 2, "“sektion” is not known here, only title"),
-    ('title = "Second"', 'title = "Second"\ncolour = "red"', 16, "“colour” is not known here"),
-    ("at = [1, 2] }", 'at = [1, 2], until = "input" }', 22, "“input” comes before that."),
+    ('section = "3.3"\n', 'sektion = "3.3"\n', 2, "Unknown key “sektion”. Use one of: title"),
+    ('title = "Second"', 'title = "Second"\ncolour = "red"', 16, "Unknown key “colour”"),
+    ("at = [1, 2] }", 'at = [1, 2], until = "input" }', 22, "“until” must not come before “from”."),
     ("at = [1, 2] }", 'at = [1, 2], until = "rows" }', 22, "There is no stage “rows”"),
     ('grain = "cell", ', "", 22, "“grain” is missing."),
     ('says = "Three."\n', "", 29, "“says” is missing."),
     ('title = "One" ', "", 1, "“title” is missing."),
-    ("factor = 12", "factory = 12", 44, "“factory” is not known here"),
-    ('stage = "weights", at', 'stage = "weights", up = 1, at', 23, "“up” is not known here"),
-    ('"3.3.1", name', '"3.3.1", nane = 1, name', 26, "“nane” is not known here"),
+    ("factor = 12", "factory = 12", 44, "Unknown key “factory”"),
+    ('stage = "weights", at', 'stage = "weights", up = 1, at', 23, "Unknown key “up”"),
+    ('"3.3.1", name', '"3.3.1", nane = 1, name', 26, "Unknown key “nane”"),
     # Kinds of value.
-    ('title = "First"', "title = 1", 8, "“title” is to be text in quotes."),
-    ("factor = 12", 'factor = "12"', 44, "“factor” is to be a number."),
-    ("factor = 12", "factor = true", 44, "“factor” is to be a number."),
-    ("factor = 12", "each = 1", 44, "“each” is to be true or false."),
-    ('stages = ["weights"]', 'stages = "weights"', 32, "“stages” is to be a list."),
-    ('stages = ["weights"]', "stages = [1]", 32, "Each of “stages” is to be text in quotes."),
-    ('stages = ["weights"]', "stages = []", 32, "A page shows a stage at least."),
-    ("at = [0, 1, 1]", 'at = ["a"]', 23, "Each of “at” is to be a whole number."),
+    ('title = "First"', "title = 1", 8, "“title” must be text in quotes."),
+    ("factor = 12", 'factor = "12"', 44, "“factor” must be a number."),
+    ("factor = 12", "factor = true", 44, "“factor” must be a number."),
+    ("factor = 12", "each = 1", 44, "“each” must be true or false."),
+    ('stages = ["weights"]', 'stages = "weights"', 32, "“stages” must be a list."),
+    ('stages = ["weights"]', "stages = [1]", 32, "Each item of “stages” must be text in quotes."),
+    ('stages = ["weights"]', "stages = []", 32, "A page must show at least one stage."),
+    ("at = [0, 1, 1]", 'at = ["a"]', 23, "Each item of “at” must be a whole number."),
     # Settings.
     ('mechanism = "simplified"', 'mechanizm = "simplified"', 4, "There is no setting “mechanizm”."),
     ('mechanism = "average"', "lengths = [1]", 34, "There is no setting “lengths”."),
@@ -143,36 +143,66 @@ BROKEN = [
     ('mask = "causal"', "own_weights = {W_q = [[1]]}", 21, "Own weights are a table of W_query"),
     ('mask = "causal"', f"dropout = {'9' * 400}", 21, "“dropout” is a number, not 999"),
     ('mask = "causal"', f"own_input = [[{'9' * 400}]]", 21, "A matrix is a list of rows"),
-    ("factor = 12", f"factor = {'9' * 400}", 44, "“factor” is to be a number."),
+    ("factor = 12", f"factor = {'9' * 400}", 44, "“factor” must be a number."),
     ('mask = "causal"', f"seed = {'9' * 400}", 21, "A seed is a whole number from 0 to"),
     ('mask = "causal"', "temperature = nan", 21, "A temperature of nan cannot divide."),
     ('mask = "causal"', "own_weights = 1", 21, "Own weights are a table of W_query"),
     ('mask = "causal"', "own_input = [[1]]", 21, "The vectors are 1 × 1 and the embedding size"),
-    ('"Your journey starts with one step" }', '"" }', 21, "There is no word in the text."),
-    ('says = "Two."', 'says = "Two."\ntext_tokens = 0', 17, "“text_tokens” is from 1 to 100,000"),
-    ('says = "Two."', 'says = "Two."\ntext_tokens = 100001', 17, "“text_tokens” is from 1"),
+    ('"Your journey starts with one step" }', '"" }', 21, "The text contains no words."),
+    (
+        'says = "Two."',
+        'says = "Two."\ntext_tokens = 0',
+        17,
+        "“text_tokens” must be from 1 to 100,000",
+    ),
+    ('says = "Two."', 'says = "Two."\ntext_tokens = 100001', 17, "“text_tokens” must be from 1"),
     # Stages and places.
-    ('    "weights",', '    "wights",', 17, "There is no stage “wights”, only embedding"),
+    ('    "weights",', '    "wights",', 17, "There is no stage “wights”. Use one of: embedding"),
     ('stages = ["weights"]', 'stages = ["scores"]', 32, "There is no stage “scores” on this page"),
     ('from = "scores"', 'from = "output"', 22, "There is no stage “output” on this page"),
-    ('grain = "cell"', 'grain = "word"', 22, "“grain” is one of stage, row, cell, not “word”."),
-    ("at = [1, 2]", "at = [6, 0]", 22, "The place [6, 0] is not in 6 × 6"),
-    ("at = [1, 2]", "at = [0, 0, 0]", 22, "The place [0, 0, 0] is not in 6 × 6"),
-    ("at = [0, 1, 1]", "at = [0, -1, 1]", 23, "The place [0, -1, 1] is not in 1 × 6 × 6"),
-    ("at = [0, 1, 1]", "at = [0, 1]", 23, "A cell of “weights” has 3 numbers."),
+    (
+        'grain = "cell"',
+        'grain = "word"',
+        22,
+        "“grain” must be one of stage, row, cell. It is “word”.",
+    ),
+    ("at = [1, 2]", "at = [6, 0]", 22, "The position [6, 0] is outside the shape 6 × 6"),
+    ("at = [1, 2]", "at = [0, 0, 0]", 22, "The position [0, 0, 0] is outside the shape 6 × 6"),
+    (
+        "at = [0, 1, 1]",
+        "at = [0, -1, 1]",
+        23,
+        "The position [0, -1, 1] is outside the shape 1 × 6 × 6",
+    ),
+    ("at = [0, 1, 1]", "at = [0, 1]", 23, "A cell of “weights” needs 3 indices."),
     ('"weights", at = [0, 1, 1]', '"weight", at = [0]', 23, "There is no stage “weight”"),
-    ('stages = ["weights"]', 'stages = ["weights"]\nlimits = "all"', 33, "“limits” is one of auto"),
-    ('stages = ["weights"]', 'stages = ["weights"]\nlimits = "typed"', 33, "“limits” is one of"),
+    (
+        'stages = ["weights"]',
+        'stages = ["weights"]\nlimits = "all"',
+        33,
+        "“limits” must be one of auto",
+    ),
+    (
+        'stages = ["weights"]',
+        'stages = ["weights"]\nlimits = "typed"',
+        33,
+        "“limits” must be one of",
+    ),
     # Printed numbers.
-    ('"3.3.1"', '"3.9"', 26, "No printed section is called “3.9”: none begins so."),
-    ('"3.3.1"', '"3.4.2"', 26, "No printed section is called “3.4.2”: several begin so."),
-    ('"3.3.1"', '""', 26, "No printed section is called “”"),
-    ('"3.3.1", name = "scores"', '"3.3.1", name = "marks"', 26, "No printed number in “3.3.1 simp"),
+    ('"3.3.1"', '"3.9"', 26, "No section starts with “3.9”."),
+    ('"3.3.1"', '"3.4.2"', 26, "More than one section starts with “3.4.2”."),
+    ('"3.3.1"', '""', 26, "More than one section starts with “”"),
+    ('"3.3.1", name = "scores"', '"3.3.1", name = "marks"', 26, "No value in “3.3.1 simp"),
     ('"3.3.1", name = "scores"', '"3.4.1", name = "rng"', 26, "“rng” of “3.4.1 trainable"),
-    ("at = [0, 1] }", "at = [0] }", 26, "Printed are 6 numbers, and here are 6 × 6."),
-    ("at = [0, 1] }", "at = [0, 1, 7] }", 26, "The place [0, 1, 7] is not in 1 × 6 × 6"),
-    ("at = [0, 1] }", 'measure = "size" }', 26, "“measure” is one of numbers, shape"),
-    ("at = [0, 1] }", 'measure = "shape" }', 26, "Printed are 6 numbers, and here are 3."),
+    ("at = [0, 1] }", "at = [0] }", 26, "Shapes differ: expected 6, computed 6 × 6."),
+    (
+        "at = [0, 1] }",
+        "at = [0, 1, 7] }",
+        26,
+        "The position [0, 1, 7] is outside the shape 1 × 6 × 6",
+    ),
+    ("at = [0, 1] }", 'measure = "size" }', 26, "“measure” must be one of numbers, shape"),
+    ("at = [0, 1] }", 'measure = "shape" }', 26, "Shapes differ: expected 6, computed 3."),
     ("factor = 12", "[[page.tick]]\nsection = 'x'", 44, "is missing."),
 ]
 
@@ -191,9 +221,9 @@ def test_without_pages_there_is_no_lesson() -> None:
     for text, line, said in (
         ("", 1, "“title” is missing."),
         ('title = "One"', 1, "“page” is missing."),
-        ('title = "One"\npage = []', 2, "A lesson needs a page."),
-        ('title = "One"\npage = [1]', 2, "Each of “page” is to be a table."),
-        ('title = "One"\n\n[page]\ntitle = "x"', 3, "“page” is to be a list."),
+        ('title = "One"\npage = []', 2, "A lesson must have at least one page."),
+        ('title = "One"\npage = [1]', 2, "Each item of “page” must be a table."),
+        ('title = "One"\n\n[page]\ntitle = "x"', 3, "“page” must be a list."),
     ):
         with pytest.raises(LessonError, match=said) as refused:
             read_lesson(text, "one.toml", PRINTED)
@@ -276,11 +306,14 @@ def test_vectors_can_be_encoded_from_the_text() -> None:
     ("claim", "said"),
     [
         ('measure = "cross-entropy"', "“text” is missing."),
-        ('measure = "cross-entropy", text = "ab", at = [0, 1]', "a row and a column for each"),
+        ('measure = "cross-entropy", text = "ab", at = [0, 1]', "one row and one column per"),
         ('measure = "cross-entropy", text = "abd", at = [0]', "“d” is not in the page’s text"),
-        ('measure = "mean cross-entropy", text = "a", at = [0]', "it has no target"),
+        ('measure = "mean cross-entropy", text = "a", at = [0]', "it has fewer than two tokens"),
         ('text = "ab", at = [0]', "measure = “cross-entropy”"),
-        ('measure = "cross-entropy", text = "abab", at = [0]', "Printed are 2 numbers, and here"),
+        (
+            'measure = "cross-entropy", text = "abab", at = [0]',
+            "Shapes differ: expected 2, computed",
+        ),
     ],
 )
 def test_a_loss_is_of_a_text_with_targets(claim: str, said: str) -> None:
@@ -384,7 +417,7 @@ def test_a_broken_lesson_is_named_and_the_others_are_there(tmp_path: Path) -> No
     ]
     assert "UTF-8" in errors[1].sentence
     assert errors[2].sentence == "It cannot be read: it is not a file, but a folder."
-    assert str(errors[3]) == "e.toml: It has more than 1 MB, which no lesson needs."
+    assert str(errors[3]) == "e.toml: The file is larger than the maximum of 1 MB."
 
 
 def test_a_lesson_may_tick_numbers_of_its_own(tmp_path: Path) -> None:
@@ -404,7 +437,7 @@ def test_a_folder_that_may_not_be_looked_into_is_named(
     monkeypatch.setattr(Path, "glob", refuse)
     lessons, errors = load_lessons([tmp_path], PRINTED)
     assert lessons == ()
-    assert [error.sentence for error in errors] == ["It cannot be read: Permission denied."]
+    assert [error.sentence for error in errors] == ["Cannot read it: Permission denied."]
 
 
 def test_a_file_that_may_not_be_looked_at_is_named(
@@ -414,19 +447,19 @@ def test_a_file_that_may_not_be_looked_at_is_named(
 
     monkeypatch.setattr(lesson_file, "open_regular_file", refuse)
     _, errors = load_lessons([tmp_path], PRINTED)
-    assert [str(error) for error in errors] == ["a.toml: It cannot be read: Permission denied."]
+    assert [str(error) for error in errors] == ["a.toml: Cannot read it: Permission denied."]
 
 
 def test_all_pages_together_have_a_limit() -> None:
     page = '[[page]]\ntitle = "T"\nsays = "S."\nstages = ["weights"]\ntext_tokens = 100000\n'
-    with pytest.raises(LessonError, match=r"line \d+: The texts of all pages have more than"):
+    with pytest.raises(LessonError, match=r"line \d+: The texts of all pages exceed"):
         read_lesson('title = "Long"\n' + 20 * page, "long.toml", PRINTED)
 
 
 def test_a_long_word_is_not_repeated_without_a_limit() -> None:
     page = '[[page]]\ntitle = "T"\nsays = "S."\nstages = ["weights"]\ntext_tokens = 1000\n'
     start = f'title = "Long"\n[start]\ntext = "{"a" * 900_000}"\n'
-    with pytest.raises(LessonError, match="line 8: So many tokens of the text have more than"):
+    with pytest.raises(LessonError, match="line 8: The repeated text exceeds"):
         read_lesson(start + page, "long.toml", PRINTED)
 
 
@@ -445,7 +478,7 @@ def test_a_file_that_fails_in_any_way_is_named_and_the_others_are_there(
     monkeypatch.setattr(lesson_file, "read_lesson", fail)
     lessons, errors = load_lessons([tmp_path], PRINTED)
     assert [lesson.name for lesson in lessons] == ["b.toml"]
-    assert [str(error) for error in errors] == ["a.toml: It cannot be read: MemoryError."]
+    assert [str(error) for error in errors] == ["a.toml: Cannot read it: MemoryError."]
 
 
 def test_a_window_that_no_control_could_show_is_refused() -> None:

@@ -40,23 +40,23 @@ LEAST_DIFFERENCE = 0.1
 # Panels of one colour, as the page is about that; zeroed weights have the scale of those beside.
 EVEN = {
     "An average is a matrix product": {"weights"},
-    "An average is blind": {"weights"},
-    "The long route": {"zeroed"},
+    "An average ignores content": {"weights"},
+    "First method: renormalize": {"zeroed"},
     "A coin for each weight": {"weights", "dropped"},
     "Where in the text?": {"embedding"},
 }
 # Panels that are the same, as the page is about that.
 SAME = {
-    "How alike are two words?": "queries and keys are the input",
+    "How similar are two words?": "queries and keys are the input",
     "Two loops": "queries and keys are the input",
     "One matrix product": "queries and keys are the input",
-    "Scaled, then shared out": "scaled scores are the scores on a smaller scale",
+    "Scale, then apply softmax": "scaled scores are the scores on a smaller scale",
     "Large vectors, scaled": "scaled scores are the scores on a smaller scale",
     "By hand: queries, keys, values": "the input times the identity is the input",
     "The exercise": "the matrices change nothing",
     "The scores, head by head": "the matrices change nothing",
     "All heads in one product": "queries and keys are the input",
-    "The tensor of the book's notebook": "queries and keys are the input",
+    "The tensor in the book's notebook": "queries and keys are the input",
 }
 
 

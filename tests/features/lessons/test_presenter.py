@@ -150,8 +150,8 @@ def test_every_section_on_attention_is_ticked_somewhere() -> None:
 
 # What a page says of another page's numbers, or of someone's slip.
 ELSEWHERE = {
-    "First make them positive": {"0.2278"},
-    "By hand: a slip": {"3.912"},
+    "First make the scores positive": {"0.2278"},
+    "By hand: a mistake": {"3.912"},
     "The loss of a text": {f"{np.log(4):.4f}"},
 }
 
@@ -403,40 +403,40 @@ def one_product(trace: Trace) -> bool:
 FACTS = {
     "One text, many contexts": one_row_a_target,
     "An embedding looks up a row": picks_a_row,
-    "Logits: a number for each next one": logits_of_h,
+    "Logits: one number per next character": logits_of_h,
     "The scores, head by head": heads_disagree,
     "All heads in one product": one_product,
-    "Exercise 3.2: two numbers in all": sizes("concat", 2, 6, 2),
-    "The tensor of the book's notebook": sizes("scores", 2, 3, 3),
-    "How alike are two words?": first_dot_products,
-    "Where the plain way fails": no_shares,
-    "Where the naive way overflows": only_two_rows_survive,
-    "Softmax subtracts first": no_row_is_lost,
-    "Every word asks": sizes("scores", 1, 6, 6),
-    "A mirror": a_mirror,
+    "Exercise 3.2: two output numbers": sizes("concat", 2, 6, 2),
+    "The tensor in the book's notebook": sizes("scores", 2, 3, 3),
+    "How similar are two words?": first_dot_products,
+    "Where division fails": no_shares,
+    "Where the naive softmax overflows": only_two_rows_survive,
+    "Softmax subtracts the maximum first": no_row_is_lost,
+    "Every word is a query": sizes("scores", 1, 6, 6),
+    "Scores are symmetric": a_mirror,
     "Softmax, row by row": weights_without_a_mirror,
-    "Why scale? Large vectors without it": nearly_all_of_step,
+    "Why scale? Large vectors, unscaled": nearly_all_of_step,
     "Large vectors, scaled": every_word_is_heard,
-    "Reading ahead": reads_ahead,
-    "Zeros, and a loss": something_is_lost,
+    "Attending to later words": reads_ahead,
+    "Zeros break the sums": something_is_lost,
     "One softmax, the same weights": no_row_is_lost,
-    "The first word reads itself": the_last_reads_all,
+    "The first word attends to itself": the_last_reads_all,
     "A coin for each weight": kept(21, ["0.3333", "0.3333"]),
-    "Dropped from causal weights": kept(12, []),
+    "Dropout on causal weights": kept(12, []),
     "The same seed on macOS": kept(7, ["0.8966"]),
     "Sums that are not 1": sums_vary,
-    "In evaluation nothing is dropped": nothing_is_dropped,
+    "No dropout in evaluation": nothing_is_dropped,
     "A batch of two texts": twice_the_same,
     "Two heads, side by side": sizes("concat", 2, 6, 4),
     "One module, split": sizes("context", 2, 2, 6, 1),
     "Four axes": four_axes,
     "Exercise 3.3: the size of GPT-2": so_many_cells,
-    "An average is blind": blind,
-    "Dot products look": second_reads_third,
-    "But both ways alike": a_mirror,
-    "Queries and keys break the mirror": no_mirror,
+    "An average ignores content": blind,
+    "Dot products use content": second_reads_third,
+    "But scores are symmetric": a_mirror,
+    "Queries and keys break the symmetry": no_mirror,
     "By hand: scores and weights": by_hand,
-    "By hand: a slip": no_slip,
+    "By hand: a mistake": no_slip,
 }
 BY_TITLE = {page_of(number).title: number for number in PAGES}
 
@@ -473,13 +473,13 @@ def test_the_carried_weights_are_those_that_seed_123_draws() -> None:
 
 
 def test_the_overflowing_page_and_the_next_have_the_same_scores(runs: Runs) -> None:
-    titles = ("Where the naive way overflows", "Softmax subtracts first")
+    titles = ("Where the naive softmax overflows", "Softmax subtracts the maximum first")
     naive, soft = (runs(BY_TITLE[title]).trace for title in titles)
     np.testing.assert_array_equal(naive.read("scaled"), soft.read("scaled"))
 
 
 def test_scaling_takes_the_same_scores(runs: Runs) -> None:
-    titles = ("Why scale? Large vectors without it", "Large vectors, scaled")
+    titles = ("Why scale? Large vectors, unscaled", "Large vectors, scaled")
     plain, scaled = (runs(BY_TITLE[title]).trace for title in titles)
     np.testing.assert_array_equal(plain.read("scores"), scaled.read("scores"))
 
@@ -518,10 +518,10 @@ def test_a_changed_number_turns_its_ticks_off_and_no_other(
 
 def test_a_tick_that_is_off_names_the_number(runs: Runs) -> None:
     lessons, _ = with_one_changed("3.3.1 simplified, one query", "scores")
-    number = BY_TITLE["How alike are two words?"]
+    number = BY_TITLE["How similar are two words?"]
     (check,) = panel_of(number, runs(number), lessons).checks
     assert check.words == "scores (3.3.1): differs from the book"
-    assert check.detail == "Number 2: printed 1.4952, here 1.4950."
+    assert check.detail == "Value 2: expected 1.4952, computed 1.4950."
     (check,) = panel_of(number, runs(number)).checks
     assert check.words == "scores (3.3.1): matches the book to four decimals"
     assert check.detail == ""
@@ -531,9 +531,9 @@ def test_what_is_worked_by_hand_is_called_so(runs: Runs) -> None:
     number = BY_TITLE["Cross-entropy by hand"]
     words = [check.words for check in panel_of(number, runs(number)).checks]
     assert words == [
-        "shares of the logits: matches what is worked by hand to four decimals",
-        "losses of e and of h after e: matches what is worked by hand to four decimals",
-        "mean of the two losses: matches what is worked by hand to four decimals",
+        "shares of the logits: matches the worked example to four decimals",
+        "losses of e and of h after e: matches the worked example to four decimals",
+        "mean of the two losses: matches the worked example to four decimals",
     ]
 
 
@@ -541,7 +541,7 @@ def test_a_shape_that_is_off_is_named_whole(runs: Runs) -> None:
     lessons, _ = with_one_changed("GPT-2 small size", "output shape")
     number = BY_TITLE["Exercise 3.3: the size of GPT-2"]
     (check,) = panel_of(number, runs(number), lessons).checks
-    assert check.detail == "Printed 2 × 1025 × 768, here 2 × 1024 × 768."
+    assert check.detail == "Expected 2 × 1025 × 768, computed 2 × 1024 × 768."
     (check,) = panel_of(number, runs(number)).checks
     assert check.words == "output shape: matches the book"
 
@@ -579,7 +579,7 @@ def test_whatever_the_reader_changes_the_tick_says_so(
 
 
 def test_a_tick_waits_for_the_pages_own_numbers(runs: Runs) -> None:
-    first, second = BY_TITLE["A mirror"], BY_TITLE["Reading ahead"]
+    first, second = BY_TITLE["Scores are symmetric"], BY_TITLE["Attending to later words"]
     lesson, page = LESSONS[first[0]], first[1]
     document = lesson.pages[page].document
     for found, computed in (
@@ -592,7 +592,7 @@ def test_a_tick_waits_for_the_pages_own_numbers(runs: Runs) -> None:
 
 
 def test_where_it_is_computed_is_the_readers_choice(runs: Runs) -> None:
-    number = BY_TITLE["A mirror"]
+    number = BY_TITLE["Scores are symmetric"]
     lesson, page = LESSONS[number[0]], number[1]
     document = lesson.pages[page].document.set("device", Device.CPU)
     panel = present_lesson(lesson, page, document, runs(number), document)
@@ -624,7 +624,7 @@ def test_a_page_is_looked_at_with_the_readers_colours() -> None:
 
 
 def test_a_page_without_play_shows_everything_computed() -> None:
-    number = BY_TITLE["A mirror"]
+    number = BY_TITLE["Scores are symmetric"]
     view = page_view(LESSONS[number[0]], number[1], View())
     assert view.playhead.place is None
     assert view.pinned == Cell("scores", (0, 1, 4))
@@ -634,7 +634,7 @@ def test_pages_do_not_build_on_each_other() -> None:
     lesson = LESSONS[0]
     titles = {page.title: page.document for page in lesson.pages}
     plain = titles["The weighted sum"]
-    assert titles["Where the plain way fails"].spec.d_in == 4
+    assert titles["Where division fails"].spec.d_in == 4
     assert plain.spec.d_in == 3
     assert plain == Document().set("mechanism", "simplified")
 

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
 MATCHES = ClaimCheck("scores (3.3.1): matches the book to four decimals", ClaimResult.MATCHES)
-DIFFERS = ClaimCheck("weights: differs from the book", ClaimResult.DIFFERS, "Printed 1, here <2>.")
-WAITING = ClaimCheck("weights: waiting for the numbers", ClaimResult.WAITING)
+DIFFERS = ClaimCheck(
+    "weights: differs from the book", ClaimResult.DIFFERS, "Expected 1, computed <2>."
+)
+WAITING = ClaimCheck("weights: computing", ClaimResult.WAITING)
 CHANGED = ClaimCheck("weights: not compared", ClaimResult.CHANGED, "The settings are others.")
 PANEL = LessonPanel(
     "A <lesson>", "3.3", 3, 7, "One & all", as_html("Some **bold** `code`."), (MATCHES,)
@@ -57,7 +59,7 @@ def test_a_page_is_shown_with_its_number_and_ticks(pane: LessonPane) -> None:
 def test_ticks_come_and_go_with_the_page(pane: LessonPane) -> None:
     pane.show_lesson(replace(PANEL, checks=(DIFFERS, WAITING, CHANGED)), LIGHT)
     assert ticks(pane) == [
-        f"{DIFFERS.words}\nPrinted 1, here <2>.",
+        f"{DIFFERS.words}\nExpected 1, computed <2>.",
         WAITING.words,
         f"{CHANGED.words}\nThe settings are others.",
     ]
@@ -122,9 +124,9 @@ def test_without_a_lesson_it_says_what_would_be_here(pane: LessonPane) -> None:
 def test_every_button_has_a_name_and_so_has_the_pane(pane: LessonPane) -> None:
     names = {button.accessibleName() for button in pane.findChildren(QAbstractButton)}
     assert {"Previous page", "Next page", "Close the lesson"} <= names
-    assert "Back to this page's settings" in names
+    assert "Discard your changes and restore the settings of this page" in names
     assert pane.accessibleName() == "Lesson"
-    assert pane.area.accessibleName() == "Page of the lesson"
+    assert pane.area.accessibleName() == "Lesson page"
 
 
 def test_a_long_page_scrolls_and_the_next_begins_at_its_top(pane: LessonPane) -> None:

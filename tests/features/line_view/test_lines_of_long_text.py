@@ -87,7 +87,7 @@ def test_those_near_the_pinned_query_and_of_itself_are_the_strongest_of_all_its_
     wanted = strongest(weights, near, MAX_LINES) | strongest(weights, [200], PINNED_QUERY_LINES)
     assert placed(panel) == pytest.approx(wanted, rel=1e-4)
     pairs = 2 * sum(query + 1 for query in near)
-    said = f"{len(wanted)} of {pairs:,} lines: the strongest of queries 193 to 208"
+    said = f"{len(wanted)} of {pairs:,} lines: the strongest for queries 193 to 208"
     assert said in panel.notes
     ends = {at for _, query, key in wanted for at in (query, key)} | {200}
     assert panel.tokens == tuple(sorted(ends))
@@ -97,8 +97,8 @@ def test_those_near_the_pinned_query_and_of_itself_are_the_strongest_of_all_its_
 @pytest.mark.parametrize(
     ("zoom", "queries", "whose"),
     [
-        (None, range(2, TOKENS, 5), "of one query in 5; pin one to see those near it"),
-        (Zoom(range(40, 90), range(TOKENS)), range(40, 90), "of queries 41 to 90"),
+        (None, range(2, TOKENS, 5), "for one query in 5; pin a query to see lines near it"),
+        (Zoom(range(40, 90), range(TOKENS)), range(40, 90), "for queries 41 to 90"),
     ],
 )
 def test_without_a_pinned_query_they_are_of_those_that_are_seen(

@@ -114,7 +114,7 @@ def test_the_largest_of_each_query_and_head(top: int) -> None:
     }
     assert set(placed(panel.lines)) == chosen
     largest = "the largest" if top == 1 else f"the {top} largest"
-    assert panel.notes == (f"{largest} of each query and head",)
+    assert panel.notes == (f"{largest} per query and head",)
 
 
 def test_more_than_there_are_is_all_of_them() -> None:
@@ -127,7 +127,7 @@ def test_one_head_alone() -> None:
     panel = show(computed, a_view(LineOptions(solo=1, top=1)))
     assert set(panel.lines.heads.tolist()) == {1}
     assert (panel.solo, panel.heads) == (1, 2)
-    assert panel.notes == ("the largest of each query",)
+    assert panel.notes == ("the largest per query",)
     assert show(computed, a_view(LineOptions(solo=7))).solo == 1
 
 
@@ -287,13 +287,13 @@ def test_what_is_thinned_says_of_how_many(monkeypatch: pytest.MonkeyPatch) -> No
     panel = show(computed, a_view())
     assert panel.lines.is_thinned
     assert len(panel.lines) == 2 * (1 + 2 + 3 + 3 + 3 + 3)
-    assert panel.notes == ("30 of 42 lines: the 3 largest of each query and head",)
+    assert panel.notes == ("30 of 42 lines: the 3 largest per query and head",)
     panel = show(computed, a_view(LineOptions(solo=0)))
     assert not panel.lines.is_thinned
     panel = show(computed, a_view(LineOptions(top=5)))
-    assert panel.notes == ("30 of 42 lines: the 3 largest of each query and head",)
+    assert panel.notes == ("30 of 42 lines: the 3 largest per query and head",)
     panel = show(computed, a_view(LineOptions(top=3)))
-    assert panel.notes == ("the 3 largest of each query and head",)
+    assert panel.notes == ("the 3 largest per query and head",)
 
 
 def test_where_not_every_head_has_room_each_query_keeps_its_strongest(
@@ -307,7 +307,7 @@ def test_where_not_every_head_has_room_each_query_keeps_its_strongest(
         at = panel.lines.queries == query
         strongest = np.argsort(-weights[:, query], kind="stable")[:2]
         assert sorted(panel.lines.heads[at].tolist()) == sorted(strongest.tolist())
-    assert panel.notes == ("12 of 84 lines: the largest, of each query’s 2 strongest heads",)
+    assert panel.notes == ("12 of 84 lines: the largest, in the 2 strongest heads per query",)
 
 
 def test_the_same_lines_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,7 +335,7 @@ def test_strength_is_in_relation_to_the_querys_largest_where_rows_are_coloured_s
     largest = computed.trace.read("weights").astype(np.float64).max(axis=(0, 2))  # query
     wanted = panel.lines.weights / largest[panel.lines.queries]
     np.testing.assert_allclose(panel.lines.strengths, wanted, rtol=1e-5)
-    assert panel.notes[-1] == "strength: in relation to each query’s largest"
+    assert panel.notes[-1] == "opacity relative to each query’s largest weight"
 
 
 def test_more_than_1_after_dropout_is_full_strength() -> None:
@@ -404,7 +404,7 @@ def test_lit_lines_that_are_thinned_say_so(monkeypatch: pytest.MonkeyPatch) -> N
     assert panel.lit is not None
     every = sorted(weight for at, weight in expected(computed).items() if at[1] == 5)
     assert panel.lit.weights.tolist() == pytest.approx(every[-5:])
-    assert panel.lit_note == "the 5 largest are lit"
+    assert panel.lit_note == "only the 5 largest are highlighted"
 
 
 def test_a_forbidden_cell_has_no_line() -> None:

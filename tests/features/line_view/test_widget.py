@@ -244,7 +244,7 @@ def test_heads_are_mixed_or_alone(lines: Lines) -> None:
     box = lines.pane.heads
     box.setFocus()
     assert [box.itemText(at) for at in range(box.count())] == [
-        *("All shown", "The pinned cell’s head", "Head 1", "Head 2")
+        *("All shown heads", "The pinned cell’s head", "Head 1", "Head 2")
     ]
     assert set(lines.panel.lines.heads.tolist()) == {0, 1}
     QTest.keyClick(box, Qt.Key.Key_End)
@@ -273,7 +273,7 @@ def test_a_threshold_and_the_largest_are_typed(lines: Lines) -> None:
     options = lines.hand.window.workspace.view.lines
     assert (options.threshold, options.top) == (0.3, 1)
     assert (abs(lines.panel.lines.weights) >= 0.3).all()
-    assert words(lines.pane.notes) == "the largest of each query and head\nweights ≥ 0.3"
+    assert words(lines.pane.notes) == "the largest per query and head\nweights ≥ 0.3"
     assert not lines.window.workspace.can_undo
 
 
@@ -291,7 +291,7 @@ def test_a_long_text_is_thinned_and_says_so(lines: Lines) -> None:
     lines.settle()
     assert lines.panel.lines.is_thinned
     count, every = len(lines.panel.lines), 2 * 90 * 91 // 2
-    said = f"{count:,} of {every:,} lines: the 16 largest of each query and head"
+    said = f"{count:,} of {every:,} lines: the 16 largest per query and head"
     assert words(lines.pane.notes).splitlines()[0] == said
     before = lines.pane.notes.height()
     lines.hover(LineToken(LineSide.QUERY, 80))

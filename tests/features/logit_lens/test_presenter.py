@@ -65,9 +65,9 @@ def test_a_row_is_a_layer_and_the_last_is_the_model() -> None:
     np.testing.assert_array_equal(cells.values, SHARES[..., 0])
     token = RUN.texts[0][1]
     assert cells.describe(0, 1) == (
-        f"Layer 3 would say after “{token}” (token 2 of {TOKENS}): “ 01” 75 %, “b” 12 %."
+        f"Prediction of layer 3 after “{token}” (token 2 of {TOKENS}): “ 01” 75 %, “b” 12 %."
     )
-    assert cells.describe(1, 1).startswith(f"The model says after “{token}”")
+    assert cells.describe(1, 1).startswith(f"The model’s prediction after “{token}”")
 
 
 def test_what_takes_long_is_asked_when_it_is_wanted() -> None:

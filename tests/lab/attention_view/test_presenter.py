@@ -85,7 +85,7 @@ def test_a_model_without_attention_says_so() -> None:
     found = shown(replace(a_reading(), weights=None), ModelKind.BIGRAM)
     assert found.message == ATTENTION_MISSING
     assert not found.board.heatmaps
-    assert shown(None).message == "The attention is on its way."
+    assert shown(None).message == "Computing attention…"
 
 
 def test_scores_are_said_and_the_best_head_is_marked() -> None:
@@ -116,8 +116,10 @@ def test_unknown_scores_are_not_said() -> None:
 
 
 def test_tokens_that_were_cut_are_said() -> None:
-    assert shown(a_reading(cut=1)).notices == ("The first token was left out: the block is full.",)
-    assert "3 tokens were" in shown(a_reading(cut=3)).notices[0]
+    assert shown(a_reading(cut=1)).notices == (
+        "The first token is omitted because the text is longer than the block.",
+    )
+    assert "3 tokens are" in shown(a_reading(cut=3)).notices[0]
 
 
 def test_of_the_same_it_is_the_same_board() -> None:
@@ -180,10 +182,10 @@ def test_walking_stays_on_the_board_and_reaches_the_next_layer(
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        (Cell("layer 2", (0, 4, 1)), "query “b” (5) reads 93 % from “o” (2), layer 2 head 1"),
+        (Cell("layer 2", (0, 4, 1)), "weight 93 % from query “b” (5) to “o” (2), layer 2, head 1"),
         (
             Cell("layer 1", (1, 1, 2)),
-            "query “o” (2) may not read “␣” (3): it comes later, layer 1 head 2",
+            "query “o” (2) cannot attend to “␣” (3), which comes later; layer 1, head 2",
         ),
         (Cell("layer 3", (0, 0, 0)), ""),
         (Cell("layer 1", (0, 8, 0)), ""),
@@ -205,9 +207,7 @@ def test_weights_that_are_no_numbers_are_said() -> None:
     found = present_attention(
         broken, ModelKind.TRANSFORMER, LabCellPointer(pinned=Cell("layer 1", (0, 2, 1)))
     )
-    assert found.said == (
-        "query “␣” (3) has no weights: they are no numbers any more, layer 1 head 1"
-    )
+    assert found.said == ("query “␣” (3) has no valid weights (NaN); layer 1, head 1")
 
 
 def test_of_a_pooled_cell_the_largest_is_said() -> None:
@@ -218,13 +218,13 @@ def test_of_a_pooled_cell_the_largest_is_said() -> None:
     block = reading.weights[0, 0, 8:12, 4:8]
     query, key = (int(at) for at in np.unravel_index(block.argmax(), block.shape))
     assert (found.cursor.query, found.cursor.key) == (8 + query, 4 + key)
-    assert f"({9 + query}) reads" in found.said
+    assert f"({9 + query}) to" in found.said
     assert f"({5 + key}), layer 1" in found.said
 
 
 def test_without_tokens_there_is_nothing_to_show() -> None:
     empty = replace(a_reading(1, 1, 1), tokens=(), weights=np.zeros((1, 1, 0, 0)))
-    assert shown(empty).message == "Type a text that is to be read."
+    assert shown(empty).message == "Type a probe text to see its attention."
 
 
 def test_a_second_click_lets_go() -> None:

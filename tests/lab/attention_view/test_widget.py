@@ -80,7 +80,7 @@ def test_the_pointer_lights_one_cell_in_all_panels(looked: Looked) -> None:
     assert looked.pointing.hovered == cell
     assert looked.panel
     assert (looked.panel.cursor.query, looked.panel.cursor.key) == (4, 2)
-    assert looked.view.said.text().endswith("layer 2 head 2")
+    assert looked.view.said.text().endswith("layer 2, head 2")
 
 
 def test_a_click_pins_and_keys_walk_into_the_next_head(looked: Looked) -> None:
@@ -122,10 +122,10 @@ def test_where_the_keys_lead_is_said(looked: Looked, monkeypatch: pytest.MonkeyP
     looked.result = a_reading(2, 2, 6, seed=9)
     looked.keep(looked.pointing)  # what changes by itself is not said
     assert [words.split(" ")[-5:] for words in said] == [
-        ["(1),", "layer", "1", "head", "1"],
-        ["(1),", "layer", "1", "head", "1"],
+        ["(1),", "layer", "1,", "head", "1"],
+        ["(1),", "layer", "1,", "head", "1"],
     ]
-    assert board.property(VALUE).startswith("query “o” (2) reads")
+    assert board.property(VALUE).startswith("weight ")
 
 
 def test_panels_stay_where_they_are_while_scores_change(show: Show) -> None:

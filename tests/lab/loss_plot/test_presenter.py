@@ -22,7 +22,7 @@ from visualizer.lab.training.recorded_losses import Losses
 from visualizer.language.training_speed_and_time_left import TrainingProgress, time_left
 
 BIGRAM = ReferenceLoss("bigram counts", 2.5)
-FREQUENCY = ReferenceLoss("guessing by frequency", 3.3)
+FREQUENCY = ReferenceLoss("unigram baseline", 3.3)
 STEPS = np.arange(1, 11)
 TEN = Losses.of(STEPS, 4 - STEPS / 5, np.full(10, 1e-3), [0, 5, 10], [4.1, 3.0, 2.2])
 
@@ -61,7 +61,7 @@ def test_lines_of_one_run() -> None:
     assert line(plot, LossLineRole.EACH).values is TEN.training
     assert line(plot, LossLineRole.VALIDATION).values is TEN.validation
     assert [key.words for key in plot.keys] == [
-        *("training, mean of about 20 steps", "each step", "validation")
+        *("training (smoothed over about 20 steps)", "each step", "validation")
     ]
     assert {key.colour for key in plot.keys} == {1}
 
@@ -90,7 +90,7 @@ def test_axes_have_room_for_all() -> None:
     assert plot.y.low < 2 < 4.1 < plot.y.high
     far = plot_of(Losses.of([1], [1.0], [0.1]))
     assert far.y.high > 3.3
-    assert (plot.x.title, plot.y.title) == ("step", "loss, nats a token")
+    assert (plot.x.title, plot.y.title) == ("step", "loss (nats per token)")
 
 
 def test_no_room_is_left_below_0_where_no_loss_is() -> None:
@@ -122,9 +122,9 @@ def diverged() -> Losses:
 def test_a_divergence_does_not_flatten_what_was_before() -> None:
     plot = plot_of(diverged())
     assert plot.y.high < 20
-    assert plot.notices == ("Losses up to 1.00e+09 stand above the plot.",)
-    assert [(one.step, one.words) for one in plot.breaks] == [(8, "no number at step 8")]
-    for said in ("The loss is no number at step 8.", *plot.notices):
+    assert plot.notices == ("Losses up to 1.00e+09 are outside the plot.",)
+    assert [(one.step, one.words) for one in plot.breaks] == [(8, "not a number at step 8")]
+    for said in ("The loss is not a number at step 8.", *plot.notices):
         assert said in plot.told
     on_log = plot_of(diverged(), options=PlotOptions(losses=AxisScale.LOG))
     assert on_log.y.high > 1e9
@@ -160,11 +160,11 @@ def test_nearest_is_the_nearest() -> None:
 def test_all_of_it_is_told() -> None:
     told = plot_of(TEN).told
     assert told.startswith("Step 10: ")
-    assert "Least validation: 2.200 at step 10." in told
+    assert "Lowest validation: 2.200 at step 10." in told
     assert "Below bigram counts, 2.500." in told
     early = plot_of(Losses.of([1], [3.0], [0.1]), shown_step=1).told
     assert "Not below bigram counts, 2.500." in early
-    assert "Below guessing by frequency, 3.300." in early
+    assert "Below unigram baseline, 3.300." in early
     assert plot_of(TEN, shown_step=5).told.startswith("Step 5: validation 3.000, ")
 
 
@@ -207,7 +207,7 @@ def test_what_is_not_known_is_not_said() -> None:
     assert TrainingProgress(1200, 3000, 3e-4, 12_345.6, 242).facts == (
         "step 1,200 of 3,000",
         "4 min left",
-        "12,300 tokens a second",
+        "12,300 tokens per second",
         "learning rate 0.0003",
     )
-    assert TrainingProgress(1, 2, 1, 87.4).facts[1] == "87 tokens a second"
+    assert TrainingProgress(1, 2, 1, 87.4).facts[1] == "87 tokens per second"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 SIZE = QSize(700, 340)
 STOPS = tuple(range(0, 1001, 100))
-REFERENCES = (ReferenceLoss("guessing by frequency", 3.3), ReferenceLoss("bigram counts", 2.5))
+REFERENCES = (ReferenceLoss("unigram baseline", 3.3), ReferenceLoss("bigram counts", 2.5))
 
 
 def losses(count: int = 1000) -> Losses:
@@ -271,7 +271,7 @@ def divergent(scale: AxisScale) -> LossPlot:
 def test_a_divergence_is_marked(application: QApplication, qtbot: QtBot, scale: AxisScale) -> None:
     reader = Reader(qtbot, divergent(scale))
     assert {LIGHT.warning, head_colour(0, LIGHT)} <= colours(reader.picture())
-    assert "no number at step 91" in drawing(reader)
+    assert "not a number at step 91" in drawing(reader)
 
 
 def test_what_is_no_number_is_left_open(application: QApplication, qtbot: QtBot) -> None:
@@ -320,14 +320,14 @@ def drawing(reader: Reader) -> str:
 def test_axes_lines_and_what_is_to_be_beaten_are_drawn_with_words(reader: Reader) -> None:
     text = drawing(reader)
     assert "bigram counts 2.50" in text
-    assert "guessing by frequency 3.30" in text
+    assert "unigram baseline 3.30" in text
     assert "1,000" in text
     assert "<polyline" in text or "<path" in text
 
 
 def test_the_legend_names_lines_and_axes(application: QApplication, qtbot: QtBot) -> None:
     words = seen_words(Reader(qtbot, plot_of(losses(), losses(500))))
-    for each in ("run 0", "run 1", "each step", "validation", "loss, nats a token, by step"):
+    for each in ("run 0", "run 1", "each step", "validation", "loss (nats per token) by step"):
         assert each in words
 
 

@@ -90,7 +90,7 @@ def test_a_run_with_a_way_out_is_refused(
     assert student.window.lab.run is None
     refused = student.window.lab.refused
     assert refused
-    assert refused.sentence.startswith(f"“{name}” in {folder} cannot be used: it is ")
+    assert refused.sentence.startswith(f"Cannot use “{name}” in {folder}: it is ")
     assert (tree(outside), tree(folder)) == before
 
 
@@ -123,7 +123,7 @@ def test_it_does_not_go_on_in_the_background_through_a_link(
 ) -> None:
     plant(folder / name, kind, outside)
     before = tree(outside)
-    with pytest.raises(InputError, match=r"could not be left to go on.*: it is "):
+    with pytest.raises(InputError, match=r"Cannot continue training.*: it is "):
         detached_training_controller.go_on(folder, ("/nowhere/python",))
     detached_training_controller.take_back(folder)
     detached_training_controller.ask_to_stop(folder)

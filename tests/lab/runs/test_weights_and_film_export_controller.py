@@ -93,7 +93,7 @@ def test_what_is_no_film_is_refused_before_anything_is_read(asked: Asked, tmp_pa
     asked.train()
     asked.film_controller.film(tmp_path / "training.png")
     assert asked.refused
-    assert "is no film" in asked.refused[0]
+    assert "is not a supported animation format" in asked.refused[0]
     assert not asked.film_controller.is_working
 
 

@@ -84,7 +84,7 @@ def test_it_plays_from_the_beginning_to_now(scrubbed: Scrubbed, qtbot: QtBot) ->
     assert scrubbed.bar.play.accessibleName() == "Pause"
     qtbot.waitUntil(lambda: not scrubbed.bar.is_playing)
     assert scrubbed.seen == [0, 10, 100, None]
-    assert scrubbed.bar.play.accessibleName() == "Play the training"
+    assert scrubbed.bar.play.accessibleName() == "Play training"
 
 
 def test_it_plays_as_fast_as_is_chosen(scrubbed: Scrubbed) -> None:

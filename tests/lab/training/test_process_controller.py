@@ -84,7 +84,7 @@ def test_one_that_is_killed_is_named_with_what_it_said_last(ear: Ear, tmp_path: 
     ear.training.tell("run")
     failure = ear.hear_the_end().failure
     assert failure
-    assert "memory was full" in failure.sentence
+    assert "memory ran out" in failure.sentence
     assert failure.details == "Traceback: out of cheese"
     ear.training.tell("pause")  # to nobody: nothing breaks
     ear.training.deleteLater()
@@ -96,7 +96,7 @@ def test_one_that_is_ended_from_outside_is_named(ear: Ear, tmp_path: Path) -> No
     os.kill(ear.training._process.processId(), signal.SIGSEGV)
     failure = ear.hear_the_end().failure
     assert failure
-    assert "ended from outside" in failure.sentence
+    assert "terminated by another program" in failure.sentence
     ear.training.deleteLater()
 
 
@@ -104,7 +104,7 @@ def test_a_program_that_is_not_there_is_named(qtbot: QtBot) -> None:
     ear = Ear(qtbot, TrainingProcess(("/nowhere/python",)))
     failure = ear.hear_the_end().failure
     assert failure
-    assert failure.sentence.startswith("The training could not be started")
+    assert failure.sentence.startswith("Cannot start training")
     assert failure.details == "/nowhere/python"
     ear.training.deleteLater()
 
@@ -115,7 +115,7 @@ def test_a_program_that_prints_something_else_is_ended(qtbot: QtBot) -> None:
     ear = Ear(qtbot, TrainingProcess(noisy))
     failure = ear.hear_the_end().failure
     assert failure
-    assert "Not understood" in failure.details
+    assert "Invalid message" in failure.details
     ear.training.deleteLater()
 
 
@@ -123,7 +123,7 @@ def test_one_that_breaks_off_keeps_what_it_printed(qtbot: QtBot) -> None:
     ear = Ear(qtbot, TrainingProcess((sys.executable, "-c", "raise SystemExit('no more disks')")))
     failure = ear.hear_the_end().failure
     assert failure
-    assert "broke off" in failure.sentence
+    assert "stopped unexpectedly" in failure.sentence
     assert failure.details == "no more disks"
     ear.training.deleteLater()
 

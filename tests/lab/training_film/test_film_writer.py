@@ -166,7 +166,7 @@ def test_it_is_written_off_the_gui_thread(tmp_path: Path, qtbot: QtBot) -> None:
 
 @pytest.mark.parametrize("name", ["film.png", "film", "film.csv"])
 def test_what_is_no_film_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match="is no film"):
+    with pytest.raises(InputError, match="is not a supported animation format"):
         write_training_film(tmp_path / name, a_film())
     assert not [*tmp_path.iterdir()]
 
@@ -175,7 +175,7 @@ def test_with_nothing_to_film_it_says_so() -> None:
     def film(*readings: Any) -> None:
         training_film(readings, ModelKind.BIGRAM, 10, {})
 
-    with pytest.raises(InputError, match="Nothing of this training is kept"):
+    with pytest.raises(InputError, match="This run has no snapshots yet"):
         film()
     with pytest.raises(InputError, match=ATTENTION_MISSING[:20]):
         film(replace(a_reading(), weights=None))

@@ -124,8 +124,8 @@ def test_a_text_that_is_too_short_for_a_block_is_refused_with_what_would_do(
     said = refused(settings)
     assert said.field == "block"
     assert said.sentence == (
-        "The last tenth of the text, which is for validation, has 9 tokens, and a block of 8 needs"
-        " 10. Use a block of 7, or a text of 100 tokens or more."
+        "The validation part (the last tenth of the text) has 9 tokens, but a block size of 8 needs"
+        " 10. Use a block size of 7, or a text of 100 tokens or more."
     )
     assert said.remedy == ("block", 7)
     assert load(replace(settings, block=7)).batch(Split.VALIDATION, 3, 7, generator()).shape
@@ -140,8 +140,8 @@ def test_a_text_that_is_too_short_for_any_block_has_no_remedy(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a" * 999, "The text is “a” again and again: there is nothing to learn. Choose another."),
-        (" " * 999, "The text is “␣” again and again: there is nothing to learn. Choose another."),
+        ("a" * 999, "The text only repeats “a”, so there is nothing to learn. Choose another."),
+        (" " * 999, "The text only repeats “␣”, so there is nothing to learn. Choose another."),
     ],
 )
 def test_one_repeated_character_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
@@ -153,17 +153,20 @@ def test_a_text_without_words_is_refused(tmp_path: Path) -> None:
     settings = from_file(tmp_path / "a.txt", " \n" * 999)
     settings = replace(settings, source=replace(settings.source, tokenizer=Tokenizer.WORDS))
     said = refused(settings)
-    sentence = "The text has no words in it: it is blank. Choose another."
+    sentence = "The text contains no words. Choose another."
     assert (said.field, said.sentence) == ("path", sentence)
 
 
 def test_what_only_the_validation_has_is_said(tmp_path: Path) -> None:
     text = "ab" * 450
-    where = "only in the last tenth of the text, which is for validation: nothing can be learned of"
+    where = (
+        "only in the last tenth of the text, which is used for validation, so the model "
+        "cannot learn"
+    )
     (notice,) = load(from_file(tmp_path / "a.txt", text + "ax" * 50)).notices
-    assert notice == f"“x” stands {where} it."
+    assert notice == f"“x” occurs {where} it."
     (notice,) = load(from_file(tmp_path / "a.txt", text + "stuvwxyz" * 12)).notices
-    assert notice == f"“s”, “t”, “u”, “v”, “w” and 3 more stand {where} them."
+    assert notice == f"“s”, “t”, “u”, “v”, “w” and 3 more occur {where} them."
     assert load(from_file(tmp_path / "a.txt", text + "ba" * 50)).notices == ()
 
 
@@ -173,7 +176,7 @@ def test_rows_that_are_in_both_parts_are_said() -> None:
     training = {tuple(row) for row in corpus.training.tolist()}
     known = sum(tuple(row) in training for row in corpus.validation.tolist())
     assert 0 < known < 100
-    assert notice.startswith(f"{known} of the 100 rows for validation are also among those to")
+    assert notice.startswith(f"{known} of the 100 validation rows also occur in the training")
     assert load(TrainingSettings(source=CorpusSource(CorpusKind.COPY), block=32)).notices == ()
 
 
@@ -181,9 +184,7 @@ def test_a_task_of_too_few_rows_is_refused() -> None:
     settings = TrainingSettings(source=CorpusSource(size=1_000), block=512)
     said = refused(settings)
     assert said.field == "size"
-    assert said.sentence == (
-        "Of 1,000 tokens, rows of 513 are too few to learn. Use 5,130 or more."
-    )
+    assert said.sentence == ("1,000 tokens are not enough for rows of 513. Use 5,130 or more.")
     assert said.remedy
     mended = replace(settings, source=CorpusSource(size=5_130))
     check(mended)

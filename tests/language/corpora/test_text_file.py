@@ -36,31 +36,36 @@ def test_the_other_order_of_bytes_is_read_too(tmp_path: Path) -> None:
     assert read_text(str(path)) == TEXT
 
 
-BINARY = "“a.txt” is not a text: it has bytes in it that no text has. Choose a text file."
-NOT_UTF_8 = "“a.txt” is not in UTF-8: byte {}. Save it as UTF-8 and choose it again."
+BINARY = "“a.txt” is a binary file. Choose a text file."
+NOT_UTF_8 = (
+    "“a.txt” is not encoded in UTF-8: invalid byte {}. Save it as UTF-8 and choose it again."
+)
 UTF_16 = (
-    "“a.txt” is not in UTF-8: it seems to be UTF-16 without the mark that says so. Save it as "
+    "“a.txt” is not encoded in UTF-8: it appears to be UTF-16 without a byte order mark. Save "
+    "it as "
     "UTF-8 and choose it again."
 )
 SAID: list[tuple[bytes, str]] = [
-    (b"", "“a.txt” is empty. Choose a file with a text in it."),
-    (b"\xef\xbb\xbf", "“a.txt” is empty. Choose a file with a text in it."),
+    (b"", "“a.txt” is empty. Choose a file that contains text."),
+    (b"\xef\xbb\xbf", "“a.txt” is empty. Choose a file that contains text."),
     (
         b"one\ntwo\nH\xe4user, and much more of it that is letters",
-        "“a.txt” is not in UTF-8: byte 10, in line 3, is 0xE4. Save it as UTF-8 and choose it "
+        "“a.txt” is not encoded in UTF-8: invalid byte 0xE4 at position 10, line 3. Save it "
+        "as UTF-8 and choose it "
         "again.",
     ),
     (
         b"\xef\xbb\xbfone two three four five six\xff",
-        "“a.txt” is not in UTF-8: byte 31, in line 1, is 0xFF. Save it as UTF-8 and choose it "
+        "“a.txt” is not encoded in UTF-8: invalid byte 0xFF at position 31, line 1. Save it "
+        "as UTF-8 and choose it "
         "again.",
     ),
     (b"plain\0text", BINARY),
     (bytes(range(256)) * 4, BINARY),
     (bytes(99) + b"\x89PNG", BINARY),
     (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", BINARY),
-    ("Häuser, Bäume, Straßen".encode("latin-1"), NOT_UTF_8.format("2, in line 1, is 0xE4")),
-    ("Дома и деревья".encode("cp1251"), NOT_UTF_8.format("1, in line 1, is 0xC4")),
+    ("Häuser, Bäume, Straßen".encode("latin-1"), NOT_UTF_8.format("0xE4 at position 2, line 1")),
+    ("Дома и деревья".encode("cp1251"), NOT_UTF_8.format("0xC4 at position 1, line 1")),
     ("Häuser and trees".encode("utf-16-le"), UTF_16),
     ("Häuser and trees".encode("utf-16-be"), UTF_16),
 ]
@@ -74,16 +79,18 @@ def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes, sentence: st
 
 def test_utf_16_that_breaks_off_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(("long enough " * 9).encode("utf-16") + b"x")
-    assert refusal(tmp_path / "a.txt").startswith("“a.txt” is not in UTF-16: byte 219, in line 1")
+    assert refusal(tmp_path / "a.txt").startswith(
+        "“a.txt” is not encoded in UTF-16: invalid byte 0x78 at position 219"
+    )
 
 
 def test_what_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
     absent = tmp_path / "absent.txt"
-    assert refusal(absent) == f"There is no file {absent}."
+    assert refusal(absent) == f"File not found: {absent}."
     folder = f"“{tmp_path.name}” is a folder. Choose a text file."
     assert refusal(tmp_path) == folder
-    assert refusal(os.devnull) == "“null” is not a file. Choose a text file."
-    assert refusal("a\0b") == "No file has a NUL in its name."
+    assert refusal(os.devnull) == "“null” is not a regular file. Choose a text file."
+    assert refusal("a\0b") == "A file name cannot contain a NUL character."
 
 
 def test_a_text_that_is_too_large_is_refused(
@@ -94,8 +101,8 @@ def test_a_text_that_is_too_large_is_refused(
     path.write_bytes(b"a " * 10**6)
     assert len(read_text(str(path))) == 2 * 10**6
     path.write_bytes(b"a " * 10**6 + b"!")
-    sentence = "“long.txt” has 2,000,001 bytes, and a text to learn has at most 2 MB."
-    assert refusal(path) == f"{sentence} Choose a part of it."
+    sentence = "“long.txt” has 2,000,001 bytes; the maximum is 2 MB."
+    assert refusal(path) == f"{sentence} Use a part of it."
 
 
 def test_the_system_is_quoted_when_it_refuses(
@@ -107,7 +114,7 @@ def test_the_system_is_quoted_when_it_refuses(
     path = tmp_path / "a.txt"
     path.write_text("text")
     monkeypatch.setattr(text_file, "open_regular_file", refuse)
-    assert refusal(path) == "“a.txt” could not be read: Permission denied."
+    assert refusal(path) == "Cannot read “a.txt”: Permission denied."
 
 
 def test_memory_that_runs_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +124,7 @@ def test_memory_that_runs_out_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
     path = tmp_path / "a.txt"
     path.write_text("text")
     monkeypatch.setattr(text_file, "_decode_text", run_out)
-    sentence = "There is not enough memory to read “a.txt”. Choose a shorter text."
+    sentence = "Not enough memory to read “a.txt”. Choose a shorter text."
     assert refusal(path) == sentence
 
 
@@ -136,4 +143,4 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
         return plain(self, **how)
 
     monkeypatch.setattr(Path, "stat", written_to)
-    assert refusal(path) == "“a.txt” was changed while it was read. Try again."
+    assert refusal(path) == "“a.txt” changed while it was being read. Try again."

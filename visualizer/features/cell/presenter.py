@@ -207,7 +207,7 @@ def head_cell_panel(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPane
 
 def covered_cell_panel(run: Run, cell: Cell) -> CellPanel:
     """The panel of a cell that is covered by a prediction."""
-    sentence = "Covered: click or press Enter to mark it; reveal to see it."
+    sentence = "Hidden: click or press Enter to mark this cell; reveal the answer to see it."
     return CellPanel(
         run.trace.stage(cell.stage).title, sentence, "", "", (), "", "", is_pinned=False
     )
@@ -304,7 +304,7 @@ def _expert_name(facts: CellFacts, step: ExpertMixture, group: Group, at: int) -
 def _closing_text(explanation: Explanation) -> str:
     value = format_number(explanation.value)
     if explanation.is_empty:
-        return "nothing to share: 0"
+        return "no allowed keys: 0"
     if explanation.rule is CombineRule.SUM and len(explanation.terms) > 1:
         return f"sum = {value}"
     if explanation.rule is not CombineRule.SHARE:  # the value of the only or the chosen term
@@ -333,7 +333,7 @@ def aggregate_cell_panel(resolved: Resolved, cell: Cell, is_pinned: bool) -> Cel
         heading=_aggregate_heading(run, cell),
         sentence=_aggregate_sentence(resolved, cell, value, numbers, chosen),
         value=format_number(value),
-        formula=f"Σ over heads ÷ {count}" if is_mean else f"the largest of {count} heads",
+        formula=f"Σ over heads ÷ {count}" if is_mean else f"maximum over {count} heads",
         terms=tuple(
             _aggregate_term(cell, head, numbers, not is_mean and head == chosen) for head in order
         ),
@@ -349,7 +349,7 @@ def _aggregate_heading(run: Run, cell: Cell) -> str:
     stage = run.trace.stage(cell.stage)
     dims = zip(stage.dims[-2:], cell.place, strict=True)
     places = ", ".join(f"{axis_word(dim)} {run.number(at, dim)}" for dim, at in dims)
-    aggregate = "mean of heads" if cell.fold is HeadAggregate.MEAN else "largest of heads"
+    aggregate = "mean over heads" if cell.fold is HeadAggregate.MEAN else "maximum over heads"
     return f"{stage.title} · {aggregate}, {places}"
 
 
@@ -362,7 +362,7 @@ def _aggregate_sentence(
     row = f"<b>{escape(shorten(visible(words[cell.place[0]])))}</b>"
     heads = run.trace.spec.heads
     which = (
-        f"On average over {heads} heads"
+        f"Averaged over {heads} heads"
         if cell.fold is HeadAggregate.MEAN
         else f"In head {chosen + 1}"
     )
@@ -376,12 +376,13 @@ def _aggregate_sentence(
     pair = query, f"{key} (key {cell.place[1] + 1})"
     if stage.is_weights and view.lens is WeightTransform.WITHOUT_FIRST:
         if cell.place[1] == 0:
-            return f"{key} is the first token, which is left out."
-        most += ", the first token left out"
+            return f"{key} is the first token, which is excluded."
+        most += ", excluding the first token"
     lens = run.trace.possible(view.lens)
     if stage.is_weights and lens is not WeightTransform.TIMES_VALUE and 0 <= value <= 1:
-        return f"{which}, {pair[0]} reads {format_share(value)} from {pair[1]}{most}."
-    return f"{which}, the number of {pair[0]} and {pair[1]} is {format_number(value)}{most}."
+        attention = f"the attention weight from {pair[0]} to {pair[1]} is {format_share(value)}"
+        return f"{which}, {attention}{most}."
+    return f"{which}, the value for {pair[0]} and {pair[1]} is {format_number(value)}{most}."
 
 
 def _compare_to_others(resolved: Resolved, cell: Cell, numbers: np.ndarray) -> str:
@@ -392,8 +393,8 @@ def _compare_to_others(resolved: Resolved, cell: Cell, numbers: np.ndarray) -> s
         return ""
     top = LargestValue.of(numbers)
     if top and top.is_shared:
-        return f", as in {format_count(top.times - 1, 'other head')}"
-    return ", more than in any other" if top and len(numbers) > 1 else ""
+        return f", the same as in {format_count(top.times - 1, 'other head')}"
+    return ", the largest of all heads" if top and len(numbers) > 1 else ""
 
 
 def _aggregate_term(cell: Cell, head: int, numbers: np.ndarray, is_chosen: bool) -> TermLine:
@@ -406,8 +407,8 @@ def _describe_rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:
     left = np.delete(numbers, order)
     if not len(left):
         return ""
-    more = "farther from 0" if is_mean and numbers.min() < 0 else "larger"
-    others = f"{format_count(len(left), 'head')} with none {more}"
+    comparison = "larger in size" if is_mean and numbers.min() < 0 else "larger"
+    others = f"{format_count(len(left), 'other head')}, none {comparison}"
     return f"{others}: {format_number(float(left.sum()))}" if is_mean else others
 
 
@@ -421,18 +422,18 @@ def transform_line(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
     weight = float(run.trace.read(cell.stage, index))
     seen = format_number(float(run.trace.seen(cell.stage, view.lens).read(index)))
     if view.lens is WeightTransform.TIMES_VALUE and "values" not in run.trace:
-        where = "model gives" if run.reading else "file has"
-        return (f"× ‖value‖: not known, as the {where} no values.",)
+        source = "model does not report" if run.reading else "file does not contain"
+        return (f"× ‖value‖: not available because the {source} the values.",)
     if view.lens is WeightTransform.TIMES_VALUE:
         value = run.trace.read("values", (*index[:-2], index[-1]))  # d_head
         length = float(np.sqrt((value.astype(np.float64) ** 2).sum()))
         return (f"× ‖value‖: {format_number(weight)} × {format_number(length)} = {seen}",)
     if cell.place[-1] == 0:
-        return ("Hidden: the first token.",)
+        return ("Hidden: this is the first token.",)
     row = run.trace.read(cell.stage, index[:-1]).astype(np.float64)  # key
     total = float(row[1:].sum())
     if total == 0:
-        return (f"Without the first token: nothing to share, so {seen}",)
+        return (f"Without the first token: the other weights are 0, so {seen}",)
     return (f"Without the first token: {format_number(weight)} ÷ {format_number(total)} = {seen}",)
 
 
@@ -460,5 +461,7 @@ def _panel_of_cell(resolved: Resolved, board: Board, cell: Cell) -> CellPanel | 
     if heatmap is None or not heatmap.is_pooled:
         return replace(panel, also=also)
     block = f"{heatmap.rows.block} × {heatmap.columns.block}"
-    which = "farthest from 0" if heatmap.colour.is_signed else "largest"
-    return replace(panel, also=also, heading=f"{panel.heading} · {which} of {block} cells")
+    which = "largest in size" if heatmap.colour.is_signed else "largest"
+    return replace(
+        panel, also=also, heading=f"{panel.heading} · {which} in a block of {block} cells"
+    )

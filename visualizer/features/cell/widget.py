@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from visualizer.features.cell.presenter import CellPanel
     from visualizer.session.screen import Screen
 
-EMPTY = "Point at a cell to see how its number arose. Click to keep it here; Esc lets go."
+EMPTY = "Point at a cell to see how its value is computed. Click to pin it; press Esc to unpin."
 
 WIDTH = 252
 

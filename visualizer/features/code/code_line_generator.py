@@ -98,18 +98,18 @@ def _unsupported_reasons(spec: AttentionSpec) -> Iterator[str]:
     """The reasons why the fused call does not support the spec."""
     call = "scaled_dot_product_attention"
     by_kind = {
-        Normalisation.UNIFORM: f"{call} compares queries with keys; here every key is read alike.",
-        Normalisation.SUM: f"{call} has softmax alone and does not divide by a row's sum.",
-        Normalisation.NAIVE_SOFTMAX: f"{call} takes a row's largest score away before the exp.",
+        Normalisation.UNIFORM: f"{call} does not support equal weights for all keys.",
+        Normalisation.SUM: f"{call} only supports softmax, not division by a row's sum.",
+        Normalisation.NAIVE_SOFTMAX: f"{call} subtracts the row maximum before the exp.",
     }
     if spec.normalisation in by_kind:
         yield by_kind[spec.normalisation]
     if any(stage.operation is Operation.MASK_AFTER_SOFTMAX for stage in stages(spec)):
-        yield f"{call} masks before it normalises, and not after."
+        yield f"{call} masks before normalization, not after."
     unknown = (stage for stage in outside_one_call(spec) if stage.operation not in NAMED_ABOVE)
-    yield from (f"{call} has no “{stage.title}”." for stage in unknown)
+    yield from (f"{call} does not support “{stage.title}”." for stage in unknown)
     if spec.drops:
-        yield f"{call} draws the cells to drop itself; here they are given."
+        yield f"{call} chooses the dropped cells itself; here they are fixed."
 
 
 def _fused_call(context: ExpressionContext) -> str:

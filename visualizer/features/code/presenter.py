@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 TITLES = {
-    CodeDialect.BOOK: "The book’s words",
-    CodeDialect.LECTURE: "The lecture’s words",
-    CodeDialect.SDPA: "torch’s one call",
+    CodeDialect.BOOK: "Book",
+    CodeDialect.LECTURE: "Lecture notes",
+    CodeDialect.SDPA: "Fused torch call",
 }
 
 
@@ -70,7 +70,7 @@ def present_code(resolved: Resolved) -> CodePanel:
 def code_panel_of(run: Run, dialect: CodeDialect, stage: str | None) -> CodePanel:
     """Present a run's code; equal runs and stages give equal values."""
     if not run.trace.has_module:
-        comments = ("# Read from a file:", f"# {run.source}", "# No code made it here.")
+        comments = ("# Read from a file:", f"# {run.source}", "# No code is available.")
         return CodePanel("In code", dialect, tuple(map(CodePanelLine, comments)))
     is_there = stage is not None and stage in run.trace
     title = f"{run.trace.stage(stage).title} in code" if stage and is_there else "In code"

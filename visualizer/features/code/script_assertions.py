@@ -111,23 +111,23 @@ def note(run: Run, dialect: CodeDialect) -> Iterator[str]:
     spec = run.trace.spec
     found = tolerance(run, dialect, run.trace.last)
     yield (
-        f"The expected numbers come from: {run.device}, {spec.dtype}. They may differ by "
-        f"{found.relative:.2g} of their size (rtol) and,"
+        f"Expected values were computed on {run.device} in {spec.dtype}. "
+        f"Tolerance: rtol {found.relative:.2g};"
     )
-    yield f"near 0, by what rounding leaves there ({found.absolute:.2g} in the last stage, atol)."
+    yield f"atol {found.absolute:.2g} in the last stage, for rounding errors near 0."
     if run.trace.is_blockwise:
-        yield "The text is long: torch holds its matrices whole here, and a few rows are compared."
+        yield "Long text: this script holds whole matrices, and only a few rows are compared."
     if not _is_on_cpu(run):
-        yield "A GPU adds up in another order than the CPU: the last digits may be others."
+        yield "A GPU sums in a different order from the CPU, so the last digits may differ."
     if found.relative > MAX_ROUNDING_UNITS * unit(spec):
         yield (
-            f"Scores are as large as {_largest_score(run):,.0f} here: {spec.dtype} then holds "
-            "fewer digits of a weight, and one call rounds them otherwise."
+            f"Scores reach {_largest_score(run):,.0f}, so {spec.dtype} weights have fewer exact "
+            "digits, and the fused call rounds them differently."
         )
     if spec.normalisation is Normalisation.SUM:
         yield (
-            "Where the scores of a row nearly cancel, dividing by their sum magnifies rounding: "
-            "there another machine may differ by more."
+            "If the scores of a row nearly cancel, dividing by their sum magnifies rounding "
+            "errors, so differences between machines may be larger."
         )
 
 
@@ -210,7 +210,7 @@ def _format_check(name: str, numbers: np.ndarray, found: Tolerance) -> str:
     flat = numbers.reshape(-1)
     finite = np.where(np.isfinite(flat), flat, 0).astype(np.float64)
     added = Tolerance(found.relative, found.relative * float(np.abs(finite).sum()))
-    comment = f"# {numbers.size:,} numbers: one in {step} of them, and the sum of all finite ones."
+    comment = f"# {numbers.size:,} values: compare one in {step}, and the sum of all finite values."
     return "\n".join(
         (
             comment,

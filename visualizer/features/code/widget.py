@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from visualizer.features.code.presenter import CodePanel, CodePanelLine
     from visualizer.session.screen import Screen
 
-EMPTY = "The code that makes these numbers stands here, as soon as there are some."
+EMPTY = "The code that computes these values appears here."
 WIDTH = 252
 BAR = 3
 GAP = "  "
@@ -128,7 +128,7 @@ class CodeTextView(QPlainTextEdit):
 
     def _describe_current_lines(self) -> None:
         running = [_full_text(self._lines[number]) for number in self._lit]
-        self.setAccessibleDescription(f"Runs now: {'; '.join(running)}" if running else "")
+        self.setAccessibleDescription(f"Current code: {'; '.join(running)}" if running else "")
 
     def _scroll_to_current(self) -> None:
         """Scroll as little as possible to show the current lines."""
@@ -196,7 +196,7 @@ class CodePane(QWidget):
         self.code.show_lines(panel.lines if panel else (), theme)
 
     def _build_box(self) -> None:
-        self.box.setAccessibleName("Dialect of the code")
+        self.box.setAccessibleName("Code style")
         # Screen readers use a combo box's text as its name.
         self.box.setAccessibleDescription(self.box.accessibleName())
         for title in TITLES.values():

@@ -27,7 +27,7 @@ def largest_difference(resolved: Resolved, comparison: Comparison) -> tuple[str,
         reasons = {stage.name: mismatch(comparison.kept, run, stage) for stage in stages}
         fitting = [stage for stage in stages if not reasons[stage.name]]
         if not fitting:
-            return f"{next(iter(reasons.values()))}: there is nothing to subtract.", None
+            return f"{next(iter(reasons.values()))}. These values cannot be compared.", None
         stages = fitting
     stage = _preferred_stage(stages, resolved)
     change, place = _find_largest_change(resolved, comparison, stage)

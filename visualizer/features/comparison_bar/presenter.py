@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NAMED = 3
 """Maximum number of differing settings that are named; the others are only counted."""
-ASIDE = "Set aside while a step is played or predicted."
+ASIDE = "Paused during playback and predictions."
 
 
 class ComparePanel(Struct, frozen=True):
@@ -105,29 +105,31 @@ def _describe_kept(resolved: Resolved, comparison: Comparison) -> str:
         return ""
     descriptions = differences(comparison.document, resolved.computed)
     if not descriptions:
-        return "A is kept. Change anything: B shows it."
+        return "A is the saved state. Change any setting to compare it with B."
     named, rest = descriptions[:NAMED], len(descriptions) - NAMED
     more = f" and {rest} more" if rest > 0 else ""
-    return f"From A to B: {', '.join(named)}{more}."
+    return f"Changed from A to B: {', '.join(named)}{more}."
 
 
 def _describe_heads(resolved: Resolved, comparison: Comparison) -> str:
     one, other = comparison.heads
     if resolved.why_not:
-        return "Head against head."
-    return f"Head {one + 1} beside head {other + 1}."
+        return "Comparing two heads."
+    return f"Head {one + 1} compared with head {other + 1}."
 
 
 def _describe_samples(resolved: Resolved, comparison: Comparison) -> str:
     spec, run = resolved.run.trace.spec, resolved.run
     if resolved.why_not:
-        return "Samples of dropout."
+        return "Dropout samples."
     count, most = drawn_samples(run, comparison.count), most_samples(run)
     first, last = seed_of(spec, 0), seed_of(spec, count - 1)
     seeds = f"seed {first}" if count == 1 else f"seeds {first} to {last}"
-    description = f"Dropout {spec.dropout:g}, {seeds}: the mean nears the weights as 1/√N."
+    description = f"Dropout {spec.dropout:g}, {seeds}: the error of the mean falls as 1/√N."
     return (
-        f"{description} At most {most:,} for so long a text." if most < MAX_COUNT else description
+        f"{description} At most {most:,} samples for a text of this length."
+        if most < MAX_COUNT
+        else description
     )
 
 

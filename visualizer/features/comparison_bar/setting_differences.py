@@ -21,7 +21,7 @@ def differences(one: Document, other: Document) -> tuple[str, ...]:
     if one.captured != other.captured or one.model != other.model:
         return ("the captured attention",)
     if one.captured:
-        return ("the typed tokens",) * (one.labels != other.labels)
+        return ("the token labels",) * (one.labels != other.labels)
     descriptions = ["the text"] * (one.text != other.text)
     descriptions += [
         f"{name}: {getattr(one, name)} → {getattr(other, name)}"
@@ -42,9 +42,9 @@ def _model_differences(one: Document, other: Document) -> tuple[str, ...]:
     descriptions += ["the model"] * (len({model.folder for model in models}) > 1)
     descriptions += ["the second text"] * (len({model.second for model in models}) > 1)
     descriptions += ["the image"] * (len({model.image for model in models}) > 1)
-    descriptions += ["the kind of attention"] * (len({model.part for model in models}) > 1)
-    descriptions += ["the edits of heads"] * (len({model.edits for model in models}) > 1)
-    descriptions += ["the edges that are cut"] * (len({model.cuts for model in models}) > 1)
+    descriptions += ["the attention kind"] * (len({model.part for model in models}) > 1)
+    descriptions += ["the head edits"] * (len({model.edits for model in models}) > 1)
+    descriptions += ["the cut edges"] * (len({model.cuts for model in models}) > 1)
     return tuple(descriptions)
 
 

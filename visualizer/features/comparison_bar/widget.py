@@ -36,10 +36,10 @@ HEIGHT = 28
 WORDS = 120
 """Minimum width of the texts, at the default text size."""
 BUTTONS = {
-    "comparer.scale_samples -1": ("Half", ComparisonKind.SAMPLES),
+    "comparer.scale_samples -1": ("Halve", ComparisonKind.SAMPLES),
     "comparer.add_sample": ("+1", ComparisonKind.SAMPLES),
     "comparer.scale_samples 1": ("Double", ComparisonKind.SAMPLES),
-    "comparer.go_to_largest": ("Go there", None),
+    "comparer.go_to_largest": ("Go to cell", None),
     "comparer.swap": ("Swap", ComparisonKind.KEPT),
     "comparer.stop": ("Stop", None),
 }
@@ -64,18 +64,18 @@ class CompareBar(QWidget):
             label.setMinimumWidth(round(WORDS * text_scale()))
             words.addWidget(label)
         self.lead.setProperty("role", "quiet")
-        self.one, self.other = _head_box("The one head"), _head_box("The other head")
+        self.one, self.other = _head_box("First head"), _head_box("Second head")
         self.count = QSpinBox()
         self.count.setObjectName("Samples")
         self.count.setAccessibleName("Samples")
-        self.count.setToolTip("Samples that are averaged")
+        self.count.setToolTip("Number of samples to average")
         self.count.setMinimum(1)
         self.count.setKeyboardTracking(False)
         install_input_filters(self.count)
         for box in (self.one, self.other):
             box.activated.connect(self._choose_heads)
         self.count.valueChanged.connect(self._choose_count)
-        self.controls = OverflowRow(HEIGHT, "More of the comparison", (0, 0, 0, 0), spacing=6)
+        self.controls = OverflowRow(HEIGHT, "More comparison controls", (0, 0, 0, 0), spacing=6)
         self.controls.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self._add_controls(actions)
         row = row_layout(self, (16, 4, 12, 4), spacing=6)
@@ -115,7 +115,7 @@ class CompareBar(QWidget):
             return
         self.lead.setText(panel.lead)
         self.said.setText(panel.said)
-        self.setAccessibleName(f"Comparing. {panel.lead} {panel.said}")
+        self.setAccessibleName(f"Comparison. {panel.lead} {panel.said}")
         self._show_buttons(panel)
         is_head = panel.against is ComparisonKind.HEAD and panel.head_count > 1
         for box in (self.one, self.other):

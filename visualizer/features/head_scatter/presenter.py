@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 PANE = "Scatter"
-SCORES = "These are scores: heads are measured by their weights only."
-COVERED = "Hidden during a prediction."
-NOTHING = "No head has both measures here: choose others."
+SCORES = "This file contains scores only; head measures need attention weights."
+COVERED = "Hidden during a prediction question."
+NOTHING = "No head has both measures for this text. Choose other measures."
 ADDED, LOST = "added", "lost"
 Place = tuple[int, int]
 """A layer index of the run and a head index, from 0."""
@@ -44,19 +44,19 @@ class ScatterMeasure(Struct, frozen=True):
 MEASURES = (
     ScatterMeasure("previous", "Previous token"),
     ScatterMeasure("induction", "Induction"),
-    ScatterMeasure("duplicate", "Same token earlier"),
+    ScatterMeasure("duplicate", "Duplicate token"),
     ScatterMeasure("first", "First token"),
-    ScatterMeasure("own", "Own token"),
+    ScatterMeasure("own", "Current token"),
     ScatterMeasure("largest", "Largest weight"),
     ScatterMeasure("entropy", "Entropy", "bits"),
     ScatterMeasure("distance", "Distance", "tokens"),
     ScatterMeasure("value_weighting", "Changed by value-weighting"),
 )
-RETRIEVAL = ScatterMeasure("retrieval", "On the marked place")
+RETRIEVAL = ScatterMeasure("retrieval", "Retrieval")
 """The weight of the pinned query on a marked position; available if one is marked."""
 ANSWERED = (
-    ScatterMeasure(ADDED, "Added to the logit"),
-    ScatterMeasure(LOST, "Lost without it", "nats"),
+    ScatterMeasure(ADDED, "Logit contribution"),
+    ScatterMeasure(LOST, "Loss when ablated", "nats"),
 )
 """Measures that are available once the Attribution pane has requested them from the model."""
 

@@ -35,10 +35,13 @@ WIDTH = 252
 DOT, NEAR = 4, 12
 """The radius of a point, and the pointer's hit distance, at the default text size."""
 LINES = 4
-HINT = "Each point is a head; dashed lines are uniform attention, or nothing added. Click to open."
+HINT = (
+    "Each point is a head. Dashed lines mark uniform attention or a contribution of 0. Click a "
+    "point to show its head."
+)
 KEYS = (
-    "Left and Right go from head to head along the horizontal axis, Enter shows one on the "
-    "heatmaps, Ctrl+C copies the numbers."
+    "Press Left and Right to move between heads along the horizontal axis, Enter to show a head "
+    "in the heatmaps, and Ctrl+C to copy the values."
 )
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
@@ -61,9 +64,9 @@ class HeadScatterPane(QWidget):
         self.plot, self.said = HeadScatterPlot(), PlainLabel()
         self.measuring = LongWorkWidget(START, START_TIP, COUNTED)
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
-        for box, title in ((self.up, "Up"), (self.across, "Across")):
-            box.setAccessibleName(f"Measure {title.lower()}")
-            box.setToolTip(plain_tooltip(f"The measure of the heads that goes {title.lower()}"))
+        for box, title in ((self.up, "Vertical"), (self.across, "Horizontal")):
+            box.setAccessibleName(f"{title} measure")
+            box.setToolTip(plain_tooltip(f"Measure on the {title.lower()} axis"))
             box.activated.connect(self._choose_measures)
             install_input_filters(box)
             whole, label = QWidget(), PlainLabel(title)
@@ -116,7 +119,7 @@ class HeadScatterPlot(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName("Heads between two measures")
+        self.setAccessibleName("Heads by two measures")
         self.setAccessibleDescription(KEYS)
         self.setProperty(SHOWS_OWN_FOCUS, True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     Index = QModelIndex | QPersistentModelIndex
 
-HEAD = "Click a row, or press Enter in it, to see its head alone."
-KEYS = f"{HEAD} Click a title, or press Space in its column, to sort by it."
+HEAD = "Click a row or press Enter to show only this head."
+KEYS = f"{HEAD} Click a column title or press Space in a column to sort by it."
 ROWS = 4
 """Rows of the table that stay visible below the sentences."""
 DOT = 8
@@ -167,7 +167,7 @@ class HeadTableModel(QAbstractTableModel):
         about = self.table.columns[column]
         uniform = self._uniform_text(column + 1)
         text = f"{row.full_name}, {about.title}: {row.written[column]} {about.unit}"
-        return f"{text}, uniform attention {uniform}"
+        return f"{text}; uniform attention: {uniform}"
 
 
 def _columns_of(table: HeadTablePanel | None) -> tuple[HeadColumn, ...]:

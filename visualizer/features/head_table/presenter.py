@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 PANE = "Heads"
 NONE = "–"
 APART = (
-    " Queries and keys are not the same tokens, so none is the previous one, itself or at a "
-    "distance."
+    " Queries and keys are different tokens, so measures of the previous token, the current token "
+    "and distance are not available."
 )
-SCORES = "These are scores: how a row’s weights are shared out can be said of weights only."
+SCORES = "This file contains scores only; head measures need attention weights."
 NAMED = 3
 """Maximum number of heads named in a sentence; beyond it, only their count is given."""
 STANDS_OUT = 1.5
 """How far a head must differ from uniform attention: by this factor, or half way to 100 %."""
 NEAR = 0.9
 """Fraction of the largest value from which a head counts as nearly leading."""
-NEAR_UNIFORM = "No head stands out: all are near uniform attention."
+NEAR_UNIFORM = "No head stands out: all are close to uniform attention."
 UNIFORM = "Uniform"
-UNIFORM_SAYS = "Uniform attention reads every allowed key alike"
+UNIFORM_SAYS = "With the same weight on every allowed key"
 
 
 class HeadColumn(Struct, frozen=True):
@@ -84,7 +84,7 @@ class HeadColumn(Struct, frozen=True):
 PREVIOUS = HeadColumn(
     "Previous",
     "%",
-    "Weight on the token before the query; a mean over the queries from the second on.",
+    "Weight on the token before the query, averaged over all queries except the first.",
     1,
     "previous",
 )
@@ -92,49 +92,49 @@ FIRST = HeadColumn("First", "%", "Weight on the first token of the text.", 1, "f
 INDUCTION = HeadColumn(
     "Induction",
     "%",
-    "Weight on the tokens that followed the query’s token where it stood before; a mean over the "
-    "queries whose token stood before.",
+    "Weight on the tokens that followed earlier occurrences of the query’s token, averaged over "
+    "the queries whose token occurred before.",
     1,
     "induction",
 )
 DUPLICATE = HeadColumn(
-    "Same token",
+    "Duplicate",
     "%",
-    "Weight on earlier occurrences of the query’s own token; a mean over the queries whose token "
-    "stood before.",
+    "Weight on earlier occurrences of the query’s token, averaged over the queries whose token "
+    "occurred before.",
     1,
     "duplicate",
 )
-OWN = HeadColumn("Itself", "%", "Weight on the query’s own token: the diagonal.", 1, "own")
+OWN = HeadColumn("Current", "%", "Weight on the query’s own position (the diagonal).", 1, "own")
 MAX_WEIGHT = HeadColumn("Largest", "%", "Largest weight of each query.", 1, "largest")
 ENTROPY = HeadColumn(
     "Entropy",
     "bits",
-    "How spread out the weights are, −Σ w·log₂ w: 0 where one key has all, log₂ n where n keys "
-    "are read alike.",
+    "Entropy of the attention weights, −Σ w·log₂ w: 0 if one key has all the weight, log₂ n if n "
+    "keys have equal weights.",
     2,
     "entropy",
 )
 DISTANCE = HeadColumn(
     "Distance",
     "tokens",
-    "How far away the keys are, each counted by its weight: Σ w·|query − key|.",
+    "Mean distance between query and key, weighted by attention: Σ w·|query − key|.",
     2,
     "distance",
 )
 VALUE_WEIGHTING = HeadColumn(
     "Value-weighted",
     "%",
-    "How far weights move when each is times the length of its value, as shares of a row: half the "
-    "sum of the differences of a row. 0 where all values are equally long.",
+    "Change in a row’s weights when they are multiplied by the value norms and renormalized: half "
+    "the sum of the absolute differences. 0 if all values have the same norm.",
     1,
     "value_weighting",
 )
 RETRIEVAL = HeadColumn(
     "Retrieval",
     "%",
-    "Weight of the pinned query on the marked place: on the keys that are chosen among the tokens, "
-    "or else on the pinned key.",
+    "Weight of the pinned query on the selected tokens or, if none are selected, on the pinned "
+    "key.",
     1,
     "retrieval",
     keeps_small=True,
@@ -378,10 +378,11 @@ def _describe_scope(run: Run, queries: np.ndarray, leading: LeadingIndex) -> str
     counted = min(int(count) for count in queries)
     queries_and_keys = run.trace.sides
     rest = "" if queries_and_keys[0] == queries_and_keys[1] else APART
-    every = "the only query" if tokens == 1 else f"{tokens:,} queries"
+    every = "1 query" if tokens == 1 else f"{tokens:,} queries"
     if counted == tokens:
-        return f"Means over {every}, of the {weights}.{rest}"
-    return f"Means over {counted:,} of {every}, of the {weights}: the others read nothing.{rest}"
+        return f"Averages of the {weights} over {every}.{rest}"
+    others = "the others have no allowed keys"
+    return f"Averages of the {weights} over {counted:,} of {every}; {others}.{rest}"
 
 
 class _LeadingHeadText(Struct, frozen=True):
@@ -431,15 +432,17 @@ class _LeadingHeadText(Struct, frozen=True):
 _LEADING_HEAD_TEXTS = (
     _LeadingHeadText(
         INDUCTION,
-        "read{s} what followed the same token earlier (induction)",
-        "by induction",
+        "attend{s} to what followed earlier occurrences of the token (induction)",
+        "for induction",
         is_of_all=True,
     ),
-    _LeadingHeadText(RETRIEVAL, "read{s} the marked place most (retrieval)", "on the marked place"),
-    _LeadingHeadText(PREVIOUS, "read{s} the previous token most", "on the previous token"),
-    _LeadingHeadText(FIRST, "read{s} the first token most", "on the first token"),
-    _LeadingHeadText(OWN, "read{s} the query’s own token most", "on the query’s own token"),
-    _LeadingHeadText(ENTROPY, "{are} the sharpest", "by sharpness", is_most=False),
+    _LeadingHeadText(
+        RETRIEVAL, "attend{s} most to the selected tokens (retrieval)", "for the selected tokens"
+    ),
+    _LeadingHeadText(PREVIOUS, "attend{s} most to the previous token", "for the previous token"),
+    _LeadingHeadText(FIRST, "attend{s} most to the first token", "for the first token"),
+    _LeadingHeadText(OWN, "attend{s} most to the current token", "for the current token"),
+    _LeadingHeadText(ENTROPY, "{have} the lowest entropy", "for entropy", is_most=False),
 )
 
 
@@ -460,26 +463,26 @@ def _build_sentences(
         best = claim.leads(values)
         if best is None or not chance:
             continue
-        beside = f"uniform attention {claim.written(chance)}."
+        comparison = f"uniform attention {claim.written(chance)}."
         if not claim.is_outstanding(best, chance):
-            most = f"{'most' if claim.is_most else 'least'} {claim.written(best)}"
-            not_outstanding.append(f"No head stands out {claim.none}: at {most}, {beside}")
+            extreme = f"{'highest' if claim.is_most else 'lowest'} {claim.written(best)}"
+            not_outstanding.append(f"No head stands out {claim.none}: {extreme}, {comparison}")
             continue
         is_any_outstanding = True
         heads = claim.named(values, best)
         if len(heads) < len(values) or claim.is_of_all:
             words = claim.words.format(
-                s="s" * (len(heads) == 1), are="is" if len(heads) == 1 else "are"
+                s="s" * (len(heads) == 1), have="has" if len(heads) == 1 else "have"
             )
             least = min(value for head in heads if (value := values[head]) is not None)
             reach = claim.written(least)
             reach = reach if _is_close(least, best) else f"at least {reach}"
             sentences.append(
-                f"{_name_heads([rows[at] for at in heads])} {words}: {reach}, {beside}"
+                f"{_name_heads([rows[at] for at in heads])} {words}: {reach}, {comparison}"
             )
     if not_outstanding and not is_any_outstanding:
         return (NEAR_UNIFORM,)
-    return (*sentences, *not_outstanding) or ("All heads look at the same.",)
+    return (*sentences, *not_outstanding) or ("All heads have the same attention pattern.",)
 
 
 def _is_close(one: float, other: float) -> bool:

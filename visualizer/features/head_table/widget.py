@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from visualizer.features.head_table.presenter import HeadRow, HeadTablePanel
     from visualizer.session.screen import Screen
 
-EMPTY = "What each head looks at stands here, as soon as there are weights that are not hidden."
+EMPTY = "Head measures appear here when attention weights are available and not hidden."
 WIDTH = 252
 
 

@@ -83,8 +83,8 @@ def _heatmap_side(side: int) -> int:
 
 
 def _describe_scale(panel: LayerOverviewPanel) -> str:
-    end = "the largest of its row" if panel.is_by_row else "1"
-    pooled = f", the largest of {panel.block} × {panel.block} cells" if panel.block > 1 else ""
+    end = "the row maximum" if panel.is_by_row else "1"
+    pooled = f", max-pooled {panel.block} × {panel.block}" if panel.block > 1 else ""
     return f"Weights from 0 to {end}{pooled}"
 
 

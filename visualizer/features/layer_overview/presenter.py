@@ -38,13 +38,13 @@ PATTERNS = tuple(row for row in ORDERS if row.order is not HeadOrder.VALUE_WEIGH
 """Orders by an attention pattern; the most prominent pattern of a head is named."""
 LIKENESS_SIDE = 8
 """Number of cells per side to which weights are pooled before heads are compared."""
-SCORES = "These are scores: the overview shows weights only."
+SCORES = "This file contains scores only; the overview needs attention weights."
 SAMPLED = (
-    "A long text: each picture shows one row of every {block:,}, and one earlier place of the same "
-    "token counts, the last."
+    "Long text: each heatmap shows one row in {block:,}, and only the last earlier occurrence of a "
+    "token is counted."
 )
-UNMEASURED = "A long text: each picture shows one row of every {block:,}, and heads stand by layer."
-COVERED = "Hidden during a prediction."
+UNMEASURED = "Long text: each heatmap shows one row in {block:,}, and heads are sorted by layer."
+COVERED = "Hidden during a prediction question."
 Place = tuple[int, int]
 """A zero-based layer index in the run, and a head index."""
 
@@ -122,7 +122,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         sorting = self.values.get(sorted_by.measure)
         is_sorted = sorting is not None and math.isfinite(float(sorting[place]))
         if is_sorted and place in self.places:
-            parts[0] += f", place {self.places.index(place) + 1:,} of {len(self.places):,}"
+            parts[0] += f", rank {self.places.index(place) + 1:,} of {len(self.places):,}"
         rows = (sorted_by,) if sorted_by.reads else PATTERNS
         clear = [
             (float(self.values[row.measure][place]), self.uniform[row.measure], row.reads)
@@ -132,13 +132,13 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         clear = [each for each in clear if math.isfinite(each[0] - each[1])]
         if clear:
             value, chance, reads = max(clear, key=lambda each: each[0] - each[1])
-            found = f"{reads}: {format_share(value)}, by chance {format_share(chance)}"
-            is_told = value > chance or sorted_by.reads
-            parts.append(found if is_told else "nothing stands out from chance")
+            found = f"{reads}: {format_share(value)}, uniform attention {format_share(chance)}"
+            is_outstanding = value > chance or sorted_by.reads
+            parts.append(found if is_outstanding else "no pattern stands out")
         spread = float(self.values["entropy"][place]) if self.uniform else math.nan
         if math.isfinite(spread):
             alike = self.uniform["entropy"]
-            parts.append(f"entropy {spread:.2f} bits, by chance {alike:.2f}")
+            parts.append(f"entropy {spread:.2f} bits, uniform attention {alike:.2f}")
         if self.values and self.values[CHANGE].any():
             change = format_share(float(self.values[CHANGE][place]))
             parts.append(f"weights changed by the edits: {change}")
@@ -423,7 +423,10 @@ def overview_of(
             )
             panels.append(replace(panel, layers=numbers))
     if len({panel.weights.shape[1:] for panel in panels if panel.weights is not None}) != 1:
-        raise InputError("layer", "The layers have no heads that could stand side by side.")
+        raise InputError(
+            "layer",
+            "The layers cannot be combined: their heads differ in number or size.",
+        )
     layers = [number for panel in panels for number in panel.layers]
     by_number = np.argsort(layers)
     weights = np.concatenate([panel.weights for panel in panels if panel.weights is not None])

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from visualizer.models.model_source import LayerAndHead
     from visualizer.session.screen import Screen
 
-EMPTY = "Small heatmaps of all heads stand here, as soon as there are weights."
+EMPTY = "Small heatmaps of all heads appear here when attention weights are available."
 KEYS = (
-    "Arrow keys go from head to head, Enter shows one on the board, Delete switches one of a model "
-    "off or on."
+    "Press the arrow keys to move between heads, Enter to show a head in the heatmaps, and Delete "
+    "to ablate or restore a head of a model."
 )
 WIDTH = 252
 USUAL_FIRST = 10
@@ -56,9 +56,9 @@ NAMED = 38
 """Spacing of named small heatmaps, in pixels at the default text size."""
 VEIL = 0.6
 """Opacity of the overlay on an ablated head, under its cross."""
-HINT = "Point at a head to read what it does; click to open it."
+HINT = "Point at a head for a description; click to show it."
 HINT_SWITCHABLE = f"{HINT[:-1]}, right-click to switch it off or on."
-NAMES = "Named by layer and head, as 5.2."
+NAMES = "Heads are named by layer and head, for example 5.2."
 """Note shown if the heatmaps are not arranged in one row per layer."""
 SAID_LINES = 5
 """Maximum number of lines of a head's description."""
@@ -89,9 +89,9 @@ class LayerOverviewPane(QWidget):
         self.order, self.said = QComboBox(), PlainLabel()
         for row in ORDERS:
             self.order.addItem(row.title, row.order)
-        self.order.setAccessibleName("Order of the heads")
+        self.order.setAccessibleName("Sort heads by")
         self.order.setObjectName("head_order")
-        self.order.setToolTip(plain_tooltip("The order in which the heads stand"))
+        self.order.setToolTip(plain_tooltip("Order of the heads"))
         self.order.activated.connect(self._choose_order)
         self.grid = HeadGrid()
         self.grid.chosen.connect(self.headChosen)
@@ -113,13 +113,13 @@ class LayerOverviewPane(QWidget):
         self.first, self.count, self.off = (
             QWidget(),
             QSpinBox(),
-            QPushButton("Switch off the first"),
+            QPushButton("Ablate the first"),
         )
         self.count.setRange(1, 9_999)
         self.count.setValue(USUAL_FIRST)
-        self.count.setAccessibleName("How many of the first heads to switch off")
-        self.count.setToolTip(plain_tooltip("How many heads"))
-        self.off.setToolTip(plain_tooltip("Switch off the heads that stand first in this order"))
+        self.count.setAccessibleName("Number of heads to ablate")
+        self.count.setToolTip(plain_tooltip("Number of heads to ablate"))
+        self.off.setToolTip(plain_tooltip("Ablate the first heads in this order"))
         self.off.clicked.connect(self._switch_first)
         install_input_filters(self.count)
         row = row_layout(self.first, (0, 0, 0, 0), spacing=6)

@@ -44,10 +44,10 @@ def check_claim(claim: Claim, run: Run | None, is_changed: bool, is_working: boo
     exactly = "" if is_shape else " to four decimals"
     if is_changed:
         return ClaimCheck(
-            f"{claim.called}: not compared, as you changed something", ClaimResult.CHANGED
+            f"{claim.called}: not compared because settings have changed", ClaimResult.CHANGED
         )
     if run is None:
-        why = "waiting for the numbers" if is_working else "not computed"
+        why = "computing" if is_working else "not computed"
         return ClaimCheck(f"{claim.called}: {why}", ClaimResult.WAITING)
     detail = _shape_difference(claim, run) if is_shape else _number_difference(claim, run)
     if detail:
@@ -85,10 +85,9 @@ def _number_difference(claim: Claim, run: Run) -> str:
         return ""
     place = tuple(int(axis) for axis in np.argwhere(~is_near)[0])
     where = ", ".join(str(axis + 1) for axis in place)
-    start = f"Number {where}: printed" if place else "Printed"
-    return (
-        f"{start} {format_number(float(printed[place]))}, here {format_number(float(here[place]))}."
-    )
+    start = f"Value {where}: expected" if place else "Expected"
+    expected, computed = (format_number(float(array[place])) for array in (printed, here))
+    return f"{start} {expected}, computed {computed}."
 
 
 def _shape_difference(claim: Claim, run: Run) -> str:
@@ -97,4 +96,4 @@ def _shape_difference(claim: Claim, run: Run) -> str:
     if tuple(here) == printed:
         return ""
     sizes = (" × ".join(map(str, shape)) for shape in (printed, here))
-    return "Printed {}, here {}.".format(*sizes)
+    return "Expected {}, computed {}.".format(*sizes)

@@ -176,11 +176,11 @@ class LessonController(QObject):
         )
         if len(self.errors) > MAX_LISTED_ERRORS:
             message += f"<p>… and {len(self.errors) - MAX_LISTED_ERRORS} more.</p>"
-        show_message(self._window, "Lessons that were left out", message)
+        show_message(self._window, "Lessons with errors", message)
 
     def _errors_title(self) -> str:
         count = len(self.errors)
-        return "1 lesson was left out…" if count == 1 else f"{count} lessons were left out…"
+        return "1 lesson with errors…" if count == 1 else f"{count} lessons with errors…"
 
 
 @cache

@@ -51,11 +51,11 @@ class BookNumbers(Struct, frozen=True, eq=False):
         """
         tables = {key: value for key, value in self.sections.items() if isinstance(value, dict)}
         whole = _match_prefix("section", section, tables)
-        found = _match_prefix(f"number in “{whole}”", name, tables[whole])
+        found = _match_prefix(f"value in “{whole}”", name, tables[whole])
         try:
             numbers = np.array(tables[whole][found], dtype=float)  # None becomes NaN
         except (TypeError, ValueError):
-            raise UnfitError(f"“{found}” of “{whole}” is no matrix of numbers.") from None
+            raise UnfitError(f"“{found}” of “{whole}” is not a matrix of numbers.") from None
         numbers[np.isnan(numbers)] = -np.inf
         numbers.flags.writeable = False
         return whole, found, numbers
@@ -65,5 +65,5 @@ def _match_prefix(kind: str, start: str, table: Mapping[str, Any]) -> str:
     found = [start] if start in table else [name for name in table if name.startswith(start)]
     if len(found) == 1 and start:
         return found[0]
-    number = "several begin" if found else "none begins"
-    raise UnfitError(f"No printed {kind} is called “{start}”: {number} so.")
+    amount = "More than one" if found else "No"
+    raise UnfitError(f"{amount} {kind} starts with “{start}”.")

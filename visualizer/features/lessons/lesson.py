@@ -63,7 +63,7 @@ class Claim(Struct, frozen=True, eq=False):
     def source(self) -> str:
         """The source of the printed numbers: a publication or a calculation by hand."""
         if self.section.startswith("by hand"):
-            return "what is worked by hand"
+            return "the worked example"
         return "the notes" if self.section.startswith("notes") else "the book"
 
 

@@ -98,20 +98,20 @@ def read_lesson(text: str, name: str, printed: BookNumbers) -> Lesson:
     except (ValueError, RecursionError) as error:
         found = re.search(r"\(at line (\d+)", str(error))
         line = int(found[1]) if found else max(1, len(text.splitlines()))
-        reason = re.sub(r" \(at .*\)$", "", str(error)) or "It cannot be read"
-        raise LessonError(name, line, f"This is not TOML: {reason}.") from error
+        reason = re.sub(r" \(at .*\)$", "", str(error)) or "it cannot be parsed"
+        raise LessonError(name, line, f"Invalid TOML: {reason}.") from error
     source = TomlSource(text, name, printed)
     source.check((), table, _LESSON, ("title", "page"))
     start = source.settings(("start",), Document(), table.get("start", {}))
     source.check_list(("page",), table["page"], dict)
     if not table["page"]:
-        raise source.error(("page",), "A lesson needs a page.")
+        raise source.error(("page",), "A lesson must have at least one page.")
     pages, characters = [], 0
     for number, page in enumerate(table["page"]):
         pages.append(PageParser(source, ("page", number), start).read(page))
         characters += len(pages[-1].document.text)
         if characters > MAX_TEXT_CHARACTERS:
-            sentence = f"The texts of all pages have more than {MAX_TEXT_CHARACTERS:,} characters."
+            sentence = f"The texts of all pages exceed {MAX_TEXT_CHARACTERS:,} characters in total."
             raise source.error(("page", number), sentence)
     return Lesson(name, table["title"], table.get("section", ""), tuple(pages))
 
@@ -133,16 +133,16 @@ class TomlSource(Struct, frozen=True):
         for key, value in table.items():
             if key not in known:
                 known_keys = ", ".join(known)
-                raise self.error((*path, key), f"“{key}” is not known here, only {known_keys}.")
+                raise self.error((*path, key), f"Unknown key “{key}”. Use one of: {known_keys}.")
             if not is_a(value, known[key]):
-                raise self.error((*path, key), f"“{key}” is to be {WORDS[known[key]]}.")
+                raise self.error((*path, key), f"“{key}” must be {WORDS[known[key]]}.")
         for key in needed:
             if key not in table:
                 raise self.error(path, f"“{key}” is missing.")
 
     def check_list(self, path: Path, values: list[object], kind: type) -> None:
         if not all(is_a(value, kind) for value in values):
-            raise self.error(path, f"Each of “{path[-1]}” is to be {WORDS[kind]}.")
+            raise self.error(path, f"Each item of “{path[-1]}” must be {WORDS[kind]}.")
 
     def settings(self, path: Path, document: Document, table: Table) -> Document:
         """Apply settings to a document.
@@ -175,7 +175,7 @@ class PageParser(Struct, frozen=True):
         for stage in table["stages"]:
             self._check_stage(("stages",), stage, sizes)
         if not table["stages"]:
-            raise self.source.error((*self.path, "stages"), "A page shows a stage at least.")
+            raise self.source.error((*self.path, "stages"), "A page must show at least one stage.")
         self.source.check_list((*self.path, "tick"), table.get("tick", []), dict)
         grain, span = self._parse_playback(table.get("play"), sizes)
         return Page(
@@ -196,7 +196,7 @@ class PageParser(Struct, frozen=True):
     def _parse_limits(self, given: str) -> ColourLimits:
         known = [limits for limits in ColourLimits if limits is not ColourLimits.TYPED]
         if given not in known:
-            sentence = f"“limits” is one of {', '.join(known)}, not “{given}”."
+            sentence = f"“limits” must be one of {', '.join(known)}. It is “{given}”."
             raise self.source.error((*self.path, "limits"), sentence)
         return ColourLimits(given)
 
@@ -206,12 +206,13 @@ class PageParser(Struct, frozen=True):
         split = (tokenize(line, document.tokenizer) for line in document.text.splitlines())
         lines = [line for line in split if line]
         if not 0 < tokens * max(1, len(lines)) <= MAX_TOKENS:
-            sentence = f"“text_tokens” is from 1 to {MAX_TOKENS:,}, over all lines."
+            sentence = f"“text_tokens” must be from 1 to {MAX_TOKENS:,}, counting all lines."
             raise self.source.error((*self.path, "text_tokens"), sentence)
         characters = sum(len(word) + 1 for line in lines for word in islice(cycle(line), tokens))
         if characters > MAX_TEXT_CHARACTERS:
             sentence = (
-                f"So many tokens of the text have more than {MAX_TEXT_CHARACTERS:,} characters."
+                f"The repeated text exceeds {MAX_TEXT_CHARACTERS:,} characters. "
+                "Reduce “text_tokens”."
             )
             raise self.source.error((*self.path, "text_tokens"), sentence)
         space = " " if document.tokenizer is Tokenizer.WORDS else ""
@@ -224,7 +225,7 @@ class PageParser(Struct, frozen=True):
             raise self.source.error((*self.path, "set", problem.field), problem.sentence)
         texts = document.tokens()
         if not texts or not all(texts):
-            raise self.source.error((*self.path, "set", "text"), "There is no word in the text.")
+            raise self.source.error((*self.path, "set", "text"), "The text contains no words.")
         batch, longest = (len(texts),) * (len(texts) > 1), max(map(len, texts))
         spec = document.spec
         return {row.name: batch + shape(spec, row.dims, longest) for row in stages(spec)}
@@ -233,7 +234,7 @@ class PageParser(Struct, frozen=True):
         if stage not in sizes:
             known_stages = ", ".join(sizes) if stage in ORDER else ", ".join(ORDER)
             here = " on this page" if stage in ORDER else ""
-            sentence = f"There is no stage “{stage}”{here}, only {known_stages}."
+            sentence = f"There is no stage “{stage}”{here}. Use one of: {known_stages}."
             raise self.source.error((*self.path, *path), sentence)
 
     def _check_indices(
@@ -245,7 +246,9 @@ class PageParser(Struct, frozen=True):
         fits = len(place) <= len(sizes)
         if not fits or any(not 0 <= one < size for one, size in zip(place, sizes, strict=False)):
             size = " × ".join(map(str, sizes))
-            sentence = f"The place {at} is not in {size}; places are counted from 0."
+            sentence = (
+                f"The position {at} is outside the shape {size}. Positions are counted from 0."
+            )
             raise self.source.error((*self.path, *path), sentence)
         return place
 
@@ -257,7 +260,7 @@ class PageParser(Struct, frozen=True):
         named = sizes[table["stage"]][len(sizes["input"]) - 2 :]
         place = self._check_indices(("cell", "at"), table["at"], named)
         if len(place) < len(named):
-            sentence = f"A cell of “{table['stage']}” has {len(named)} numbers."
+            sentence = f"A cell of “{table['stage']}” needs {len(named)} indices."
             raise self.source.error((*self.path, "cell", "at"), sentence)
         return Cell(table["stage"], place)
 
@@ -268,14 +271,16 @@ class PageParser(Struct, frozen=True):
             return None, None
         self.source.check((*self.path, "play"), table, _PLAY, ("grain", "from"))
         if table["grain"] not in list(Grain):
-            sentence = f"“grain” is one of {', '.join(Grain)}, not “{table['grain']}”."
+            sentence = f"“grain” must be one of {', '.join(Grain)}. It is “{table['grain']}”."
             raise self.source.error((*self.path, "play", "grain"), sentence)
         self._check_stage(("play", "from"), table["from"], sizes)
         place = self._check_indices(("play", "at"), table.get("at", []), sizes[table["from"]][-2:])
         until = str(table.get("until", table["from"]))
         self._check_stage(("play", "until"), until, sizes)
         if ORDER.index(until) < ORDER.index(table["from"]):
-            raise self.source.error((*self.path, "play", "until"), f"“{until}” comes before that.")
+            raise self.source.error(
+                (*self.path, "play", "until"), "“until” must not come before “from”."
+            )
         return Grain(table["grain"]), (Place(table["from"], *place), until)
 
     def _parse_claim(
@@ -295,7 +300,7 @@ class PageParser(Struct, frozen=True):
         given = table.get("measure", Measure.NUMBERS)
         if given not in list(Measure):
             raise self.source.error(
-                (*whole, "measure"), f"“measure” is one of {', '.join(Measure)}."
+                (*whole, "measure"), f"“measure” must be one of {', '.join(Measure)}."
             )
         size = sizes[table["stage"]]
         at = self._check_indices((*path, "at"), table.get("at", []), size)
@@ -305,12 +310,12 @@ class PageParser(Struct, frozen=True):
             targets = self._find_targets(whole, table, document, rest)
             rest = (len(targets),) if given == Measure.CROSS_ENTROPY else ()
         elif "text" in table:
-            sentence = f"“text” needs measure = “{Measure.CROSS_ENTROPY}”."
+            sentence = f"“text” requires measure = “{Measure.CROSS_ENTROPY}”."
             raise self.source.error((*whole, "text"), sentence)
         compared = rest[-printed.ndim :] if table.get("each") and printed.ndim else rest
         if compared != printed.shape:
-            sizes_said = [" × ".join(map(str, one)) or "one" for one in (printed.shape, compared)]
-            sentence = "Printed are {} numbers, and here are {}.".format(*sizes_said)
+            shapes = [" × ".join(map(str, one)) or "scalar" for one in (printed.shape, compared)]
+            sentence = "Shapes differ: expected {}, computed {}.".format(*shapes)
             raise self.source.error(whole, sentence)
         factor = float(table.get("factor", 1))
         measure = Measure(given)
@@ -323,13 +328,17 @@ class PageParser(Struct, frozen=True):
         self.source.check(path, table, _TICK, ("text",))
         classes = document.tokens()[0]
         if compared != (len(classes),) * 2:
-            sentence = "A cross-entropy needs a row and a column for each token of the page."
+            sentence = "Cross-entropy needs one row and one column per token of the page."
             raise self.source.error(path, sentence)
         tokens = tokenize(table["text"], document.tokenizer)
         unknown = [token for token in tokens if token not in classes]
         if unknown or len(tokens) < 2:
-            reason = f"“{unknown[0]}” is not in the page’s text" if unknown else "it has no target"
-            sentence = f"The loss of “{shorten(table['text'])}” is unknown: {reason}."
+            reason = (
+                f"“{unknown[0]}” is not in the page’s text"
+                if unknown
+                else "it has fewer than two tokens"
+            )
+            sentence = f"Cannot compute the loss of “{shorten(table['text'])}”: {reason}."
             raise self.source.error((*path, "text"), sentence)
         places = [classes.index(token) for token in tokens]
         return tuple(pairwise(places))
@@ -397,7 +406,7 @@ def load_lessons(
         try:
             paths = sorted(folder.glob("*.toml"))
         except OSError as error:
-            errors.append(LessonError(folder.name, 0, f"It cannot be read: {reason_of(error)}."))
+            errors.append(LessonError(folder.name, 0, f"Cannot read it: {reason_of(error)}."))
             continue
         for path in paths:
             try:
@@ -405,7 +414,7 @@ def load_lessons(
             except LessonError as error:
                 errors.append(error)
             except Exception as error:  # noqa: BLE001 - one file keeps no window from starting
-                sentence = f"It cannot be read: {str(error) or type(error).__name__}."
+                sentence = f"Cannot read it: {str(error) or type(error).__name__}."
                 errors.append(LessonError(path.name, 0, sentence))
     return tuple(lessons), tuple(errors)
 
@@ -415,11 +424,11 @@ def _read_text(path: pathlib.Path) -> str:
         with open_regular_file(path) as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise LessonError(path.name, 0, f"It cannot be read: {reason_of(error)}.") from error
+        raise LessonError(path.name, 0, f"Cannot read it: {reason_of(error)}.") from error
     if len(content) > MAX_FILE_BYTES:
-        raise LessonError(path.name, 0, "It has more than 1 MB, which no lesson needs.")
+        raise LessonError(path.name, 0, "The file is larger than the maximum of 1 MB.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise LessonError(path.name, line, "It is not written in UTF-8.") from error
+        raise LessonError(path.name, line, "The file is not encoded in UTF-8.") from error

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.presenter import LessonPanel
     from visualizer.session.screen import Screen
 
-EMPTY = "Choose a lesson from the Lessons menu to read it here, beside its numbers."
+EMPTY = "Choose a lesson from the Lessons menu to start it."
 NEXT, NEXT_LESSON = "Next", "Next lesson"
 WIDTH = 240
 ICON_SIZE = 16
@@ -83,7 +83,9 @@ class LessonPane(QWidget):
         column.addWidget(self._build_page_buttons())
         column.addLayout(self._build_header())
         column.addWidget(self._build_body(), 1)
-        self.return_button = _make_button("Back to this page", "Back to this page's settings")
+        self.return_button = _make_button(
+            "Restore page settings", "Discard your changes and restore the settings of this page"
+        )
         self.return_button.clicked.connect(self.returned)
         self.return_button.hide()
         column.addWidget(self.return_button)
@@ -106,7 +108,7 @@ class LessonPane(QWidget):
         self.area = QScrollArea()
         self.area.setWidgetResizable(True)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.area.setAccessibleName("Page of the lesson")
+        self.area.setAccessibleName("Lesson page")
         inner = QWidget()
         self.column = column_layout(inner, (0, 0, 0, 0), spacing=8)
         self.title, self.text = _make_label(), _make_label()

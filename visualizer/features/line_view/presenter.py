@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
     from visualizer.session.resolved_view import Resolved
 
-COVERED = "The lines are covered until the prediction is revealed."
-LATER = "The lines are drawn as soon as playback has come to the weights."
-AWAITED = "The strongest lines will be here in a moment: their weights are read."
-NOTHING = "No weight has a line. Lower the threshold to see more."
+COVERED = "Lines are hidden until the answer is revealed."
+LATER = "Lines appear when playback reaches the attention weights."
+AWAITED = "Finding the strongest lines…"
+NOTHING = "No weight reaches the threshold. Lower it to see lines."
 _NUMBER_NAMES = {
     WeightTransform.PLAIN: "weights",
     WeightTransform.WITHOUT_FIRST: "weights without the first token",
@@ -262,9 +262,9 @@ def _describe_long_text_counts(
 ) -> str:
     """Describe how many lines of a long text are drawn, and for which queries."""
     queries = wanted.queries
-    scope = f"of queries {queries[0] + 1:,} to {queries[-1] + 1:,}"
+    scope = f"for queries {queries[0] + 1:,} to {queries[-1] + 1:,}"
     if queries.step > 1:
-        scope = f"of one query in {queries.step:,}; pin one to see those near it"
+        scope = f"for one query in {queries.step:,}; pin a query to see lines near it"
     read = "" if found.is_whole else f" (heads 1 to {found.read} of {found.heads} so far)"
     largest = f", {_describe_largest(wanted.request.top)} {_describe_scope(wanted.request)}" * bool(
         wanted.request.top
@@ -278,7 +278,7 @@ def _describe_counts(run: Run, request: LineRequest, lines: SelectedLines) -> st
     if not lines.is_thinned:
         return f"{_describe_largest(request.top)} {of_each}" if request.top else ""
     heads = heads_with_room(run, request)
-    strongest = f", of each query’s {heads} strongest heads" if heads else f" {of_each}"
+    strongest = f", in the {heads} strongest heads per query" if heads else f" {of_each}"
     counts = f"{len(lines):,} of {pairs(run, request):,} lines"
     return f"{counts}: {_describe_largest(request.drawn)}{strongest}"
 
@@ -288,12 +288,12 @@ def _build_notes(run: Run, request: LineRequest, counted: str) -> tuple[str, ...
     if request.threshold:
         notes.append(f"{_NUMBER_NAMES[request.lens]} ≥ {request.threshold:g}")
     if request.by_query:
-        notes.append("strength: in relation to each query’s largest")
+        notes.append("opacity relative to each query’s largest weight")
     return tuple(notes)
 
 
 def _describe_scope(request: LineRequest) -> str:
-    return "of each query and head" if len(request.heads) > 1 else "of each query"
+    return "per query and head" if len(request.heads) > 1 else "per query"
 
 
 def _describe_numbers(run: Run, request: LineRequest) -> list[str]:
@@ -327,7 +327,7 @@ def _highlight_lines(source: LineSource, panel: LinePanel, cursor: CellCursor) -
         dark,
         held=held,
         lit=lit,
-        lit_note=f"the {len(lit)} largest are lit" if lit.is_thinned else "",
+        lit_note=f"only the {len(lit)} largest are highlighted" if lit.is_thinned else "",
         cell=cell,
         weight=weight,
         strength=strength,

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 def why_none(run: Run) -> str:
     """The reason why a run has no lines; empty if it has some."""
     if "weights" not in run.trace:
-        return "These are scores, and lines are drawn of weights."
+        return "This file contains scores only; lines need attention weights."
     if not run.has_same_keys:
         if run.is_continuation:
-            return "Lines need a query for each token, and here only the last tokens have one."
-        return "Lines lead from a text to itself, and here queries and keys are other tokens."
+            return "Lines need a query for each token; here, only the last tokens have one."
+        return "Lines need one text; here, queries and keys come from different texts."
     return ""
 
 

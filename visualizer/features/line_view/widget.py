@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 WIDTH = 290
-EMPTY = "Lines from each query to the keys that it reads will be here, as soon as there are some."
+EMPTY = "Lines from each query to the keys that it attends to appear here."
 
 
 class LinePane(QWidget):
@@ -78,9 +78,9 @@ class LinePane(QWidget):
         )
         row = row_layout(margins=(12, 0, 12, 0), spacing=8)
         for widget, name, tip, stretch in (
-            (self.heads, "Heads of the lines", "Heads in the picture", 1),
-            (self.threshold, "Smallest weight with a line", "Smaller weights have no line", 0),
-            (self.top, "Largest of each query and head", "Lines of each query and head", 0),
+            (self.heads, "Heads shown as lines", "Heads to draw lines for", 1),
+            (self.threshold, "Line threshold", "Hide lines with smaller weights", 0),
+            (self.top, "Lines per query and head", "Maximum number of lines per query and head", 0),
         ):
             widget.setAccessibleName(name)
             widget.setToolTip(plain_tooltip(tip))
@@ -113,7 +113,7 @@ class LinePane(QWidget):
             widget.setEnabled(bool(panel.labels))
         if panel.heads != self.heads.count() - 2:
             self.heads.clear()
-            self.heads.addItem("All shown", None)
+            self.heads.addItem("All shown heads", None)
             self.heads.addItem("The pinned cell’s head", FOLLOWS)
             for head in range(panel.heads):
                 self.heads.addItem(f"Head {head + 1}", head)

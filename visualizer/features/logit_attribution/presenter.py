@@ -27,14 +27,16 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 PANE = "Attribution"
-MODEL_REQUIRED = "Open a model (File > Open a model…) to see what each head adds to its next token."
-WORKING = "The parts of the logit are being read."
+MODEL_REQUIRED = (
+    "Open a model (File > Open a model…) to see how each head contributes to the next token."
+)
+WORKING = "Computing the logit attribution…"
 TWO_QUESTIONS = (
-    "What each head itself adds to the logit, and what is lost without it, are two questions: the "
-    "answers differ, as later layers build on a head, or make up for it."
+    "A head’s direct contribution to the logit and the effect of ablating it can differ, because "
+    "later layers build on its output or compensate for its absence."
 )
 REST = "rest"
-LIKELIEST = "the likeliest"
+LIKELIEST = "most likely token"
 
 
 class AttributionPanel(Struct, frozen=True, eq=False):
@@ -178,7 +180,7 @@ def _parts_cells(
         -end,
         end,
         map_name,
-        f"added (rest: ±{format_short(rest)})",
+        f"logit contribution (rest: ±{format_short(rest)})",
         marked=_marked_cells(parts.layers, heads, shown),
         marked_row=parts.layers.index(shown[0]) if shown[0] in parts.layers else None,
         apart=heads,
@@ -199,7 +201,7 @@ def _changes_cells(
         -end,
         end,
         map_name,
-        "nats lost",
+        "decrease in log-probability (nats)",
         marked=_marked_cells(answer.layers, heads, shown),
         marked_row=answer.layers.index(shown[0]) if shown[0] in answer.layers else None,
         describe=partial(describe_change, answer),
@@ -235,11 +237,9 @@ def describe_part(parts: LogitParts, token: str, row: int, column: int) -> str:
         name = f"Layer {layer}, rest (feed-forward and biases)"
     else:
         value, name = float(parts.heads[row, column]), f"Layer {layer}, head {column + 1}"
-    does = "adds" if value >= 0 else "takes"
-    way = "to" if value >= 0 else "from"
+    verb = "raises" if value >= 0 else "lowers"
     size = format_number(abs(value), 3)
-    speaks = "It speaks for the token." if value >= 0 else "It speaks against the token."
-    return f"{name} {does} {size} {way} the logit of “{token}”, {_format_logit(parts)}. {speaks}"
+    return f"{name} {verb} the logit of “{token}” ({_format_logit(parts)}) by {size}."
 
 
 def _format_logit(parts: LogitParts) -> str:
@@ -251,12 +251,12 @@ def describe_change(answer: AblationAnswer, row: int, column: int) -> str:
     change = float(answer.changes[row, column])
     name = f"layer {answer.layers[row] + 1}, head {column + 1}"
     if np.isnan(change):
-        return f"{name.capitalize()} has not been switched off yet."
+        return f"{name.capitalize()} has not been ablated yet."
     rises = "falls" if change < 0 else "rises"
     factor = format_number(float(np.exp(change)), 3)
-    speaks = "The model needs it for the token." if change < 0 else "It is in the token’s way."
+    effect = "The head supports this token." if change < 0 else "The head works against this token."
     return (
-        f"Without {name} the log-probability of “{answer.token}” {rises} by "
-        f"{format_number(abs(change), 3)} nats: its probability is {factor} times what it was. "
-        f"{speaks}"
+        f"Without {name}, the log-probability of “{answer.token}” {rises} by "
+        f"{format_number(abs(change), 3)} nats (probability × {factor}). "
+        f"{effect}"
     )

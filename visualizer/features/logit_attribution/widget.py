@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 WIDTH = 252
 MAX_TOKEN_LENGTH = 100
 """Maximum length of a token, in characters."""
-KEYS = "Arrow keys go from head to head, Enter shows one on the heatmaps, Ctrl+C copies the table."
+KEYS = (
+    "Press the arrow keys to move between heads, Enter to show a head in the heatmaps, and Ctrl+C "
+    "to copy the table."
+)
 LINES = 5
 """Number of lines reserved for the description of a cell."""
 
@@ -44,7 +47,10 @@ class HeadMap(QWidget):
         super().__init__()
         self.setAccessibleName(title)
         self.title = PlainLabel(title)
-        self.table, self.bar = LabelledCellsView(title, KEYS), CellColourBar(f"{title}: colours")
+        self.table, self.bar = (
+            LabelledCellsView(title, KEYS),
+            CellColourBar(f"{title}: colour scale"),
+        )
         column = column_layout(self, (0, 0, 0, 0), spacing=3)
         column.addWidget(self.title)
         column.addWidget(self.table, 1)
@@ -74,10 +80,10 @@ class AttributionPane(QWidget):
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self.message, self.sum, self.said = (PlainLabel() for _ in range(3))
         self.working, self.problem = ProgressLine(), PlainLabel()
-        self.parts, self.changes = HeadMap("Each head adds"), HeadMap("Lost without each")
+        self.parts, self.changes = HeadMap("Direct contribution"), HeadMap("Effect of ablation")
         self.token = QComboBox()
         self.progress = QProgressBar()
-        self.ablate, self.cancel = QPushButton("Switch off each head"), QPushButton("Stop")
+        self.ablate, self.cancel = QPushButton("Ablate each head"), QPushButton("Stop")
         self._panel: AttributionPanel | None = None
         self._maps = QWidget()
         self._set_up_widgets()
@@ -102,10 +108,10 @@ class AttributionPane(QWidget):
         self.said.setProperty("role", "quiet")
         self.problem.setProperty("role", "warning")
         self.ablate.setToolTip(
-            plain_tooltip("Run the model once without each head, to see what is lost")
+            plain_tooltip("Run the model once without each head and measure the effect")
         )
-        self.cancel.setToolTip(plain_tooltip("Stop switching heads off; what is known stays"))
-        self.progress.setAccessibleName("Heads that were switched off")
+        self.cancel.setToolTip(plain_tooltip("Stop ablating; results so far are kept"))
+        self.progress.setAccessibleName("Progress of ablation")
         self.progress.setTextVisible(False)
         self.progress.setFixedHeight(round(6 * text_scale()))
         self.ablate.clicked.connect(self._request_ablation)
@@ -120,13 +126,13 @@ class AttributionPane(QWidget):
         # The default completer would replace what the user types by another token.
         self.token.setCompleter(QCompleter([""], self.token))
         self.token.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
-        self.token.setAccessibleName("Token that may come next")
-        self.token.setToolTip(plain_tooltip("The token whose logit is split, with its blank"))
+        self.token.setAccessibleName("Next token")
+        self.token.setToolTip(plain_tooltip("Token to explain, including its leading space"))
         edit = self.token.lineEdit()
         assert isinstance(edit, QLineEdit)
         edit.setMaxLength(MAX_TOKEN_LENGTH)
         edit.setPlaceholderText(LIKELIEST)
-        edit.setAccessibleName("Token that may come next")
+        edit.setAccessibleName("Next token")
         self.token.activated.connect(self._choose_token)
         edit.editingFinished.connect(self._type_token)
         install_input_filters(self.token)
@@ -174,7 +180,7 @@ class AttributionPane(QWidget):
         can_ablate = panel.ablation is not None and not panel.is_complete
         self._ablations.setVisible(can_ablate)
         self.ablate.setVisible(can_ablate and not panel.is_ablating)
-        self.ablate.setText("Switch off each head" if not panel.done else "Go on switching off")
+        self.ablate.setText("Ablate each head" if not panel.done else "Resume ablation")
         for part in (self.progress, self.cancel):
             part.setVisible(panel.is_ablating)
         self.progress.setRange(0, max(1, panel.count))

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 PANE = "Lens"
 MODEL_REQUIRED = (
-    "Open a model (File > Open a model…) to see what each of its layers would say next."
+    "Open a model (File > Open a model…) to see the next token that each layer predicts."
 )
-WORKING = "The layers are being read."
+WORKING = "Computing the logit lens…"
 HOW = (
-    "Each layer’s stream goes through the last norm and the last matrix, as if it were the last. "
-    "The last row is what the model says."
+    "Applies the final norm and the unembedding to the residual stream after each layer. The last "
+    "row is the model’s own prediction."
 )
 QUESTION = ModelQuestion(QuestionKind.LENS)
 ANYWAY = ModelQuestion(QuestionKind.LENS, is_costly=True)
@@ -105,7 +105,7 @@ def present_lens(
         0.0,
         1.0,
         map_name,
-        "probability of the likeliest next token",
+        "probability of the most likely next token",
         tuple(tuple(visible(rank[0]) for rank in layer) for layer in answer.words),
         frozenset([place] if place else []),
         shown,
@@ -136,5 +136,5 @@ def describe(answer: LensAnswer, tokens: tuple[str, ...], row: int, column: int)
     )
     after = f"after “{tokens[column]}” (token {column + 1:,} of {len(tokens):,})"
     if row == len(answer.layers) - 1:
-        return f"The model says {after}: {predictions}."
-    return f"Layer {answer.layers[row] + 1:,} would say {after}: {predictions}."
+        return f"The model’s prediction {after}: {predictions}."
+    return f"Prediction of layer {answer.layers[row] + 1:,} {after}: {predictions}."

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 WIDTH = 252
 KEYS = (
-    "Arrow keys go from cell to cell, Enter shows the layer on the heatmaps, Ctrl+C copies the "
-    "table."
+    "Press the arrow keys to move between cells, Enter to show the layer in the heatmaps, and "
+    "Ctrl+C to copy the table."
 )
 LINES = 5
 """Number of lines reserved for the description of a cell."""
@@ -43,10 +43,10 @@ class LensPane(QWidget):
         self.setAccessibleName("Lens")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self.message, self.said = PlainLabel(), PlainLabel()
-        self.working, self.table = ProgressLine(), LabelledCellsView("What each layer says", KEYS)
-        self.anyway = QPushButton("Compute it")
-        self.anyway.setToolTip(plain_tooltip("Compute it although it takes a while"))
-        self.bar = CellColourBar("Colours of the probabilities")
+        self.working, self.table = ProgressLine(), LabelledCellsView("Predictions by layer", KEYS)
+        self.anyway = QPushButton("Compute")
+        self.anyway.setToolTip(plain_tooltip("Compute the logit lens; this may take a while"))
+        self.bar = CellColourBar("Colour scale of probabilities")
         self._panel: LensPanel | None = None
         self.anyway.clicked.connect(self._request_costly)
         self.table.chosen.connect(self._choose_place)

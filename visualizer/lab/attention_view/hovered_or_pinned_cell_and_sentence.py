@@ -90,14 +90,14 @@ def cell_sentence(result: ProbeResult, board: Board, cell: Cell) -> str:
         return ""
     query, key = cell.place[-2:]
     one, other = (f"“{_token_label(result, at)}” ({at + 1})" for at in (query, key))
-    where = f"layer {(panel.layer or 0) + 1} head {(panel.head or 0) + 1}"
+    where = f"layer {(panel.layer or 0) + 1}, head {(panel.head or 0) + 1}"
     drawn = panel.rows.cell(query), panel.columns.cell(key)
     if panel.forbidden is not None and panel.forbidden[drawn]:
-        return f"query {one} may not read {other}: it comes later, {where}"
+        return f"query {one} cannot attend to {other}, which comes later; {where}"
     weight = float(result.weights[panel.layer or 0, panel.head or 0, query, key])
     if not math.isfinite(weight):
-        return f"query {one} has no weights: they are no numbers any more, {where}"
-    return f"query {one} reads {format_share(weight)} from {other}, {where}"
+        return f"query {one} has no valid weights (NaN); {where}"
+    return f"weight {format_share(weight)} from query {one} to {other}, {where}"
 
 
 def _token_label(result: ProbeResult, at: int) -> str:

@@ -32,13 +32,13 @@ FIGURE_SPACE = "\u2007"
 """A space as wide as a digit, so that panels keep their positions while scores change."""
 
 ATTENTION_MISSING = (
-    "This model has no attention: it looks at the last token alone. There are no weights to show."
+    "This model has no attention: it predicts from the current token only, so there are no weights."
 )
-TEXT_REQUIRED = "Type a text that is to be read."
+TEXT_REQUIRED = "Type a probe text to see its attention."
 SEES_THE_FUTURE = (
-    "Every token reads all tokens alike, those after it too. What comes next is among them, so "
-    "the loss of this model is a cheat: where a text is to be continued, there is no future "
-    "to look at."
+    "Every token attends equally to all tokens, including later ones. The average contains the "
+    "tokens to predict, so the loss of this model is misleading: during generation there are no "
+    "later tokens."
 )
 
 
@@ -87,7 +87,7 @@ def present_attention(
         The previous panel, whose board may be reused.
     """
     if result is None:
-        return LabAttentionPanel(message="The attention is on its way.")
+        return LabAttentionPanel(message="Computing attention…")
     if result.weights is None:
         return LabAttentionPanel(notices=_create_notices(result, model), message=ATTENTION_MISSING)
     if not result.tokens:
@@ -107,8 +107,8 @@ def present_attention(
 def _create_notices(result: ProbeResult, model: ModelKind) -> tuple[str, ...]:
     found = [SEES_THE_FUTURE] if model is ModelKind.AVERAGE else []
     if result.cut:
-        left = "token was" if result.cut == 1 else f"{result.cut:,} tokens were"
-        found.append(f"The first {left} left out: the block is full.")
+        omitted = "token is" if result.cut == 1 else f"{result.cut:,} tokens are"
+        found.append(f"The first {omitted} omitted because the text is longer than the block.")
     return tuple(found)
 
 

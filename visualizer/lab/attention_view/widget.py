@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
-HINT = "Point at a cell to read it; double-click to open its layer and head."
+HINT = "Point at a cell to see its weight; double-click to open its layer and head."
 EMPTY_HIGHLIGHTS = Highlights()
 
 
@@ -55,7 +55,7 @@ class LabAttentionView(QWidget):
         self.said.setMinimumWidth(1)  # elided rather than widening the window
         self.board.setAccessibleName("Attention of all layers and heads")
         self.board.setAccessibleDescription(
-            "Arrow keys walk from cell to cell; Enter opens its layer; Escape lets go."
+            "Press the arrow keys to move between cells, Enter to open the layer, and Esc to unpin."
         )
         column = column_layout(self, (0, 0, 0, 0), spacing=0)
         for widget, stretch in ((self.notices, 0), (self.board, 1), (self.said, 0)):

@@ -60,9 +60,9 @@ class LossPlotController(QObject):
         run = self._lab.run
         if run is None or not run.tokens:
             return []
-        named = (("guessing by frequency", run.frequency), ("counted pairs", run.bigram))
-        whose = "" if is_alone else f" ({run.name})"
-        return [ReferenceLoss(name + whose, loss) for name, loss in named]
+        named = (("unigram baseline", run.frequency), ("bigram baseline", run.bigram))
+        suffix = "" if is_alone else f" ({run.name})"
+        return [ReferenceLoss(name + suffix, loss) for name, loss in named]
 
     # ------------------------------------------------------------------ intents
 

@@ -31,7 +31,7 @@ def legend_html(plot: LossPlot, theme: Theme) -> str:
     """Format the legend and both axes' titles, or the plot's message."""
     if plot.message:
         return f'<span style="color: {theme.quiet}">{escape(plot.message)}</span>'
-    titles = _without_breaks(f"{plot.y.title}, by {plot.x.title}")
+    titles = _without_breaks(f"{plot.y.title} by {plot.x.title}")
     keys = [_key_html(key, theme) for key in plot.keys]
     return APART.join([*keys, f'<span style="color: {theme.quiet}">{titles}</span>'])
 

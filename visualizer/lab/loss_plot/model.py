@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from visualizer.lab.loss_plot.smoothing_and_thinning import SmoothedLosses
     from visualizer.lab.training.recorded_losses import Losses
 
-MESSAGE = "The loss of each step is drawn here while a model trains."
-LOSS, STEP = "loss, nats a token", "step"
+MESSAGE = "Losses appear here during training."
+LOSS, STEP = "loss (nats per token)", "step"
 
 
 class LossLineRole(StrEnum):

@@ -120,7 +120,9 @@ def _legend_keys(
             span = round(1 / (1 - options.smoothing))
             is_average = role is LossLineRole.TRAINING and span > 1
             words = (
-                f"{role}, mean of about {format_count(span, 'step')}" if is_average else str(role)
+                f"{role} (smoothed over about {format_count(span, 'step')})"
+                if is_average
+                else str(role)
             )
             yield LegendKey(words, role, colour)
 
@@ -130,7 +132,7 @@ def _find_gaps(curves: Sequence[LossCurve]) -> Iterator[LossGap]:
         is_number = np.isfinite(curve.losses.training)
         if not is_number.all():
             step = int(curve.losses.steps[np.argmin(is_number)])
-            yield LossGap(step, f"no number at step {step:,}")
+            yield LossGap(step, f"not a number at step {step:,}")
 
 
 MAX_STEP_TICKS, MAX_LOSS_TICKS = 6, 6
@@ -170,7 +172,7 @@ def losses_axis(
     else:
         most = FURTHEST * _largest_usual_loss(lines, references)
         if high > most > low:
-            notices = (f"Losses up to {format_number(high, 1)} stand above the plot.",)
+            notices = (f"Losses up to {format_number(high, 1)} are outside the plot.",)
             high = most
         low, high = _with_margin(low, high, scale)
     return PlotAxis(
@@ -289,7 +291,7 @@ def plot_description(plot: LossPlot) -> str:
     judged, at = next(lowest, (None, 0))
     if judged:
         least = format_number(float(judged.values[at]), DECIMALS)
-        sentences.append(f"Least {judged.title}: {least} at step {int(judged.steps[at]):,}.")
+        sentences.append(f"Lowest {judged.title}: {least} at step {int(judged.steps[at]):,}.")
         sentences += [
             f"{'Below' if judged.values[at] < one.loss else 'Not below'} {one.name}, "
             f"{format_number(one.loss, DECIMALS)}."

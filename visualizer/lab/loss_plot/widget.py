@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 USUAL, MIN_SIZE = QSize(640, 300), QSize(220, 110)
 KEYS = (
-    "Left and right go through training, Page Up and Page Down further, Home and End to its ends; "
-    "Escape goes back to the present."
+    "Press Left and Right to move through training, Page Up and Page Down for larger steps, Home "
+    "and End for the first and last step, and Esc to return to the current step."
 )
 PARTS, FAR = 100, 10
 """Number of arrow-key steps along the axis without snapshots, and of those per page-key step."""
@@ -240,7 +240,7 @@ class LossPlotView(QWidget):
 
 SMOOTHINGS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 """Each averages over about twice as many steps as the one before."""
-AXES = {"losses": "Log losses", "steps": "Log steps"}
+AXES = {"losses": "Log loss", "steps": "Log steps"}
 
 
 def smoother(options: PlotOptions, by: int) -> PlotOptions:
@@ -257,7 +257,7 @@ class PlotPane(QWidget):
 
     def __init__(self, actions: Mapping[str, QAction]) -> None:
         super().__init__()
-        self.setAccessibleName("Losses and how they are plotted")
+        self.setAccessibleName("Loss plot")
         self._options = PlotOptions()
         self.view, self.notices, self.smoothing = LossPlotView(), PlainLabel(), TypedSlider()
         self.notices.setProperty("role", "quiet")
@@ -266,7 +266,7 @@ class PlotPane(QWidget):
         self.smoothing.setRange(0, len(SMOOTHINGS) - 1)
         self.smoothing.setPageStep(2)
         self.smoothing.setMaximumWidth(120)
-        self.smoothing.setAccessibleName("Smoothing of the training losses")
+        self.smoothing.setAccessibleName("Smoothing of the training loss")
         self.smoothing.valueChanged.connect(self._set_smoothing)
         row = row_layout(margins=(16, 4, 16, 0), spacing=8)
         label = PlainLabel("Smoothing")

@@ -32,11 +32,11 @@ def ask_leaving(
     question = f"“{name}” is training. {lost}".rstrip()
     box = message_box(window, "leaving", QMessageBox.Icon.Question, question)
     box.setInformativeText(
-        "It can stop here, with a checkpoint to go on from, or go on without a window until it is "
-        "done. Opened again, it is shown wherever it is by then."
+        "Stop now (you can resume from the checkpoint), or keep training in the background? Reopen "
+        "the run at any time to see its progress."
     )
-    stopping = box.addButton("&Stop here", QMessageBox.ButtonRole.AcceptRole)
-    going = box.addButton("&Go on in the background", QMessageBox.ButtonRole.DestructiveRole)
+    stopping = box.addButton("&Stop", QMessageBox.ButtonRole.AcceptRole)
+    going = box.addButton("&Keep training", QMessageBox.ButtonRole.DestructiveRole)
     box.addButton(QMessageBox.StandardButton.Cancel)
     box.setDefaultButton(stopping)
     stopping.clicked.connect(stop)
@@ -49,7 +49,7 @@ def ask_losing(window: QWidget, name: str, lost: str, close: Callable[[], object
     for open_dialog in window.findChildren(QMessageBox, "losing"):
         open_dialog.close()
     box = message_box(window, "losing", QMessageBox.Icon.Warning, f"Close “{name}”? {lost}")
-    closing = box.addButton("C&lose it", QMessageBox.ButtonRole.DestructiveRole)
+    closing = box.addButton("C&lose anyway", QMessageBox.ButtonRole.DestructiveRole)
     cancel = box.addButton(QMessageBox.StandardButton.Cancel)
     box.setDefaultButton(cancel)
     closing.clicked.connect(close)
@@ -60,7 +60,7 @@ def ask_delete(window: QWidget, name: str, delete: Callable[[], object]) -> None
     """Ask whether to delete a run permanently."""
     if window.findChild(QMessageBox, "delete"):
         return
-    question = f"Delete “{name}”, its losses and all weights that were kept?"
+    question = f"Delete “{name}”, its losses and all saved weights?"
     box = message_box(window, "delete", QMessageBox.Icon.Question, question)
     box.setInformativeText("This cannot be undone.")
     deleting = box.addButton("&Delete", QMessageBox.ButtonRole.DestructiveRole)

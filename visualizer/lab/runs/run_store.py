@@ -84,12 +84,12 @@ def renamed(folder: Path, name: str) -> Path:
     """
     name = name.strip()
     if not name or name in {".", ".."} or _FORBIDDEN_CHARACTERS & set(name):
-        raise InputError("name", 'A run’s name cannot be empty, nor have / \\ : * ? " < > | in it.')
+        raise InputError("name", 'A run name cannot be empty or contain / \\ : * ? " < > |')
     target = folder.with_name(name)
     if target == folder:
         return folder
     if os.path.lexists(target):
-        raise InputError("name", f"There is a run “{name}” already. Choose another name.")
+        raise InputError("name", f"A run named “{name}” already exists. Choose another name.")
     try:
         return folder.rename(target)
     except OSError as error:
@@ -107,9 +107,9 @@ def delete(folder: Path) -> None:
     """
     about = RunFolder(folder).about
     if not about.is_file():  # never delete any other folder of the user
-        raise InputError("folder", f"There is no run in {folder}.")
+        raise InputError("folder", f"“{folder}” does not contain a run.")
     if folder.is_symlink():
-        sentence = f"“{folder.name}” is a link to a folder elsewhere. Delete that folder itself."
+        sentence = f"“{folder.name}” is a link to another folder. Delete that folder instead."
         raise InputError("folder", sentence)
     try:
         for path in [*folder.iterdir()]:
@@ -160,6 +160,6 @@ def losses_of(folder: Path, rest: Callable[[], None] = lambda: None) -> Losses:
                 rest()
     except (OSError, UnicodeDecodeError) as error:
         reason = f": {error.strerror}" if isinstance(error, OSError) and error.strerror else ""
-        sentence = f"The losses of “{folder.name}” cannot be read{reason}."
+        sentence = f"Cannot read the losses of “{folder.name}”{reason}."
         raise InputError("losses", sentence) from error
     return Losses.of(**curves(np.concatenate(parts)))

@@ -276,18 +276,18 @@ class RunController(QObject):
     def _check_unused(self, folder: Path, done: str) -> None:
         run = self._lab.run
         if run and run.folder == folder:
-            sentence = f"“{folder.name}” is open. Begin or open another run, then it can be {done}."
+            sentence = f"“{folder.name}” is open and cannot be {done}. Open another run first."
             raise InputError("folder", sentence)
         if detached_training_controller.is_at_work(folder):
-            sentence = f"“{folder.name}” is training in the background. Open it and stop it first."
+            sentence = f"“{folder.name}” is training in the background. Open and stop it first."
             raise InputError("folder", sentence)
 
 
 def _lost_steps_message(folder: Path) -> str:
     step = RunFolder(folder).checkpoint_step() or 0
     return (
-        "There was no room for its last checkpoint. If there still is none, what it learned after "
-        f"step {step:,} is lost."
+        "The last checkpoint could not be saved because the disk is full. Unless you free space, "
+        f"training after step {step:,} will be lost."
     )
 
 

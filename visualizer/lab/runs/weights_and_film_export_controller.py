@@ -54,13 +54,13 @@ class RunExportController(QObject):
         if run:
             step = run.step if view.step is None else view.step
             self._ask_for_path(
-                "Save the weights", f"step-{step}.safetensors", WEIGHTS, self._request_save
+                "Save weights", f"step-{step}.safetensors", WEIGHTS, self._request_save
             )
 
     def save_film(self) -> None:
         kinds = ";;".join(f"{each.words} (*{each.suffix})" for each in FILMS)
         self._ask_for_path(
-            "Save a film of the training", f"training{FILMS[0].suffix}", kinds, self._start_film
+            "Save training animation", f"training{FILMS[0].suffix}", kinds, self._start_film
         )
 
     def _ask_for_path(
@@ -85,13 +85,13 @@ class RunExportController(QObject):
             return
         (_, path), self._pending_save = self._pending_save, None
         refused = message.values.get("sentence")
-        self.said.emit(str(refused) if refused else f"The weights are in {path}.")
+        self.said.emit(str(refused) if refused else f"Weights saved to {path}.")
 
     def _show_message(self, sentence: str, _: int) -> None:
         self.said.emit(sentence)
 
     def _show_progress(self, done: int, of: int) -> None:
-        what = CLOSES_THEN if self.progress.is_closing else "The film"
+        what = CLOSES_THEN if self.progress.is_closing else "Saving animation"
         self.said.emit(f"{what}: {done:,} of {of:,}")
 
     def close(self) -> None:

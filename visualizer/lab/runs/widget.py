@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 BUTTONS = {"open_chosen": "Open", "rename": "Rename", "delete": "Delete…"}
-EMPTY = "Runs are kept here once they are started."
-OVERLAY = "Tick a run to lay its losses over the plot; press Enter to open it."
-AT_WORK = "It trains in the background. Open it to watch it here."
+EMPTY = "Training runs appear here once started."
+OVERLAY = "Select the checkbox to add the run’s losses to the plot; press Enter to open the run."
+AT_WORK = "Training in the background. Open the run to see its progress."
 
 
 class RunRow(Struct, frozen=True):
@@ -63,7 +63,7 @@ class RunsPane(QWidget):
         self.hint.setWordWrap(True)
         self.hint.setProperty("role", "quiet")
         self.list.setAccessibleName("Runs")
-        self.list.setHeaderLabels(["Run", "Went on"])
+        self.list.setHeaderLabels(["Run", "Last trained"])
         self.list.setRootIsDecorated(False)
         self.list.setUniformRowHeights(True)
         self.list.setTextElideMode(Qt.TextElideMode.ElideMiddle)  # names differ at their ends

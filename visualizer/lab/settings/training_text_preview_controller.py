@@ -101,5 +101,5 @@ def _read_beginning(path: Path) -> str:
         with open_regular_file(path) as file:
             read = file.read(4 * MAX_PREVIEW_CHARACTERS)
     except OSError as error:
-        raise InputError("path", f"“{path.name}” cannot be read: {reason_of(error)}.") from error
+        raise InputError("path", f"Cannot read “{path.name}”: {reason_of(error)}.") from error
     return read.decode("utf-8-sig", errors="replace")[:MAX_PREVIEW_CHARACTERS]

@@ -54,7 +54,7 @@ class SettingsPane(QScrollArea):
         super().__init__()
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAccessibleName("Settings of the training")
+        self.setAccessibleName("Training settings")
         self.rows = {one.name: self._make_row(LAB_CONTROLS[one.kind](one)) for one in LAB_SETTINGS}
         self._shown: LabSettingsPanel | None = None
         self._theme: Theme | None = None
@@ -100,12 +100,12 @@ class SettingsPane(QScrollArea):
         return row
 
     def _add_sample(self, column: QVBoxLayout) -> None:
-        title = PlainLabel("How the text begins")
+        title = PlainLabel("Text preview")
         title.setProperty("role", "quiet")
         self.sample = QPlainTextEdit()
         self.sample.setReadOnly(True)
         self.sample.setTabChangesFocus(True)
-        self.sample.setAccessibleName("How the text begins")
+        self.sample.setAccessibleName("Text preview")
         self.sample.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.sample.setFixedHeight(self.sample.fontMetrics().lineSpacing() * SAMPLE_LINES + 12)
         self.notes = PlainLabel()
@@ -146,7 +146,7 @@ class SettingsPane(QScrollArea):
         self.chosen.emit(name, value)
 
 
-TEXTS = "Texts (*.txt *.md *.csv *.json *.py);;All files (*)"
+TEXTS = "Text files (*.txt *.md *.csv *.json *.py);;All files (*)"
 NARROW = 72
 """Width in pixels for a typical number; Qt reserves space for the longest one."""
 ADAPTIVE = QAbstractSpinBox.StepType.AdaptiveDecimalStepType

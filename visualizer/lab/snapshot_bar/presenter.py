@@ -117,7 +117,7 @@ def present_scrub(
 def _describe_stop(
     looked: int | None, now: int, training: Measured | None, validation: Measured | None
 ) -> str:
-    when = f"Now, step {now:,}" if looked is None else f"Step {looked:,} of {now:,}"
+    when = f"Current model, step {now:,}" if looked is None else f"Step {looked:,} of {now:,}"
     step = now if looked is None else looked
     if step == 0:
         when += " (untrained)"

@@ -46,17 +46,17 @@ class SnapshotBar(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("scrub")
-        self.setAccessibleName("Training time")
+        self.setAccessibleName("Training timeline")
         self._timeline, self._theme, self._widest_text = SnapshotTimeline(), LIGHT, 1
         self._timer = QTimer(self, interval=FRAME_MS)
         self._timer.timeout.connect(self._show_next)
         self.track, self.said = SnapshotSlider(), ElidedLabel(lines=2)
         self.track.sought.connect(self._seek)
         row = row_layout(self, (8, 4, 8, 4), spacing=2)
-        self.back = self._add_button("step-back", "The kept moment before", self.step_back)
-        self.play = self._add_button("play", "Play the training", self.toggle)
-        self.on = self._add_button("step-on", "The next kept moment", self.step_on)
-        self.to_now = self._add_button("to-end", "Now", self.go_to_now)
+        self.back = self._add_button("step-back", "Previous snapshot", self.step_back)
+        self.play = self._add_button("play", "Play training", self.toggle)
+        self.on = self._add_button("step-on", "Next snapshot", self.step_on)
+        self.to_now = self._add_button("to-end", "Current model", self.go_to_now)
         self.speed = combo_box("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
         self.speed.setCurrentIndex(SPEEDS.index(1.0))
         self.speed.currentIndexChanged.connect(self._set_speed)
@@ -108,7 +108,7 @@ class SnapshotBar(QWidget):
         self._show_icons()
 
     def _show_icons(self) -> None:
-        self.play.setToolTip("Pause" if self.is_playing else "Play the training")
+        self.play.setToolTip("Pause" if self.is_playing else "Play training")
         self.play.setAccessibleName(self.play.toolTip())
         for button in (self.back, self.play, self.on, self.to_now):
             name = "pause" if button is self.play and self.is_playing else button.objectName()
@@ -186,8 +186,8 @@ class SnapshotSlider(TrackSlider):
     sought = Signal(int)
 
     def __init__(self) -> None:
-        keys = "Left and right go by a kept moment; End goes to now."
-        super().__init__("Training time", keys, 72)
+        keys = "Press Left and Right to move between snapshots, and End for the current model."
+        super().__init__("Training timeline", keys, 72)
         self._timeline = SnapshotTimeline()
 
     @property

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from visualizer.lab.training.process_controller import ProcessEnd
 
 
-DETACH_ERROR = "“{}” could not be left to go on in the background"
+DETACH_ERROR = "Cannot continue training “{}” in the background"
 POLL_MS = 200
 MAX_ORDERS_BYTES = 2**20
 """Maximum size of an orders file in bytes."""
@@ -77,7 +77,8 @@ def go_on(folder: Path, command: Sequence[str] = SERVICE) -> None:
     why = _start_process(RunFolder(folder), command)
     if why:
         take_back(folder)
-        sentence = f"{DETACH_ERROR.format(folder.name)}: {why}. It stands at its last checkpoint."
+        resume = "It can be resumed from its last checkpoint."
+        sentence = f"{DETACH_ERROR.format(folder.name)}: {why}. {resume}"
         raise InputError("folder", sentence)
 
 

@@ -32,9 +32,9 @@ SERVICE = (sys.executable, "-P", "-m", "visualizer.language.training_process_mai
 MAX_DETAILS_BYTES = 64 * 1024
 PATIENCE_MS = 60_000
 """Time for a process to write its checkpoint before it is killed, in milliseconds."""
-GIVEN_UP = "The training did not stop within a minute, and was ended."
+GIVEN_UP = "Training did not stop within a minute and was terminated."
 _KILLED = 9
-NOTHING = "It had not begun, and nothing is changed."
+NOTHING = "It had not started, so nothing has changed."
 
 
 class ProcessEnd(Struct, frozen=True):
@@ -129,7 +129,7 @@ class TrainingProcess(QObject):
                     self._kill_timer.stop()
                 self.said.emit(message)
         except (ValueError, TypeError) as error:  # not a message, but printed text
-            self._details += f"\nNot understood: {error!r}".encode()
+            self._details += f"\nInvalid message: {error!r}".encode()
             self._process.kill()
 
     def _append_details(self) -> None:
@@ -139,7 +139,7 @@ class TrainingProcess(QObject):
     def _on_error(self, error: QProcess.ProcessError) -> None:
         if error is QProcess.ProcessError.FailedToStart:
             why = self._process.errorString()
-            sentence = f"The training could not be started: {why}."
+            sentence = f"Cannot start training: {why}."
             self._emit_ended(Failure(sentence, " ".join(self._command)))
 
     def _on_finished(self, code: int, status: QProcess.ExitStatus) -> None:
@@ -185,10 +185,10 @@ def _ending_processes() -> list[TrainingProcess]:
 
 def _exit_reason(code: int, status: QProcess.ExitStatus) -> str:
     if status is not QProcess.ExitStatus.CrashExit:
-        return "The training broke off."
+        return "Training stopped unexpectedly."
     if code == _KILLED:
-        return "The system ended the training, most often because the memory was full."
-    return "The training was ended from outside."
+        return "The operating system terminated training, most likely because memory ran out."
+    return "The training process was terminated by another program."
 
 
 def environment() -> QProcessEnvironment:

@@ -181,11 +181,11 @@ def with_progress(run: RunState, message: Message) -> RunState:
 def with_step_to_go_on_from(failure: Failure, step: int | None) -> Failure:
     """Add the step from which the run resumes to a failure; None if it cannot be read."""
     if step is None:
-        then = "Its checkpoint cannot be read."
+        then = "The checkpoint cannot be read."
     elif step:
-        then = f"Its checkpoint is whole: open the run again to go on from step {step:,}."
+        then = f"The checkpoint is intact: reopen the run to resume from step {step:,}."
     else:
-        then = "It had no checkpoint yet: open the run again to begin at step 0."
+        then = "There was no checkpoint yet: reopen the run to start from step 0."
     return replace(failure, sentence=f"{failure.sentence} {then}")
 
 

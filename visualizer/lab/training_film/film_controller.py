@@ -29,7 +29,9 @@ GONE = "step"
 ENDED = frozenset({Phase.ENDING, Phase.FAILED})
 """Phases in which a run no longer answers."""
 
-INCOMPLETE_FILM_ERROR = "No film was written: the training ended before all its moments were read."
+INCOMPLETE_FILM_ERROR = (
+    "The animation was not saved: training ended before all snapshots were read."
+)
 MAX_READINGS_BYTES = 512 * 2**20
 """Maximum memory of the results that a film holds, in bytes."""
 
@@ -84,7 +86,7 @@ class TrainingFilmController(QObject):
             self._lab.view.probe,
             settings or TrainingFilmSettings(title=run.name),
         )
-        self.said.emit("Reading what was kept…", 0)
+        self.said.emit("Reading snapshots…", 0)
         self.changed.emit()
         self._request_next()
 
@@ -139,8 +141,10 @@ class TrainingFilmController(QObject):
             last = self._pending_steps[-1]
             kept = [*self._pending_steps][apart - 1 :: apart]
             self._pending_steps = deque(kept if kept and kept[-1] == last else [*kept, last])
-            read = f"{1 + len(self._pending_steps):,} of {all_:,} moments"
-            self._thinning_note = f" ({read}: more would not fit into memory; film a shorter text)"
+            read = f"{1 + len(self._pending_steps):,} of {all_:,} snapshots"
+            self._thinning_note = (
+                f" ({read} to save memory; use a shorter probe text to include all)"
+            )
 
     def _show_message(self, words: str, for_ms: int) -> None:
         self.said.emit(words + self._thinning_note if words else "", for_ms)

@@ -98,10 +98,12 @@ def training_film(
     """
     ordered = tuple(sorted(results, key=lambda result: result.step))
     if not ordered:
-        sentence = "Nothing of this training is kept yet. Let it run for some steps."
+        sentence = "This run has no snapshots yet. Train for more steps."
         raise InputError("export", sentence)
     if any(result.weights is None for result in ordered):
         raise InputError("export", ATTENTION_MISSING)
     if len({result.tokens for result in ordered}) > 1:
-        raise InputError("export", "The text was changed meanwhile. Export the film again.")
+        raise InputError(
+            "export", "The text changed during the export. Export the animation again."
+        )
     return TrainingFilm(ordered, model, now, losses, settings or TrainingFilmSettings())

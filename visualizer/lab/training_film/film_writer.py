@@ -52,7 +52,9 @@ def film_format(path: Path) -> ExportFormat:
         tuple(one for one in FORMATS if one.kind is FormatKind.FILM),
     )
     if known not in films:
-        raise InputError("export", f"“{path.suffix}” is no film. Use {suffixes(films)}.")
+        raise InputError(
+            "export", f"“{path.suffix}” is not a supported animation format. Use {suffixes(films)}."
+        )
     if missing := why_not_writable(known.suffix):
         raise InputError(MISSING_PACKAGE, missing)
     return known

@@ -119,7 +119,7 @@ def _load_task(settings: TrainingSettings) -> Corpus:
     count = source.size // (settings.block + 1)
     if count < TESTED:
         least = TESTED * (settings.block + 1)
-        sentence = f"Of {source.size:,} tokens, rows of {settings.block + 1:,} are too few to learn"
+        sentence = f"{source.size:,} tokens are not enough for rows of {settings.block + 1:,}"
         raise InputError("size", f"{sentence}. Use {least:,} or more.", ("size", least))
     generator = np.random.Generator(np.random.PCG64(source.seed))
     task_rows = _read_only(rows(source.kind, count, settings.block + 1, generator))
@@ -133,9 +133,9 @@ def _load_task(settings: TrainingSettings) -> Corpus:
 
 def _nothing_to_learn(vocabulary: Vocabulary) -> str:
     if not len(vocabulary):
-        return "The text has no words in it: it is blank. Choose another."
+        return "The text contains no words. Choose another."
     only = visible(vocabulary.tokens[0])
-    return f"The text is “{only}” again and again: there is nothing to learn. Choose another."
+    return f"The text only repeats “{only}”, so there is nothing to learn. Choose another."
 
 
 def _check_length(tested: int, settings: TrainingSettings) -> None:
@@ -143,14 +143,14 @@ def _check_length(tested: int, settings: TrainingSettings) -> None:
     least = settings.block + 2
     if tested >= least:
         return
-    what = f"The last tenth of the text, which is for validation, has {tested:,} tokens"
-    sentence = f"{what}, and a block of {settings.block:,} needs {least:,}"
+    what = f"The validation part (the last tenth of the text) has {tested:,} tokens"
+    sentence = f"{what}, but a block size of {settings.block:,} needs {least:,}"
     more = f"a text of {TESTED * least:,} tokens"
     if tested < 3:
         raise InputError("block", f"{sentence}. Use {more} or more.")
     block = tested - 2
     raise InputError(
-        "block", f"{sentence}. Use a block of {block:,}, or {more} or more.", ("block", block)
+        "block", f"{sentence}. Use a block size of {block:,}, or {more} or more.", ("block", block)
     )
 
 
@@ -168,9 +168,9 @@ def _notice_new_tokens(
         if len(tokens) > MAX_LISTED_CHARACTERS
         else ""
     )
-    stand, them = ("stands", "it") if len(tokens) == 1 else ("stand", "them")
-    where = f"{stand} only in the last tenth of the text, which is for validation"
-    return (f"{listed}{more} {where}: nothing can be learned of {them}.",)
+    verb, them = ("occurs", "it") if len(tokens) == 1 else ("occur", "them")
+    where = f"{verb} only in the last tenth of the text, which is used for validation"
+    return (f"{listed}{more} {where}, so the model cannot learn {them}.",)
 
 
 def _notice_known_rows(training: np.ndarray, validation: np.ndarray) -> tuple[str, ...]:
@@ -178,8 +178,8 @@ def _notice_known_rows(training: np.ndarray, validation: np.ndarray) -> tuple[st
     known = sum(row.tobytes() in seen for row in validation)
     if not known:
         return ()
-    share = f"{known:,} of the {len(validation):,} rows for validation"
-    return (f"{share} are also among those to train on: it may know them by heart.",)
+    share = f"{known:,} of the {len(validation):,} validation rows"
+    return (f"{share} also occur in the training rows, so the model may memorize them.",)
 
 
 def _decode_rows(vocabulary: Vocabulary, made: np.ndarray) -> str:

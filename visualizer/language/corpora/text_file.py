@@ -44,37 +44,37 @@ def read_text(path: str) -> str:
     try:
         return _decode_text(_read_content(Path(path), subject), subject)
     except FileNotFoundError as error:
-        raise _rejection_error(f"There is no file {path}.") from error
+        raise _rejection_error(f"File not found: {path}.") from error
     except MemoryError as error:
-        sentence = f"There is not enough memory to read {subject}. Choose a shorter text."
+        sentence = f"Not enough memory to read {subject}. Choose a shorter text."
         raise _rejection_error(sentence) from error
     except OSError as error:
-        raise _rejection_error(f"{subject} could not be read: {reason_of(error)}.") from error
+        raise _rejection_error(f"Cannot read {subject}: {reason_of(error)}.") from error
 
 
 def _read_content(path: Path, subject: str) -> bytes:
     if "\0" in str(path):
-        raise _rejection_error("No file has a NUL in its name.")
+        raise _rejection_error("A file name cannot contain a NUL character.")
     before = path.stat()
     if not stat.S_ISREG(before.st_mode):
-        what = "a folder" if stat.S_ISDIR(before.st_mode) else "not a file"
+        what = "a folder" if stat.S_ISDIR(before.st_mode) else "not a regular file"
         raise _rejection_error(f"{subject} is {what}. Choose a text file.")
     with open_regular_file(path) as file:
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
-        limit = f"a text to learn has at most {MAX_FILE_BYTES // 10**6:,} MB"
+        limit = f"the maximum is {MAX_FILE_BYTES // 10**6:,} MB"
         size = f"{max(len(content), before.st_size):,} bytes"
-        raise _rejection_error(f"{subject} has {size}, and {limit}. Choose a part of it.")
+        raise _rejection_error(f"{subject} has {size}; {limit}. Use a part of it.")
     after = path.stat()
     if (after.st_mtime_ns, after.st_size) != (before.st_mtime_ns, len(content)):
-        raise _rejection_error(f"{subject} was changed while it was read. Try again.")
+        raise _rejection_error(f"{subject} changed while it was being read. Try again.")
     return content
 
 
 def _decode_text(content: bytes, subject: str) -> str:
     mark = next((mark for mark in _ENCODING_BY_MARK if content.startswith(mark)), b"")
     if len(content) == len(mark):
-        raise _rejection_error(f"{subject} is empty. Choose a file with a text in it.")
+        raise _rejection_error(f"{subject} is empty. Choose a file that contains text.")
     encoding = _ENCODING_BY_MARK.get(mark, "utf-8")
     rest = memoryview(content)[len(mark) :]
     try:
@@ -100,16 +100,16 @@ def _binary_message(subject: str, content: bytes) -> str:
     some = content[:_EXAMINED_BYTES]
     fewer, more = sorted(half.count(0) / max(1, len(half)) for half in (some[0::2], some[1::2]))
     if more > _ZERO_SHARE and fewer < _BINARY_SHARE:
-        wide = "it seems to be UTF-16 without the mark that says so"
-        return f"{subject} is not in UTF-8: {wide}. Save it as UTF-8 and choose it again."
-    return f"{subject} is not a text: it has bytes in it that no text has. Choose a text file."
+        wide = "it appears to be UTF-16 without a byte order mark"
+        return f"{subject} is not encoded in UTF-8: {wide}. Save it as UTF-8 and choose it again."
+    return f"{subject} is a binary file. Choose a text file."
 
 
 def _decoding_message(subject: str, content: bytes, place: int, encoding: str) -> str:
     title = encoding.removesuffix("-le").removesuffix("-be").upper()
     line = content.count(b"\n", 0, place) + 1
-    where = f"byte {place + 1:,}, in line {line:,}, is 0x{content[place]:02X}"
-    return f"{subject} is not in {title}: {where}. Save it as UTF-8 and choose it again."
+    where = f"invalid byte 0x{content[place]:02X} at position {place + 1:,}, line {line:,}"
+    return f"{subject} is not encoded in {title}: {where}. Save it as UTF-8 and choose it again."
 
 
 def _rejection_error(sentence: str) -> InputError:
