@@ -200,7 +200,7 @@ def test_what_does_not_fit_stands_beside_and_says_why(
 def test_a_stage_that_a_has_not_is_shown_of_b_alone() -> None:
     live = a_run(**DROPS)
     shown = board(live, a_view(CAUSAL, stages=frozenset({"dropped"})))
-    assert titles(shown) == ["Dropped B"]
+    assert titles(shown) == ["After dropout B"]
     bar = present_comparison(resolved(live, a_view(CAUSAL, stages=frozenset({"dropped"}))))
     assert bar
     assert bar.said.startswith("A has no dropped")

@@ -187,7 +187,7 @@ def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> 
     hand.leave()
     assert heard(hand.board).value.endswith("journey (query 2) reads 48 % from Your (key 1).")
     button = hand.window.stage_bar.button("weights")
-    assert button.accessibleDescription() == "each row made to sum to 1, size 2 × 6 × 6"
+    assert button.accessibleDescription() == "each row normalized to sum to 1, size 2 × 6 × 6"
     assert "6 tokens" in hand.window.token_pane.strip.accessibleName()
 
 

@@ -332,7 +332,9 @@ def captured_stages(
         })
     }  # fmt: skip
     present = sorted(names, key=ORDER.index)
-    rows = {name: _given(name, rows.get(name)) if name in given else rows[name] for name in present}
+    rows = {
+        name: _given_row(name, rows.get(name)) if name in given else rows[name] for name in present
+    }
     computed = [name for name in TO_WEIGHTS if name in present]
     for before, name in pairwise(computed):
         if name not in given:
@@ -343,8 +345,8 @@ def captured_stages(
     )
 
 
-def _given(name: str, row: Stage | None) -> Stage:
-    says = f"{name} that were computed elsewhere"
+def _given_row(name: str, row: Stage | None) -> Stage:
+    says = f"{name} computed elsewhere"
     dims, symbol = row.dims if row else CELLS, row.symbol if row and row.dims[-1] != "key" else ""
     return Stage(
         name,

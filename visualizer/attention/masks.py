@@ -242,7 +242,7 @@ def own_cells(
     if (own.rows, own.columns) == (tokens, tokens):
         return own.array()
     wanted = f"{tokens} × {tokens}"
-    sentence = f"The matrix is {own.rows} × {own.columns} and the text needs {wanted}."
+    sentence = f"The matrix is {own.rows} × {own.columns}, but the text needs {wanted}."
     raise InputError(field, sentence, remedy)
 
 
@@ -258,11 +258,12 @@ def parse_mask(text: str) -> BooleanMatrix:
     cells = [list("".join(row)) for row in rows]
     for number, row in enumerate(cells, 1):
         if other := [cell for cell in row if cell not in "01"]:
-            sentence = f"Row {number} has “{other[0]}”. Use 0 and 1 only."
+            sentence = f"Row {number} contains “{other[0]}”. Use only 0 and 1."
             raise InputError("own_mask", sentence)
         if len(row) != len(cells[0]):
-            sentence = f"Row {number} has {len(row)} cells and row 1 has {len(cells[0])}."
+            sentence = f"Row {number} has {len(row)} cells, but row 1 has {len(cells[0])}."
             raise InputError("own_mask", sentence)
     if not cells:
-        raise InputError("own_mask", "There is no matrix yet. Write a row of 0s and 1s a query.")
+        sentence = "There is no matrix yet. Enter one row of 0s and 1s for each query."
+        raise InputError("own_mask", sentence)
     return BooleanMatrix.of(np.array(cells) == "1")

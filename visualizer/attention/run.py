@@ -202,9 +202,7 @@ def run(
         try:
             trace = _compute_trace(texts, spec, device, previous, pool)
         except torch.OutOfMemoryError:
-            notice = (
-                f"The memory of {attention_device.describe(device)} ran out; computed on the CPU."
-            )
+            notice = f"{attention_device.describe(device)} ran out of memory; computed on the CPU."
             device = Device.CPU
             trace = _compute_trace(texts, spec, device, previous, pool)
     notices = (notice,) if notice else ()
@@ -241,7 +239,7 @@ def padded(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
     lengths = tuple(len(text) for text in texts)
     longest = max(lengths)
     if longest > MAX_TOKENS:
-        sentence = f"{longest:,} tokens are more than the {MAX_TOKENS:,} that a text may have."
+        sentence = f"The text has {longest:,} tokens; the maximum is {MAX_TOKENS:,}."
         raise InputError("text", sentence, (FIRST_TOKENS, MAX_TOKENS))
     filled = tuple(text + (PADDING,) * (longest - len(text)) for text in texts)
     spec = replace(spec, lengths=() if len(set(lengths)) == 1 else lengths)
@@ -254,10 +252,10 @@ def padded(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
 def _check_own_input(own: NumberMatrix, texts: int, tokens: int, d_in: int) -> None:
     sentence = ""
     if texts > 1:
-        sentence = f"The vectors are those of one text, and there are {texts:,} texts."
+        sentence = f"The custom vectors are for one text, but there are {texts:,} texts."
     elif own.rows != tokens:
         needed = f"{tokens:,} × {d_in}"
-        sentence = f"The vectors are {own.rows:,} × {own.columns} and the text needs {needed}."
+        sentence = f"The vectors are {own.rows:,} × {own.columns}, but the text needs {needed}."
     if sentence:
         raise InputError("own_input", sentence, ("own_input", None))
 
@@ -342,12 +340,12 @@ def _draws_alike(spec: AttentionSpec, old: Trace, given: torch.Tensor) -> bool:
 def _too_large(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
     """Return the error for the main cause: a size that is too large by itself, or else the text."""
     count, tokens = len(texts), len(texts[0])
-    room = f"{gib(free)} can be used."
+    room = f"only {gib(free)} is available."
     alone = _least_bytes(replace(spec, lengths=()), 1)
     if alone > free:
         field, size = _largest_size(spec)
-        less = "fewer" if field == "heads" else "less"
-        sentence = f"With {size} one token needs {gib(alone)}, and {room} Use {less}."
+        less = "fewer heads" if field == "heads" else "a smaller size"
+        sentence = f"With {size}, one token needs {gib(alone)}, but {room} Use {less}."
         fitting_size = _largest_fitting_size(spec, field, tokens, count, free)
         return InputError(field, sentence, (field, fitting_size) if fitting_size else None)
     fits = _largest_fitting(spec, tokens, count, free)
@@ -355,10 +353,12 @@ def _too_large(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
     heads = f"{spec.heads} head{'s' * (spec.heads > 1)}"
     asked = f"{batch}{tokens:,} token{'s' * (tokens > 1)} × {heads}"
     if fits == tokens:
-        return InputError("text", f"The memory ran out at {asked}. Try again, or use less text.")
-    fitting = f"About {fits:,} tokens{' a text' * (count > 1)} fit." if fits else "Use fewer texts."
+        return InputError("text", f"Out of memory at {asked}. Try again, or shorten the text.")
+    fitting = (
+        f"About {fits:,} tokens{' per text' * (count > 1)} fit." if fits else "Use fewer texts."
+    )
     needed = gib(_least_bytes(spec, tokens, count))
-    sentence = f"{asked} need {needed}, and {room} {fitting}"
+    sentence = f"{asked} need {needed}, but {room} {fitting}"
     return InputError("text", sentence, (FIRST_TOKENS, fits) if fits else None)
 
 
