@@ -262,7 +262,7 @@ def test_numbers_below_0_are_scores_and_are_coloured_around_0() -> None:
     ((panel, _),) = shown.panel(BOARD_CONTENTS).board.columns
     assert (panel.stage, panel.title, panel.colour.is_signed) == ("scores", "Scores", True)
     assert shown.panel(STATUS).notices == (
-        "Some numbers are below 0, so they are shown as scores, not as weights.",
+        "Some numbers are negative, so they are shown as scores instead of weights.",
     )
     lines, heads = shown.panel(LINES), shown.panel(HEADS)
     assert lines

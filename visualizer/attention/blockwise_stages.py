@@ -216,7 +216,7 @@ class MatrixBlocks(ABC):
         known = self.numbers(row, place)
         unknown = rows[~known.is_known[rows]]
         if len(unknown):
-            self._find(row, place, unknown)
+            self._compute_divisors(row, place, unknown)
         return known.values[rows]
 
     def numbers(self, row: Stage, place: Place) -> _RowNumbers:
@@ -227,7 +227,7 @@ class MatrixBlocks(ABC):
             self._known.setdefault(key, _RowNumbers(self.sides()[0], wide))
         return self._known[key]
 
-    def _find(self, row: Stage, place: Place, rows: Tensor) -> None:
+    def _compute_divisors(self, row: Stage, place: Place, rows: Tensor) -> None:
         if _is_softmax(self, row):
             for _ in _softmax_chunks(self, row, place, rows, 1):
                 pass

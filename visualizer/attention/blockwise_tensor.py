@@ -367,7 +367,7 @@ class BlockwiseTensor(CachedTensor):
 
     # ------------------------------------------------------------------ tensors made of it
 
-    def _derived(
+    def _derive_tensor(
         self, key: Hashable, shape: tuple[int, ...], source: Callable[[], BlockSource]
     ) -> BlockwiseTensor:
         if key not in self._kept:
@@ -378,14 +378,14 @@ class BlockwiseTensor(CachedTensor):
     def aggregated(self, by: HeadAggregate) -> CachedTensor:
         """Return its heads aggregated to a single one, computed when read."""
         *leading, heads, rows, columns = self._shape
-        return self._derived(
+        return self._derive_tensor(
             by, (*leading, rows, columns), lambda: HeadsSource(self._source, heads, by)
         )
 
     def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
         """Return weights transformed for display, computed when read."""
         if transform is WeightTransform.WITHOUT_FIRST or values is None:
-            return self._derived(
+            return self._derive_tensor(
                 transform,
                 self._shape,
                 lambda: WithoutFirstSource(self._source, self._sums_without_first),
@@ -429,7 +429,7 @@ class BlockwiseTensor(CachedTensor):
         ]
         *leading, rows, columns = ranges
         if len(rows) == 1 and all(len(each) == 1 for each in leading):
-            row = self._row(tuple(each[0] for each in leading), rows[0], columns)
+            row = self._read_whole_row(tuple(each[0] for each in leading), rows[0], columns)
             if row is not None:
                 return row.reshape(*map(len, ranges))[_drop_number_axes(whole)]
         across = slice(columns.start, columns.stop)
@@ -447,7 +447,7 @@ class BlockwiseTensor(CachedTensor):
         every = slice(0, self._shape[-1])
         return readable(self._source.cells(index, torch.from_numpy(rows), every))
 
-    def _row(self, place: Place, row: int, columns: range) -> np.ndarray | None:
+    def _read_whole_row(self, place: Place, row: int, columns: range) -> np.ndarray | None:
         """Return a part of a row that is cached or now worth caching; else None.
 
         Describing a cell and its inputs reads the same rows several times.
@@ -586,10 +586,10 @@ class BlockwiseTensor(CachedTensor):
         """
         part = self.part(rows, columns, index)
         with self._lock:
-            drawn, is_known = self._assembled(part)
+            drawn, is_known = self._assemble_tiles(part)
             if not is_known.all():
                 _repeat_known_rows(part, drawn, is_known, within=CLOSE_BY)
-                self._fill(part, drawn, is_known)
+                self._fill_unknown_cells(part, drawn, is_known)
                 _repeat_known_rows(part, drawn, is_known, within=len(part.rows))
         drawn.flags.writeable = False
         return drawn
@@ -619,7 +619,7 @@ class BlockwiseTensor(CachedTensor):
             found.append(max(rows, FirstPicture.of(self._shape).blocks[0]))
         return min(found, default=rows)
 
-    def _assembled(self, part: PicturePart) -> tuple[np.ndarray, np.ndarray]:
+    def _assemble_tiles(self, part: PicturePart) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of a part, and which of its rows and columns of tiles are known."""
         dtype = _numpy_type(self._source.dtype)
         drawn = np.full((len(part.rows), len(part.columns)), np.nan, dtype)
@@ -636,7 +636,9 @@ class BlockwiseTensor(CachedTensor):
             is_known[to][begun] = True
         return drawn, is_known
 
-    def _fill(self, part: PicturePart, drawn: np.ndarray, is_known: np.ndarray) -> None:
+    def _fill_unknown_cells(
+        self, part: PicturePart, drawn: np.ndarray, is_known: np.ndarray
+    ) -> None:
         """Fill unknown cells from the finest coarser drawing that has them.
 
         If there is none, use a finer drawing, at the block of each cell, or else the preview.
@@ -648,7 +650,7 @@ class BlockwiseTensor(CachedTensor):
             rows, columns = (range(int(at[0]), int(at[-1]) + 1) for at in (down, right))
             if len(rows) * len(columns) > MAX_FILL_SOURCE_CELLS:
                 break  # a much finer one covers only a small part
-            coarse, has = self._assembled(PicturePart(part.place, blocks, rows, columns))
+            coarse, has = self._assemble_tiles(PicturePart(part.place, blocks, rows, columns))
             at = np.ix_(down - rows.start, right - columns.start)
             wanted = has[at] & ~is_known
             np.copyto(drawn, coarse[at], where=wanted)
@@ -692,7 +694,7 @@ class BlockwiseTensor(CachedTensor):
             unknown = unknown[step // 2 :: step]
         for start in range(0, len(unknown), BAND // 2):
             few = unknown[start : start + BAND // 2]
-            self._draw(part, np.minimum(few * block + block // 2, self._shape[-2] - 1))
+            self._draw_rows(part, np.minimum(few * block + block // 2, self._shape[-2] - 1))
             if block == 1:
                 self._note_read(part, few, 1)
         return len(unknown) > 0
@@ -737,13 +739,13 @@ class BlockwiseTensor(CachedTensor):
                 read_now = (few[:, None] * block + np.arange(start, stop)).ravel()
                 read_now = read_now[read_now < size]
                 if len(read_now):
-                    self._draw(part, read_now)
+                    self._draw_rows(part, read_now)
                 self._note_read(part, few, stop)
                 if is_over():
                     return stop == block and at + several >= len(waiting)
         return True
 
-    def _draw(self, part: PicturePart, rows: np.ndarray) -> None:
+    def _draw_rows(self, part: PicturePart, rows: np.ndarray) -> None:
         """Read rows, ascending, and merge them into the drawn rows that they belong to."""
         columns = _whole_tiles(part, self._shape[-1])
         high, low = self._source.column_ends(
@@ -761,19 +763,19 @@ class BlockwiseTensor(CachedTensor):
                 for number, right in enumerate(_tiles_of(part.columns)):
                     across = slice(number * TILE, (number + 1) * TILE)
                     below = None if lows is None else lows[those, across]
-                    tile = self._tile(part, down, right)
+                    tile = self._get_or_create_tile(part, down, right)
                     tile.take(drawn[those] % TILE, highs[those, across], below)
             self.version += 1
 
-    def _tile(self, part: PicturePart, down: int, right: int) -> _Tile:
+    def _get_or_create_tile(self, part: PicturePart, down: int, right: int) -> _Tile:
         key = (part.place, part.blocks, down, right)
         tile = self._tiles.get(key)
         if tile is None:
             tile = self._tiles[key] = _Tile(self._source.is_signed, _numpy_type(self._source.dtype))
-            self._let_go()
+            self._discard_oldest_tiles()
         return tile
 
-    def _let_go(self) -> None:
+    def _discard_oldest_tiles(self) -> None:
         """Discard the least recently drawn tiles, but none of the coarsest drawing."""
         if self._keeps_all:
             return

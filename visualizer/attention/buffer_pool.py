@@ -48,7 +48,7 @@ class BufferPool:
         if count < MIN_POOLED_BYTES or like.device.type != "cpu":
             return None
         self._is_resting = False
-        block = self._fitting(count)
+        block = self._take_block(count)
         # Every view of the tensor references this array, which references the block.
         lent = block.numpy()[:count]
         weakref.finalize(lent, self._take_back, block).atexit = False
@@ -59,7 +59,7 @@ class BufferPool:
         self._is_resting = True
         self._waiting.clear()
 
-    def _fitting(self, count: int) -> Tensor:
+    def _take_block(self, count: int) -> Tensor:
         waiting = [*self._waiting.values()]
         fitting = [block for block in waiting if count <= len(block) <= ROOMIEST * count]
         smallest = min(fitting, key=len, default=None)

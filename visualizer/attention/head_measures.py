@@ -43,9 +43,9 @@ SORTED_KEYS = 1024
 class HeadMeasures(Struct, frozen=True, eq=False):
     """Measures of each head, read-only arrays [..., head] with the leading axes of the trace.
 
-    Each is a mean over the queries with nonzero weights, without padding; left out are queries
-    without allowed keys and those whose weights dropout removed. NaN where there is no such query
-    and where a head has NaN weights.
+    Each is a mean over the queries with nonzero weights, without padding; queries without allowed
+    keys or with all weights dropped are excluded. NaN if there is no such query or if a head has
+    NaN weights.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ class HeadMeasures(Struct, frozen=True, eq=False):
         Weight on earlier occurrences of the query's token; a mean over the queries that have some.
     value_weighting : numpy.ndarray
         Change of a row when its weights are value-weighted: half of Σ |s − |w|/Σ|w||, with
-        the shares s = ‖w·v‖ / Σ ‖w·v‖; 0 where all values are of one length, 1 at most. A mean
-        over the queries whose weighted values have a length; NaN without values.
+        the shares s = ‖w·v‖ / Σ ‖w·v‖; 0 if all values have the same norm, at most 1. A mean
+        over the queries whose weighted values have a nonzero norm; NaN without values.
     queries : numpy.ndarray
         Number of queries in the means.
     """
@@ -109,10 +109,10 @@ def measure(
     lengths : tuple of int
         Tokens of each text without padding; empty if there is no padding.
     texts : tuple of tuple of str, optional
-        The tokens of each text's keys, of which the queries are the last, for induction and
-        duplicates; empty where the keys are of another text, None where tokens are not known.
+        The tokens of the keys of each text, for induction and duplicates; the queries are the last
+        ones. Empty if the keys are from another text, None if the tokens are unknown.
     values : Tensor, optional
-        [..., head, key, d_value], of the same leading axes as the weights.
+        [..., head, key, d_value], with the same leading axes as the weights.
     """
     *leading, heads, queries, keys = weights.shape
     norms = None if values is None else values.norm(dim=-1)  # … head key
@@ -186,7 +186,7 @@ def measure_by_bands(
     Parameters
     ----------
     norms : Tensor, optional
-        The lengths of the values, [..., head, key].
+        The norms of the values, [..., head, key].
     progress : callable
         Called with the number of measured rows and the total number of rows.
     """
@@ -272,10 +272,10 @@ def measure_uniform(
     text : tuple of str
         The tokens, for induction and duplicates; empty if they are unknown.
     norms : numpy.ndarray, optional
-        The lengths of the values of some heads, [head, key]. The measure that needs them is the
+        The norms of the values of some heads, [head, key]. The measure that needs them is the
         mean over these heads, each with its own values.
     first : int or None
-        Position of the first query among the keys; None where these are of another text.
+        Position of the first query among the keys; None if they are from another text.
 
     Returns
     -------
@@ -328,7 +328,7 @@ def measure_uniform_in_ranges(
     progress : callable
         Called before each head of the norms, with no progress: it may cancel the work.
     first : int or None
-        None where the keys are of another text.
+        None if the keys are from another text.
     """
     reads = np.flatnonzero(ranges[0] < ranges[1])
     starts, stops = (ends[reads].astype(np.int64) for ends in ranges)
@@ -490,9 +490,9 @@ def _measure_heads(
     numbers : numpy.ndarray or None
         Ids of the tokens, equal for equal tokens.
     norms : Tensor or None
-        The lengths of the values, [head, key].
+        The norms of the values, [head, key].
     first : int or None
-        Position of the first query among the keys; None where these are of another text.
+        Position of the first query among the keys; None if they are from another text.
 
     Returns
     -------

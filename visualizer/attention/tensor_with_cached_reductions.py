@@ -170,7 +170,7 @@ class CachedTensor:
 
     def limits(self) -> tuple[float, float]:
         """Return the smallest and largest finite number; zeros if there are none."""
-        limits: tuple[float, float] = self.keep_result("limits", self._limits)
+        limits: tuple[float, float] = self.keep_result("limits", self._compute_limits)
         return limits
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
@@ -182,7 +182,7 @@ class CachedTensor:
         lengths: Tensor = self.tensor.detach().norm(dim=-1)
         return lengths
 
-    def _limits(self) -> tuple[float, float]:
+    def _compute_limits(self) -> tuple[float, float]:
         *_, low, high = self.row_limits()
         return (low, high) if low <= high else (0.0, 0.0)
 

@@ -43,7 +43,7 @@ def embed(tokens: Sequence[str], d_in: int, seed: int) -> np.ndarray:
     """
     vectors = np.empty((len(tokens), d_in))
     for place, token in enumerate(tokens):
-        vectors[place] = _token(token, d_in, seed)
+        vectors[place] = _embed_token(token, d_in, seed)
     return vectors
 
 
@@ -65,7 +65,7 @@ def sinusoids(count: int, d_in: int) -> np.ndarray:
     return np.where(column % 2 == 0, np.sin(angles), np.cos(angles))
 
 
-def _token(token: str, d_in: int, seed: int) -> np.ndarray:
+def _embed_token(token: str, d_in: int, seed: int) -> np.ndarray:
     if token == PADDING:
         return np.zeros(d_in)
     if d_in == BOOK_SIZE and token in BOOK_VECTORS:
@@ -79,11 +79,11 @@ def normal(name: str, size: int, seed: int) -> np.ndarray:
     A shorter vector is a prefix of a longer one. Source: Box and Muller 1958.
     """
     key = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, salt=seed.to_bytes(8))
-    draw = _drawn_once if size <= MAX_CACHED_SIZE else _drawn
+    draw = _draw_cached_vector if size <= MAX_CACHED_SIZE else _draw_vector
     return draw(int.from_bytes(key.digest()), size)
 
 
-def _drawn(key: int, size: int) -> np.ndarray:
+def _draw_vector(key: int, size: int) -> np.ndarray:
     words = np.random.Philox(key=key).random_raw(size + size % 2)
     uniform = ((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2**53
     radius, angle = np.sqrt(-2 * np.log(uniform[::2])), 2 * np.pi * uniform[1::2]
@@ -92,4 +92,4 @@ def _drawn(key: int, size: int) -> np.ndarray:
     return vector
 
 
-_drawn_once = lru_cache(maxsize=MAX_CACHED_VECTORS)(_drawn)
+_draw_cached_vector = lru_cache(maxsize=MAX_CACHED_VECTORS)(_draw_vector)
