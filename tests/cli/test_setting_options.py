@@ -126,7 +126,7 @@ def test_the_weights_of_an_export_are_taken_back(
         expected = arrays["output"]
     given = ["--weights", weights, "--vectors", vectors, "--text", "a b c d e f"]
     assert app.main([*given, *options, "--mask", "causal", "--export", back]) == 0
-    assert f"{heads} was taken." in capsys.readouterr().err
+    assert f"{heads} is used." in capsys.readouterr().err
     with np.load(back) as arrays:
         np.testing.assert_array_equal(arrays["output"], expected)
 

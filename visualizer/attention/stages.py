@@ -362,7 +362,7 @@ TABLE: tuple[Stage, ...] = (
     Stage("weights", "Weights", "0 where forbidden", CELLS, Operation.MASK_AFTER_SOFTMAX,
           ("unmasked",), MASK_FIELDS, (), "forbidden weights set to 0; rows no longer sum to 1",
           lambda spec: _has_weight_mask(spec) and not _has_renormalisation(spec)),
-    Stage("dropped", "After dropout", "0 or ×1/(1−p)", CELLS, Operation.DROPOUT, ("weights",),
+    Stage("dropped", "Dropout", "0 or ×1/(1−p)", CELLS, Operation.DROPOUT, ("weights",),
           ("dropout", "dropout_seed", "own_kept", "mode"), (),
           "some weights set to 0, the others scaled by 1/(1−p)", lambda spec: spec.drops,
           supersedes=True),

@@ -41,7 +41,7 @@ class ArrayEntry(Struct, frozen=True, eq=False):
         return math.prod(self.shape) * (8 if self.is_double else 4)
 
     @property
-    def description(self) -> str:
+    def said(self) -> str:
         """Name and shape, for messages."""
         return f"{self.name or 'an array'} ({' × '.join(map(str, self.shape)) or 'a scalar'})"
 
@@ -64,8 +64,8 @@ class FileContents(Struct, frozen=True, eq=False):
     left_out: tuple[str, ...] = ()
 
     @property
-    def summary(self) -> str:
+    def said(self) -> str:
         """A sentence that lists the contents, for messages."""
-        all_ = [*(entry.description for entry in self.entries), *self.left_out]
+        all_ = [*(entry.said for entry in self.entries), *self.left_out]
         more = f" and {len(all_) - NAMED:,} more" if len(all_) > NAMED else ""
         return f"Found: {', '.join(all_[:NAMED])}{more}." if all_ else "The file is empty."

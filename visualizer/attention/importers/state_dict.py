@@ -131,7 +131,7 @@ def _read_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
     is_raw = all(layer in module.parts for layer in LAYERS)
     first = module.entries("W_query" if is_raw else "W_query.weight")[0]
     if len(first.shape) != 2:
-        raise unreadable_file_error(f"{first.description} is not a matrix.")
+        raise unreadable_file_error(f"{first.said} is not a matrix.")
     d_in, d_out = first.shape if is_raw else first.shape[::-1]
     heads = len(module.heads)
     mechanism = Mechanism.CAUSAL if "mask" in module.parts else Mechanism.SELF
@@ -197,7 +197,7 @@ def _mask_size(entries: list[ArrayEntry]) -> int:
     size = entries[0].shape[-1:]
     for entry in entries:
         if entry.shape != 2 * size or not all(size):
-            raise unreadable_file_error(f"{entry.description} is not a square mask.")
+            raise unreadable_file_error(f"{entry.said} is not a square mask.")
     return size[0]
 
 
@@ -253,7 +253,7 @@ def _read_matrix(
     is_vector = is_bias or layer in NORMS
     shape = each if is_raw else each[1:] if is_vector else each[::-1]
     if len(entries) != parts or any(entry.shape != shape for entry in entries):
-        found = ", ".join(entry.description for entry in entries[:2]) or "nothing"
+        found = ", ".join(entry.said for entry in entries[:2]) or "nothing"
         expected = f"{parts} of " * (parts > 1) + " × ".join(map(str, shape))
         raise unreadable_file_error(
             f"{known} does not fit the module: found {found}, expected {expected}."

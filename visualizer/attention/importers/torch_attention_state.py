@@ -45,7 +45,7 @@ def with_book_names(entries: Sequence[ArrayEntry]) -> tuple[ArrayEntry, ...]:
     for entry in entries:
         if entry.name in extra:
             raise unreadable_file_error(
-                f"{entry.description} adds a key or value without a token (add_bias_kv), which is "
+                f"{entry.said} adds a key or value without a token (add_bias_kv), which is "
                 "not supported. Open a module without it."
             )
         found += _convert_entry(entry)
@@ -61,7 +61,7 @@ def _convert_entry(entry: ArrayEntry) -> list[ArrayEntry]:
     if match := _SEPARATE.fullmatch(entry.name):
         if len(set(entry.shape)) > 1:
             raise unreadable_file_error(
-                f"{entry.description} is not square: queries, keys and values are computed from "
+                f"{entry.said} is not square: queries, keys and values are computed from "
                 "vectors of different sizes (kdim, vdim), so the module is not self-attention."
             )
         layer = LAYERS["qkv".index(match["letter"])]
