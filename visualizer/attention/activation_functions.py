@@ -1,4 +1,4 @@
-"""The functions that feed-forward layers and gates apply to each number, for one number; no torch.
+"""Activation functions of feed-forward layers and gates, for a single number; no torch.
 
 Sources: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units"; Elfwing et al. 2017 (SiLU); So et
 al. 2021 (the squared ReLU of "Primer").
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def _apply_sigmoid(number: float) -> float:
     if number >= 0:
         return 1 / (1 + math.exp(-number))
-    grown = math.exp(number)  # no overflow of what is far below 0
+    grown = math.exp(number)  # does not overflow for large negative numbers
     return grown / (1 + grown)
 
 
@@ -39,4 +39,4 @@ ACTIVATIONS: dict[str, Callable[[float], float]] = {
     "tanh": math.tanh,
     "sigmoid": _apply_sigmoid,
 }
-"""By the name that is shown."""
+"""By display name."""

@@ -68,7 +68,7 @@ def attend(
         if (
             reuse
             and recomputed.isdisjoint(stage.reads)
-            and _is_kept(stage, work, reuse, is_read_late=is_read_late)
+            and _can_reuse(stage, work, reuse, is_read_late=is_read_late)
         ):
             held[stage.name] = reuse.holding(stage.name)
         elif is_read_late and blocks is not None:
@@ -89,7 +89,7 @@ def _check_input(spec: AttentionSpec, given: Tensor) -> None:
         raise InputError("d_in", sentence)
 
 
-def _is_kept(stage: Stage, work: StageInputs, reuse: Trace, *, is_read_late: bool) -> bool:
+def _can_reuse(stage: Stage, work: StageInputs, reuse: Trace, *, is_read_late: bool) -> bool:
     if stage.name not in reuse or reuse.stage(stage.name) != stage:
         return False
     old, spec = reuse.holding(stage.name), work.spec

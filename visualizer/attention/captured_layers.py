@@ -129,7 +129,7 @@ class CapturedStages:
     """
 
     def __init__(self, captured: CapturedAttention, layers: Sequence[LayerNumbers]) -> None:
-        self._captured, self._layers = captured, layers
+        self._captured, self._sources = captured, layers
         self._spec = captured.spec
         self._masks = captured.vectors.layer_masks if captured.vectors else ()
         names = {row.name for row in stages(self._spec)}
@@ -162,7 +162,7 @@ class CapturedStages:
                     partial(self._compute_stage, name),
                     cache,
                 )
-                for layer in range(len(self._layers))
+                for layer in range(len(self._sources))
             ]
             found[name] = LayeredTensor(parts) if len(parts) > 1 else parts[0]
         return found
@@ -182,7 +182,7 @@ class CapturedStages:
 
     def stage(self, name: str, layer: int) -> Tensor:
         """Compute a stage of a layer, [head, row, column]."""
-        own = self._layers[layer]
+        own = self._sources[layer]
         if name in VECTORS:
             return own.vectors(name)
         if name == "context":
@@ -201,7 +201,7 @@ class CapturedStages:
 
     def _compute_scores(self, upto: str, layer: int, rows: Tensor | None = None) -> Tensor:
         """Compute all or some rows of a stage between queries and softmax, [head, query, key]."""
-        own, vectors, spec = self._layers[layer], self._captured.vectors, self._spec
+        own, vectors, spec = self._sources[layer], self._captured.vectors, self._spec
         assert vectors is not None
         some = slice(None) if rows is None else rows
         found = own.vectors("queries")[:, some] @ own.vectors("keys").transpose(-2, -1)
@@ -243,7 +243,7 @@ class CapturedStages:
         scores = self._compute_scores(self.to_softmax[-1], layer, None if is_whole else sample.rows)
         vectors = self._captured.vectors
         has_sinks = vectors is not None and vectors.sinks is not None
-        sinks = self._layers[layer].sinks() if has_sinks else None
+        sinks = self._sources[layer].sinks() if has_sinks else None
         if scores.numel() <= MAX_CELLS_AT_ONCE:
             difference = _softmax_over_keys(scores, None if sinks is None else sinks[:, None, None])
             return bool((difference.sub_(sample.weights).abs_() <= within).all())

@@ -213,7 +213,7 @@ class ExpertMixture(Struct, frozen=True, tag=True):
 
 
 class JoinedHeads(Struct, frozen=True, tag=True):
-    """Concatenated context vectors, of which those of some heads are edited.
+    """Concatenated context vectors, with edits of single heads.
 
     Parameters
     ----------

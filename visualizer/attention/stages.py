@@ -222,7 +222,7 @@ def _adds_heads(spec: AttentionSpec) -> bool:
     return spec.has_block and not spec.output_projection
 
 
-def _in_block(
+def _block_stage(
     name: str,
     operation: Operation,
     reads: tuple[str, ...],
@@ -252,18 +252,18 @@ def _in_block(
 
 def _norm_stage(name: str, read: str, layer: str, *, supersedes: bool = False) -> Stage:
     step = NormLayer((layer,), NORM_EPSILON, is_centred=True, has_gain=True, has_bias=True)
-    return _in_block(name, Operation.NORM_LAYER, (read,), step, supersedes=supersedes)
+    return _block_stage(name, Operation.NORM_LAYER, (read,), step, supersedes=supersedes)
 
 
 def _linear_stage(name: str, read: str, layer: str) -> Stage:
-    return _in_block(name, Operation.LINEAR_LAYER, (read,), LinearLayer((layer,), has_bias=True))
+    return _block_stage(name, Operation.LINEAR_LAYER, (read,), LinearLayer((layer,), has_bias=True))
 
 
 def _activation_stage(activation: Activation, function: str) -> Stage:
     def when(spec: AttentionSpec) -> bool:
         return spec.has_block and spec.activation is activation
 
-    return _in_block(
+    return _block_stage(
         "hidden", Operation.HIDDEN_ACTIVATION, ("up",), HiddenActivation(function), when
     )
 
@@ -275,11 +275,11 @@ def _addition_stage(
     supersedes: bool = False,
 ) -> Stage:
     step = ResidualAddition()
-    return _in_block(name, Operation.RESIDUAL_ADDITION, reads, step, when, supersedes=supersedes)
+    return _block_stage(name, Operation.RESIDUAL_ADDITION, reads, step, when, supersedes=supersedes)
 
 
 # fmt: off
-def _from_input(
+def _input_stages(
     name: str, symbol: str, layer: str, needed: Callable[[AttentionSpec], bool]
 ) -> tuple[Stage, Stage]:
     common = (name, name.capitalize(), symbol, ("head", "token", "d_head"))
@@ -328,9 +328,9 @@ TABLE: tuple[Stage, ...] = (
           ("embedding", "position"), (), (), "embedding plus position", _has_positions),
     _addition_stage("residual", "input", supersedes=True),
     _norm_stage("normed", "input", "ln1", supersedes=True),
-    *_from_input("queries", "Q", "W_query", _has_dot_products),
-    *_from_input("keys", "K", "W_key", _has_dot_products),
-    *_from_input("values", "V", "W_value", _is_always_present),
+    *_input_stages("queries", "Q", "W_query", _has_dot_products),
+    *_input_stages("keys", "K", "W_key", _has_dot_products),
+    *_input_stages("values", "V", "W_value", _is_always_present),
     Stage("scores", "Scores", "QKᵀ", CELLS, Operation.DOT_PRODUCT, ("queries", "keys"), (), (),
           "dot product of each query with each key", _has_dot_products),
     _scaling_stage("QKᵀ/√d", "√d, so that large sizes do not saturate the softmax",

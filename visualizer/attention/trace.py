@@ -148,9 +148,9 @@ class Trace:
         )  # fmt: skip
 
     def with_own_pictures(self) -> Trace:
-        """Return a trace of the same numbers whose tiles are drawn independently.
+        """Return a trace of the same numbers with its own copy of the drawn tiles.
 
-        If all stages are held in memory, return this trace.
+        Returns this trace if its matrices are not computed block by block.
         """
         if not self.is_blockwise:
             return self
@@ -285,7 +285,7 @@ class Trace:
 
     @property
     def attention(self) -> str:
-        """Name of the stage that shows attention: weights, or scores where there are no weights."""
+        """Name of the attention stage: the weights, or the last stage (scores) without weights."""
         return "weights" if "weights" in self._held else self.last
 
     @property
@@ -310,7 +310,7 @@ class Trace:
 
     @property
     def held_stages(self) -> tuple[Stage, ...]:
-        """The stages whose numbers are in memory; for a long text, those before the scores."""
+        """The stages not computed block by block; for a long text, those before the scores."""
         return tuple(one for one in self.stages if not self._held[one.name].is_blockwise)
 
     @cached_property
