@@ -112,7 +112,7 @@ class MatrixBlocks(ABC):
         return self.spec
 
     def sink(self, place: Place) -> Tensor | None:
-        """Return the sink logit of a head, which is part of each row's softmax; None without sinks."""
+        """Return the sink logit of a head, part of each row's softmax; None without sinks."""
         return None
 
     def logarithms(self, place: Place) -> Tensor | None:

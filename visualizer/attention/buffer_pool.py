@@ -69,7 +69,7 @@ class BufferPool:
 
     def _take_back(self, block: Tensor) -> None:
         self._waiting[block.data_ptr()] = block
-        if self._is_resting:  # asked only now, as another thread may be releasing
+        if self._is_resting:  # checked only now, as another thread may be releasing
             self._waiting.clear()
         for oldest in [*self._waiting]:
             if self.bytes <= MAX_FREE_BYTES:

@@ -33,8 +33,8 @@ Claim = tuple[bool, str]
 def claims_of_header(captured: CapturedAttention) -> Iterator[Claim]:
     """Yield claims that sizes, tokens and settings are consistent, regardless of the numbers."""
     sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
-    most = (MAX_LAYERS, MAX_VALUES["heads"], MAX_TOKENS, MAX_TOKENS)
-    are_sizes = all(1 <= size <= largest for size, largest in zip(sizes, most, strict=True))
+    limits = (MAX_LAYERS, MAX_VALUES["heads"], MAX_TOKENS, MAX_TOKENS)
+    are_sizes = all(1 <= size <= largest for size, largest in zip(sizes, limits, strict=True))
     yield are_sizes, "captured attention of a size"
     yield len(captured.query_tokens) in (0, captured.queries), "a number of query tokens"
     yield len(captured.key_tokens) in (0, captured.keys), "a number of key tokens"

@@ -34,12 +34,12 @@ def resolve(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
     """
     present = available()
     if wanted is Device.AUTO:
-        fitting = [found for found in present if _supports(found, dtype)]
+        fitting = [found for found in present if _supports_dtype(found, dtype)]
         return fitting[0], None
     if wanted not in present:
         name = NAMES[wanted][0].upper() + NAMES[wanted][1:]
         return Device.CPU, f"{name} is not available; computed on the CPU."
-    if not _supports(wanted, dtype):
+    if not _supports_dtype(wanted, dtype):
         return Device.CPU, "Apple's GPU does not support float64; computed on the CPU."
     return wanted, None
 
@@ -57,7 +57,7 @@ def check_available(wanted: Device, dtype: Dtype = Dtype.FLOAT32) -> None:
         name = NAMES[wanted][0].upper() + NAMES[wanted][1:]
         is_present = wanted in available()
         problem = f"does not support {dtype}" if is_present else "is not available here"
-        usable = ", ".join(device for device in available() if _supports(device, dtype))
+        usable = ", ".join(device for device in available() if _supports_dtype(device, dtype))
         sentence = f"{name} {problem}. Available for {dtype}: {usable}. Use one of these, or auto."
         raise InputError("device", sentence)
 
@@ -79,5 +79,5 @@ def free_bytes(device: Device) -> int:
     return int(min(psutil.virtual_memory().available, bytes_within_limits()))
 
 
-def _supports(device: Device, dtype: Dtype) -> bool:
+def _supports_dtype(device: Device, dtype: Dtype) -> bool:
     return not (device is Device.MPS and dtype is Dtype.FLOAT64)

@@ -343,11 +343,11 @@ def _too_large_error(texts: Texts, spec: AttentionSpec, free: float) -> InputErr
     """Return the error for the main cause: a size that is too large by itself, or else the text."""
     count, tokens = len(texts), len(texts[0])
     room = f"only {gib(free)} is available."
-    alone = _min_bytes(replace(spec, lengths=()), 1)
-    if alone > free:
+    token_bytes = _min_bytes(replace(spec, lengths=()), 1)
+    if token_bytes > free:
         field, size = _largest_size(spec)
         less = "fewer heads" if field == "heads" else "a smaller size"
-        sentence = f"With {size}, one token needs {gib(alone)}, but {room} Use {less}."
+        sentence = f"With {size}, one token needs {gib(token_bytes)}, but {room} Use {less}."
         fitting_size = _largest_fitting_size(spec, field, tokens, count, free)
         return InputError(field, sentence, (field, fitting_size) if fitting_size else None)
     fits = _largest_fitting_tokens(spec, tokens, count, free)

@@ -106,10 +106,10 @@ def trace_of_layers(
     """
     samples = [layer.sample() for layer in layers]
     is_weights = not any(one.is_negative for one in samples)
-    made_by = CapturedStages(captured, layers)
+    calculator = CapturedStages(captured, layers)
     found = _FoundStages(("weights" if is_weights else "scores",))
     if captured.vectors and is_weights:
-        found = _surrounding_stages(captured, captured.vectors, made_by, samples, layers)
+        found = _surrounding_stages(captured, captured.vectors, calculator, samples, layers)
     rows = captured_stages(
         captured.spec,
         found.names,
@@ -124,7 +124,7 @@ def trace_of_layers(
         captured.spec,
         rows,
         {},
-        made_by.held(names),
+        calculator.held(names),
         frozenset(names),
         ("layer",)[: captured.layers - 1],
         found.weights,
@@ -161,7 +161,7 @@ class _FoundStages(Struct):
 def _surrounding_stages(
     captured: CapturedAttention,
     vectors: CapturedVectors,
-    made_by: CapturedStages,
+    calculator: CapturedStages,
     samples: Sequence[WeightSample],
     layers: Sequence[LayerNumbers],
 ) -> _FoundStages:
@@ -169,9 +169,9 @@ def _surrounding_stages(
     plain = (*VECTORS, "weights", "context")
     if vectors.not_understood:
         named = ", ".join(f"“{each}”" for each in vectors.not_understood)
-        said = UNKNOWN_ARGUMENTS_NOTICE.format(named=named)
-        return _FoundStages(plain, frozenset({"context"}), notices=(said,))
-    if not vectors.is_plain or not made_by.are_softmax(samples, TOLERANCE):
+        notice = UNKNOWN_ARGUMENTS_NOTICE.format(named=named)
+        return _FoundStages(plain, frozenset({"context"}), notices=(notice,))
+    if not vectors.is_plain or not calculator.are_softmax(samples, TOLERANCE):
         return _FoundStages(
             (*plain, "scores"), frozenset({"scores", "context"}), notices=(UNEXPLAINED,)
         )
@@ -180,8 +180,8 @@ def _surrounding_stages(
         steps["capped"] = ScoreCap(vectors.softcap)
     if vectors.bias is not None:
         steps["biased"] = ScoreBias()
-    names = (*plain, *made_by.to_softmax, *(("bias",) if vectors.bias is not None else ()))
-    computed = frozenset({*made_by.to_softmax, "weights", "context"})
+    names = (*plain, *calculator.to_softmax, *(("bias",) if vectors.bias is not None else ()))
+    computed = frozenset({*calculator.to_softmax, "weights", "context"})
     if vectors.sinks is None:
         return _FoundStages(names, computed, steps)
     steps["weights"] = SinkSoftmax(SINKS)
@@ -190,20 +190,20 @@ def _surrounding_stages(
 
 
 def _weight_notices(samples: Sequence[WeightSample], *, is_weights: bool) -> Sequence[str]:
-    said = []
-    odd = sum(one.not_numbers for one in samples)
-    if odd:
+    notices = []
+    nan_count = sum(one.not_numbers for one in samples)
+    if nan_count:
         cells = sum(one.sums.numel() * one.weights.shape[-1] for one in samples)
-        said.append(f"{odd:,} of {cells:,} cells are NaN.")
+        notices.append(f"{nan_count:,} of {cells:,} cells are NaN.")
     if not is_weights:
-        said.append("Some numbers are negative, so they are shown as scores instead of weights.")
-        return said
+        notices.append("Some numbers are negative, so they are shown as scores instead of weights.")
+        return notices
     sums = torch.cat([one.sums.flatten() for one in samples])
-    off = (sums - 1).abs() > UNEVEN
-    if off.any():
-        low, high = float(sums[off].min()), float(sums[off].max())
-        said.append(
-            f"In {int(off.sum()):,} of {len(sums):,} rows, the weights do not sum to 1; "
+    is_uneven = (sums - 1).abs() > UNEVEN
+    if is_uneven.any():
+        low, high = float(sums[is_uneven].min()), float(sums[is_uneven].max())
+        notices.append(
+            f"In {int(is_uneven.sum()):,} of {len(sums):,} rows, the weights do not sum to 1; "
             f"the sums range from {low:.4g} to {high:.4g}."
         )
-    return said
+    return notices

@@ -69,14 +69,14 @@ def _overflow_notices(trace: Trace) -> list[str]:
         return []
     spec = trace.spec
     stage = next((one for one in trace.stages if _has_overflowed(trace, one)), None)
-    is_said = spec.normalisation in {Normalisation.NAIVE_SOFTMAX, Normalisation.SUM}
-    if stage is None or (stage.is_weights and is_said):
+    is_reported = spec.normalisation in {Normalisation.NAIVE_SOFTMAX, Normalisation.SUM}
+    if stage is None or (stage.is_weights and is_reported):
         return []
-    most = torch.finfo(getattr(torch, spec.dtype)).max
-    warmer = " or a larger temperature" if spec.divisor < 1 else ""
+    largest = torch.finfo(getattr(torch, spec.dtype)).max
+    advice = " or a larger temperature" if spec.divisor < 1 else ""
     return [
-        f"Overflow: some {stage.nouns} are beyond the range of {spec.dtype} (±{most:.2g}), and "
-        f"results computed from them may be NaN. Use smaller vectors or weights{warmer}."
+        f"Overflow: some {stage.nouns} are beyond the range of {spec.dtype} (±{largest:.2g}), and "
+        f"results computed from them may be NaN. Use smaller vectors or weights{advice}."
     ]
 
 
@@ -85,10 +85,10 @@ def _can_overflow(trace: Trace) -> bool:
     if not all(trace.holding(stage.name).keep("finite sum", _has_finite_sum) for stage in vectors):
         return True
     products = (one for one in trace.stages if one.operation is Operation.DOT_PRODUCT)
-    most = torch.finfo(getattr(torch, trace.spec.dtype)).max
+    largest = torch.finfo(getattr(torch, trace.spec.dtype)).max
     # A score is at most the product of the norms of its vectors (Cauchy–Schwarz).
     return any(
-        not _largest_norm_product(trace, stage) / min(1, trace.spec.divisor) < most
+        not _largest_norm_product(trace, stage) / min(1, trace.spec.divisor) < largest
         for stage in products
     )
 
@@ -115,12 +115,12 @@ def _has_overflowed(trace: Trace, stage: Stage) -> bool:
 
 def _divisor_notices(trace: Trace) -> list[str]:
     spec = trace.spec
-    least = torch.finfo(getattr(torch, spec.dtype)).tiny
-    if spec.normalisation is Normalisation.UNIFORM or spec.divisor >= least:
+    smallest = torch.finfo(getattr(torch, spec.dtype)).tiny
+    if spec.normalisation is Normalisation.UNIFORM or spec.divisor >= smallest:
         return []
     return [
         f"The scores are divided by {spec.divisor:.3g}, but {spec.dtype} loses precision below "
-        f"{least:.2g}. Use a larger temperature."
+        f"{smallest:.2g}. Use a larger temperature."
     ]
 
 
@@ -128,13 +128,13 @@ def _empty_row_notices(trace: Trace) -> list[str]:
     spec = trace.spec
     if spec.mask is not Mask.OWN:  # every other mask lets a query attend to itself
         return []
-    reads = np.asarray(allowed(spec, trace.tokens).any(-1))  # query, or text 1 query
+    attends = np.asarray(allowed(spec, trace.tokens).any(-1))  # query, or text 1 query
     if spec.lengths:
-        real = np.arange(trace.tokens) < np.array(spec.lengths)[:, None]  # text query
-        reads = reads[:, 0][real]
-    count = reads.size - int(reads.sum())
+        is_real = np.arange(trace.tokens) < np.array(spec.lengths)[:, None]  # text query
+        attends = attends[:, 0][is_real]
+    count = attends.size - int(attends.sum())
     if not count:
         return []
     return [
-        f"{count:,} of {reads.size:,} queries attend to nothing: the mask forbids all their keys."
+        f"{count:,} of {attends.size:,} queries attend to nothing: the mask forbids all their keys."
     ]

@@ -19,24 +19,24 @@ from visualizer.errors import InputError, Problem, Remedy
 Texts = tuple[tuple[str, ...], ...]
 """The tokens of each text of a batch."""
 
-# The layers that project the input, in the order in which the book draws them.
+# The layers that project the input, in the order in which the book initializes them.
 LAYERS = ("W_query", "W_key", "W_value")
 
-# The layers of a block around its attention: norms, and linear layers.
+# The other layers of a transformer block: norms and linear layers.
 NORMS = ("ln1", "ln2")
 BLOCK_LAYERS = (*NORMS, "linear1", "linear2")
 
-# Names of own weights, and their layers.
+# Names of custom weights, and their layers.
 OWN_LAYERS = {
     **{layer: layer for layer in LAYERS},
     "W_output": "out_proj",
     **{layer: layer for layer in BLOCK_LAYERS},
 }
 
-# How many times as wide as the input a feed-forward is where its size is not given.
+# Default width of a feed-forward layer, as a multiple of the input width.
 WIDENING = 4
 
-# Names of own biases, and their layers.
+# Names of custom biases, and their layers.
 BIAS = ".bias"
 OWN_BIASES = {f"{name}{BIAS}": layer for name, layer in OWN_LAYERS.items()}
 
@@ -58,7 +58,7 @@ class Projection(StrEnum):
 
 
 class Arrangement(StrEnum):
-    """Heads that share d_out (split), or heads of d_out each, side by side (stacked)."""
+    """Whether heads split d_out, or have size d_out each and are concatenated (stacked)."""
 
     SPLIT = "split"
     STACKED = "stacked"

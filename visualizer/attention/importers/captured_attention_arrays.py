@@ -115,9 +115,9 @@ def _without_batch(entry: ArrayEntry, first: list[int]) -> list[int]:
 
 
 def _check_sizes(sizes: tuple[int, int, int, int], count: int) -> None:
-    most = (MAX_LAYERS, MAX_VALUES["heads"], MAX_TOKENS, MAX_TOKENS)
+    limits = (MAX_LAYERS, MAX_VALUES["heads"], MAX_TOKENS, MAX_TOKENS)
     names = ("layers", "heads", "queries", "keys")
-    for size, largest, name in zip(sizes, most, names, strict=True):
+    for size, largest, name in zip(sizes, limits, names, strict=True):
         if size > largest:
             shape = " × ".join(f"{size:,}" for size in sizes)
             raise unreadable_file_error(

@@ -1,4 +1,4 @@
-"""Conversion of a ``state_dict`` of the book's modules, or of torch's, to a spec with own weights.
+"""Conversion of a ``state_dict`` of the book's or torch's modules to a spec with custom weights.
 
 Source: Raschka 2024, §3.4 to §3.6 (names and shapes of the modules' parameters). The state does
 not include the number of heads of a `MultiHeadAttention`, its dropout or its scale. The buffer
