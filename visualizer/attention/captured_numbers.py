@@ -33,7 +33,7 @@ def with_numbers(captured: CapturedAttention | None, run: Run) -> CapturedAttent
 
 
 def with_patches(run: Run, patches: ImagePatches) -> Run:
-    """Mark the tokens of a run as the patches of an image."""
+    """Return a run whose tokens are marked as the patches of an image."""
     assert run.captured is not None
     return replace(run, captured=replace(run.captured, patches=patches))
 
