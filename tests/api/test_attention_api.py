@@ -236,7 +236,7 @@ def test_a_device_that_is_not_available_is_rejected(monkeypatch: pytest.MonkeyPa
             attend("a b c", device=wanted)
         assert caught.value.field == "device"
     monkeypatch.setattr(device, "available", lambda: (Device.MPS, Device.CPU))
-    with pytest.raises(InputError, match=r"does not compute in float64.* float64: cpu"):
+    with pytest.raises(InputError, match=r"does not support float64.* float64: cpu"):
         attend("a b c", device="mps", dtype="float64")
 
 
@@ -247,9 +247,9 @@ def test_the_device_of_a_document_may_be_that_of_another_machine(
     document = Document().set("device", Device.CUDA)
     path.write_bytes(document_bytes(document, View()))
     monkeypatch.setattr(device, "available", lambda: (Device.CPU,))
-    with pytest.warns(UserWarning, match="A CUDA GPU is not present; computed on the CPU") as said:
+    with pytest.warns(UserWarning, match="A CUDA GPU is not available; computed on") as said:
         attention = visualizer.load(path)
-    assert attention.notices == ("A CUDA GPU is not present; computed on the CPU.",)
+    assert attention.notices == ("A CUDA GPU is not available; computed on the CPU.",)
     assert said[0].filename == __file__
 
 
@@ -326,8 +326,8 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: attend("a b", vectors=[["x"], ["y"]]), "“vectors” takes numbers, and has texts."),
     (lambda: attend("a b", vectors=[[1, 2], [3]]), "“vectors” is no matrix of numbers"),
     (lambda: attend("a", vectors=[[1, np.nan]]), "“vectors” has numbers that are not finite."),
-    (lambda: attend("a b", vectors=[[1, 2]]), "The vectors are 1 × 2 and the text needs 2 × 2."),
-    (lambda: attend(["a", "b"], vectors=[[1]]), "The vectors are those of one text"),
+    (lambda: attend("a b", vectors=[[1, 2]]), "The vectors are 1 × 2, but the text needs 2 × 2."),
+    (lambda: attend(["a", "b"], vectors=[[1]]), "The custom vectors are for one text"),
     (lambda: attend("a", embedding_size=3, vectors=[[1]]), "the embedding size is 3."),
     (lambda: attend("a", weights={"Q": [[1]]}), "There are no weights “Q”, only W_query"),
     (lambda: attend("a", embedding_size=2, weights={"W_key": [[1, 2]]}), "W_key is 1 × 2 and"),

@@ -261,15 +261,15 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a", vectors=[[1e300]]),
-        "vectors: There is something among the numbers that float32 cannot hold.",
+        "vectors: Some of the numbers are out of range for float32.",
     ),
     (
         lambda: attend("a b", vectors=[[1, 2]]),
-        "The vectors are 1 × 2 and the text needs 2 × 2.",
+        "The vectors are 1 × 2, but the text needs 2 × 2.",
     ),
     (
         lambda: attend(["a", "b"], vectors=[[1.0]]),
-        "The vectors are those of one text, and there are 2 texts.",
+        "The custom vectors are for one text, but there are 2 texts.",
     ),
     (
         lambda: attend("a", weights=[[1.0]]),

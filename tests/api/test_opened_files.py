@@ -154,7 +154,7 @@ def test_what_must_be_known_is_a_warning_where_it_was_loaded(tmp_path: Path) -> 
         warnings.simplefilter("always")
         load(tmp_path / "a.npy")
     assert {warning.filename for warning in caught} == {__file__}
-    assert any("their sums are 2 to 2" in str(warning.message) for warning in caught)
+    assert any("the sums range from 2 to 2" in str(warning.message) for warning in caught)
 
 
 # ------------------------------------------------------------------------------------ in a shell
@@ -262,5 +262,5 @@ def test_what_cannot_be_opened_is_said(
 ) -> None:
     (tmp_path / name).write_bytes(b"\xff\xfe nothing")
     assert app.main([str(tmp_path / name), "--export", str(tmp_path / "b.npz")]) == 2
-    assert capsys.readouterr().err.startswith(f"{SAID}argument FILE: “{name}” is no ")
+    assert capsys.readouterr().err.startswith(f"{SAID}argument FILE: “{name}” is no")
     assert not (tmp_path / "b.npz").exists()

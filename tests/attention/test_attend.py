@@ -359,7 +359,7 @@ def test_padding_takes_no_share_on_any_route(
 
 
 def test_vectors_of_another_size_are_refused() -> None:
-    with pytest.raises(InputError, match="Vectors of 4 numbers do not fit the size 3") as refused:
+    with pytest.raises(InputError, match="vectors of size 4, but d_in is 3") as refused:
         attend(AttentionSpec(), torch.ones(6, 4), {})
     assert refused.value.field == "d_in"
 
@@ -376,7 +376,7 @@ def test_an_own_matrix_of_another_size_is_refused(field: str) -> None:
     spec = replace(AttentionSpec(mask=Mask.OWN, own_mask=matrix), **{field: matrix})
     if field == "own_kept":
         spec = replace(spec, mask=Mask.CAUSAL)
-    with pytest.raises(InputError, match="The matrix is 2 × 2 and the text needs 3 × 3") as refused:
+    with pytest.raises(InputError, match="matrix is 2 × 2, but the text needs 3 × 3") as refused:
         run((("one", "more", "word"),), spec)
     assert refused.value.field == field
 

@@ -299,8 +299,8 @@ def test_another_embedding_size_takes_the_output_size_with_it() -> None:
 @pytest.mark.parametrize(
     ("fields", "field", "says"),
     [
-        ({"d_in": 3000, "d_out": 3000}, "d_in", "With the embedding size 3,000 one token needs "),
-        ({"d_ff": 900_000}, "d_ff", "With the feed-forward size 900,000 one token needs "),
+        ({"d_in": 3000, "d_out": 3000}, "d_in", "With the embedding size 3,000, one token needs "),
+        ({"d_ff": 900_000}, "d_ff", "With the feed-forward size 900,000, one token needs "),
     ],
 )
 def test_a_size_that_takes_too_much_memory_is_said_with_one_that_fits(

@@ -445,13 +445,13 @@ def test_dropout_drops_the_same_cells() -> None:
 def test_rows_are_read_once_for_what_they_are_divided_by(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = long_run(500).trace
     found: list[int] = []
-    find = BlockwiseStages._find
+    find = BlockwiseStages._compute_divisors
 
     def count(own: BlockwiseStages, row: Stage, place: tuple[int, ...], rows: Tensor) -> None:
         found.append(len(rows))
         find(own, row, place, rows)
 
-    monkeypatch.setattr(BlockwiseStages, "_find", count)
+    monkeypatch.setattr(BlockwiseStages, "_compute_divisors", count)
     trace.read("weights", (0, slice(10, 20)))
     trace.read("weights", (0, slice(0, 20), 3))
     assert found == [10, 10]

@@ -67,11 +67,11 @@ def test_a_matrix_is_read_as_it_is_written(matrix: BooleanMatrix) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "There is no matrix yet. Write a row of 0s and 1s a query."),
-        (" \n\n", "There is no matrix yet. Write a row of 0s and 1s a query."),
-        ("10\nx12", "Row 2 has “x”. Use 0 and 1 only."),
-        ("100\n10\n111", "Row 2 has 2 cells and row 1 has 3."),
-        ("1 0\n\n1 1 1", "Row 2 has 3 cells and row 1 has 2."),
+        ("", "There is no matrix yet. Enter one row of 0s and 1s for each query."),
+        (" \n\n", "There is no matrix yet. Enter one row of 0s and 1s for each query."),
+        ("10\nx12", "Row 2 contains “x”. Use only 0 and 1."),
+        ("100\n10\n111", "Row 2 has 2 cells, but row 1 has 3."),
+        ("1 0\n\n1 1 1", "Row 2 has 3 cells, but row 1 has 2."),
     ],
 )
 def test_where_a_matrix_stops_being_one_is_said(text: str, said: str) -> None:
@@ -82,7 +82,7 @@ def test_where_a_matrix_stops_being_one_is_said(text: str, said: str) -> None:
 
 def test_a_matrix_of_another_size_is_refused() -> None:
     matrix = masks.parse_mask("100\n110\n111")
-    with pytest.raises(InputError, match="The matrix is 3 × 3 and the text needs 4 × 4") as refused:
+    with pytest.raises(InputError, match="matrix is 3 × 3, but the text needs 4 × 4") as refused:
         masks.allowed(AttentionSpec(mask=Mask.OWN, own_mask=matrix), 4)
     assert refused.value.remedy == ("mask", Mask.CAUSAL)
 

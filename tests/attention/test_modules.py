@@ -215,7 +215,7 @@ def test_without_stages_the_biases_and_the_masks_count() -> None:
 
 def test_without_stages_too_many_tokens_are_refused_too() -> None:
     module = MAKERS["MultiHeadAttention"]()
-    with pytest.raises(InputError, match=r"7 tokens are more than the context length of 6\."):
+    with pytest.raises(InputError, match=r"7 tokens exceed the context length of 6\."):
         module.fused(inputs(tokens=LENGTH + 1))
 
 
@@ -287,13 +287,13 @@ def test_heads_that_do_not_divide_are_refused() -> None:
 def test_more_tokens_than_the_context_length_are_refused(name: str) -> None:
     module = MAKERS[name]()
     assert module(inputs(tokens=LENGTH)).shape[-2] == LENGTH
-    with pytest.raises(InputError, match=r"7 tokens are more than the context length of 6\."):
+    with pytest.raises(InputError, match=r"7 tokens exceed the context length of 6\."):
         module(inputs(tokens=LENGTH + 1))
 
 
 @pytest.mark.parametrize("name", [name for name in MAKERS if "Simplified" not in name])
 def test_vectors_of_another_size_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match="Vectors of 5 numbers do not fit the size 3"):
+    with pytest.raises(InputError, match="vectors of size 5, but d_in is 3"):
         MAKERS[name]()(torch.ones(2, 5))
 
 

@@ -22,16 +22,16 @@ class Waiting:
 
 
 def test_who_is_there_is_told_and_who_is_gone_leaves_nothing() -> None:
-    before = len(numbers_elsewhere._told)
+    before = len(numbers_elsewhere._listeners)
     waiting, gone = Waiting(), Waiting()
     tell_arrivals(waiting.tell)
     tell_arrivals(gone.tell)
     del gone
-    assert len(numbers_elsewhere._told) == before + 1
+    assert len(numbers_elsewhere._listeners) == before + 1
     numbers_arrived()
     assert waiting.told == 1
     del waiting
-    assert len(numbers_elsewhere._told) == before
+    assert len(numbers_elsewhere._listeners) == before
 
 
 def test_only_within_the_context_nothing_is_waited_for() -> None:

@@ -230,12 +230,12 @@ def test_whatever_was_before_the_numbers_are_those_of_a_fresh_run(
         (
             {"own_input": matrix(5, 3)},
             "own_input",
-            "The vectors are 5 × 3 and the text needs 6 × 3.",
+            "The vectors are 5 × 3, but the text needs 6 × 3.",
         ),
         (
             {"own_input": NumberMatrix.of(np.full((6, 3), 1e300))},
             "own_input",
-            "There is something among the numbers that float32 cannot hold.",
+            "Some of the numbers are out of range for float32.",
         ),
         (
             {"own_weights": (("W_value", matrix(2, 3)),)},
@@ -251,7 +251,7 @@ def test_whatever_was_before_the_numbers_are_those_of_a_fresh_run(
         (
             {"own_weights": (("W_value", NumberMatrix.of(np.full((3, 2), np.nan))),)},
             "own_weights",
-            "There is something among the numbers that float32 cannot hold.",
+            "Some of the numbers are out of range for float32.",
         ),
     ],
 )
@@ -269,7 +269,7 @@ def test_what_does_not_fit_is_said_and_mended_by_drawing(
 
 def test_own_vectors_are_those_of_one_text() -> None:
     spec = replace(SPEC, own_input=matrix(6, 3))
-    with pytest.raises(InputError, match="of one text, and there are 2 texts") as refused:
+    with pytest.raises(InputError, match="for one text, but there are 2 texts") as refused:
         run(TEXT * 2, spec)
     assert (refused.value.field, refused.value.remedy) == ("own_input", ("own_input", None))
 

@@ -141,7 +141,7 @@ def test_too_much_text_is_said_with_what_fits(heads: int, monkeypatch: pytest.Mo
     with pytest.raises(InputError) as refused:
         run((2_000 * ("word",),), spec)
     said = re.fullmatch(
-        rf"2,000 tokens × {heads} heads? need 0\.\d GiB, and 0\.0 GiB can be used\. "
+        rf"2,000 tokens × {heads} heads? need 0\.\d GiB, but only 0\.0 GiB is available\. "
         r"About (\d+) tokens fit\.",
         refused.value.sentence,
     )
@@ -168,7 +168,7 @@ def test_memory_that_runs_out_is_said(
     fail: Callable[..., Trace], pool: BufferPool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attention_run, "attend", fail)
-    with pytest.raises(InputError, match=r"The memory ran out at 6 tokens × 2 heads\. Try"):
+    with pytest.raises(InputError, match=r"Out of memory at 6 tokens × 2 heads\. Try"):
         run((TEXT,), SPEC, pool=pool)
 
 
@@ -197,22 +197,22 @@ def test_memory_that_runs_out_is_asked_for_again_without_the_pool(
 @pytest.mark.parametrize(
     ("fields", "field", "said"),
     [
-        ({"d_in": 1_000_000}, "d_in", "With the embedding size 1,000,000 one token needs "),
-        ({"d_out": 1_000_000}, "d_out", "With the output size 1,000,000 one token needs "),
+        ({"d_in": 1_000_000}, "d_in", "With the embedding size 1,000,000, one token needs "),
+        ({"d_out": 1_000_000}, "d_out", "With the output size 1,000,000, one token needs "),
         (
             {"d_in": 1_000_000, "heads": 1, "projection": Projection.NONE},
             "d_in",
-            "With the embedding size 1,000,000 one token needs ",
+            "With the embedding size 1,000,000, one token needs ",
         ),
         (
             {"d_out": 900, "heads": 1_000, "arrangement": Arrangement.STACKED},
             "heads",
-            "With 1,000 heads one token needs ",
+            "With 1,000 heads, one token needs ",
         ),
         (
             {"d_out": 100, "heads": 1_000, "arrangement": Arrangement.STACKED},
             "heads",
-            "With 1,000 heads one token needs ",
+            "With 1,000 heads, one token needs ",
         ),
     ],
 )
@@ -237,7 +237,10 @@ def test_sizes_that_are_too_much_for_one_token_are_said(
 
 @pytest.mark.parametrize(
     ("texts", "tokens", "said"),
-    [(20_000, 2, r"20,000 texts × 2 tokens .* Use fewer texts\."), (9, 500, r"tokens a text fit")],
+    [
+        (20_000, 2, r"20,000 texts × 2 tokens .* Use fewer texts\."),
+        (9, 500, r"tokens per text fit"),
+    ],
 )
 def test_too_many_texts_are_said(
     texts: int, tokens: int, said: str, monkeypatch: pytest.MonkeyPatch
@@ -273,7 +276,7 @@ def test_an_absent_device_is_said_and_the_cpu_computes(
 ) -> None:
     monkeypatch.setattr(attention_device, "available", lambda: (Device.CPU,))
     result = run((TEXT,), replace(SPEC, device=wanted))
-    assert result.notices == (f"{name} is not present; computed on the CPU.",)
+    assert result.notices == (f"{name} is not available; computed on the CPU.",)
     assert result.device == "CPU"
     assert_same(result.trace, run((TEXT,), SPEC).trace)
 
@@ -284,7 +287,7 @@ def test_an_absent_device_is_said_and_the_cpu_computes(
         (Device.AUTO, Dtype.FLOAT32, Device.MPS, None),
         (Device.AUTO, Dtype.FLOAT64, Device.CPU, None),
         (Device.MPS, Dtype.FLOAT32, Device.MPS, None),
-        (Device.MPS, Dtype.FLOAT64, Device.CPU, "Apple's GPU has no float64"),
+        (Device.MPS, Dtype.FLOAT64, Device.CPU, "Apple's GPU does not support float64"),
         (Device.CPU, Dtype.FLOAT32, Device.CPU, None),
     ],
 )
@@ -317,7 +320,7 @@ def imagined_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_device, "describe", describe)
 
 
-RAN_OUT = ("The memory of CUDA GPU (imagined) ran out; computed on the CPU.",)
+RAN_OUT = ("CUDA GPU (imagined) ran out of memory; computed on the CPU.",)
 
 
 @pytest.mark.usefixtures("imagined_gpu")
@@ -403,7 +406,7 @@ def test_rows_that_sum_to_nothing_are_said(route: Route) -> None:
     spec = replace(SPEC, position=Position.NONE, normalisation=Normalisation.SUM, route=route)
     result = run((TEXT,), spec)
     assert np.isfinite(result.trace.read("weights")).all()
-    said = "Dividing by the sum gave rows that are no numbers: their sum is 0."
+    said = "Dividing by the sum gave NaN or infinite weights in rows that sum to 0."
     assert said not in result.notices
     nothing = run(((PADDING, PADDING),), spec)  # a vector of zeros: every score is 0
     assert np.isnan(nothing.trace.read("weights")).any()
@@ -421,7 +424,7 @@ def test_numbers_that_overflow_are_said(dtype: Dtype) -> None:
     result = run((TEXT,), own_vectors(large, spec))
     assert np.isinf(result.trace.read("scores")).any()
     (notice,) = result.notices
-    said = f"The numbers overflow: among the scores are some that {dtype} cannot hold (more than "
+    said = f"Overflow: some scores are beyond the range of {dtype} (±"
     assert notice.startswith(said)
     assert "temperature" not in notice
     assert run((TEXT,), own_vectors(large**0.25, spec)).notices == ()
@@ -444,16 +447,18 @@ def test_a_score_that_overflows_is_said_though_every_weight_is_a_number() -> Non
     assert result.trace.read("scores")[0, 0, 0] == -np.inf
     assert np.isfinite(result.trace.read("weights")).all()
     (notice,) = result.notices
-    assert "among the scores are some" in notice
+    assert "Overflow: some scores" in notice
 
 
 @pytest.mark.parametrize("temperature", [1e-39, 1e-320])
 def test_a_temperature_that_is_hardly_a_number_is_said(temperature: float) -> None:
     spec = replace(SPEC, temperature=temperature, scale=Scale.NONE)
     *overflow, notice = run((TEXT,), spec).notices
-    divided = f"The scores are divided by {temperature:.3g}, and float32 holds numbers from 1.2e-38"
+    divided = (
+        f"The scores are divided by {temperature:.3g}, but float32 loses precision below 1.2e-38"
+    )
     assert notice.startswith(divided)
-    scaled = ["The numbers overflow: among the scaled scores are"] * (temperature < 1e-40)
+    scaled = ["Overflow: some scaled scores are"] * (temperature < 1e-40)
     assert [one[: len(scaled[0])] for one in overflow] == scaled
     assert run((TEXT,), replace(spec, normalisation=Normalisation.UNIFORM)).notices == ()
 
@@ -465,7 +470,7 @@ def test_rows_that_may_read_nothing_are_said(route: Route) -> None:
     assert run((TEXT,), spec).notices == ()
     cells[[0, 2]] = False
     (notice,) = run((TEXT,), replace(spec, own_mask=BooleanMatrix.of(cells))).notices
-    said = f"2 of {len(TEXT)} queries may read nothing: the mask forbids every key."
+    said = f"2 of {len(TEXT)} queries attend to nothing: the mask forbids all their keys."
     assert notice == said
 
 
@@ -475,13 +480,13 @@ def test_padding_is_no_row_that_may_read_nothing() -> None:
     assert run((TEXT, TEXT[:2]), spec).notices == ()
     cells[1] = False
     (notice,) = run((TEXT, TEXT[:2]), replace(spec, own_mask=BooleanMatrix.of(cells))).notices
-    assert notice.startswith(f"2 of {len(TEXT) + 2} queries may read nothing")
+    assert notice.startswith(f"2 of {len(TEXT) + 2} queries attend to nothing")
 
 
 def test_of_more_tokens_than_are_read_the_first_ones_are_offered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(attention_run, "MAX_TOKENS", 5)
-    with pytest.raises(InputError, match=r"6 tokens are more than the 5 that a text") as refused:
+    with pytest.raises(InputError, match=r"The text has 6 tokens; the maximum is 5") as refused:
         run((TEXT,), SPEC)
     assert (refused.value.field, refused.value.remedy) == ("text", (FIRST_TOKENS, 5))

@@ -206,8 +206,8 @@ def test_what_was_given_and_not_understood_is_named() -> None:
     run = captured_run(replace(attention, vectors=vectors))
     assert run.trace.names == ("queries", "keys", "values", "weights", "context")
     assert run.notices == (
-        "The weights are as they were computed: the attention was also given “indices”, “flags”, "
-        "and what that does to the scores is not known, so they are left out.",
+        "The weights are shown as captured. The attention also received “indices”, “flags”, whose "
+        "effect on the scores is unknown, so the scores are omitted.",
     )
 
 

@@ -118,7 +118,7 @@ def test_what_had_to_be_known_is_still_said() -> None:
 
 def test_numbers_that_are_not_of_the_settings_are_refused() -> None:
     down = recorded(run(DOCUMENT.tokens(), SPEC))
-    with pytest.raises(InputError, match="not those of these settings"):
+    with pytest.raises(InputError, match="do not match the settings"):
         recorded_run(replace(SPEC, mask=Mask.NONE, dropout=0.5), down)
     stages = {**down.stages, "weights": down.stages["weights"][:, :, :1]}
     with pytest.raises(InputError, match="weights has shape"):

@@ -126,7 +126,7 @@ def test_the_weights_of_an_export_are_taken_back(
         expected = arrays["output"]
     given = ["--weights", weights, "--vectors", vectors, "--text", "a b c d e f"]
     assert app.main([*given, *options, "--mask", "causal", "--export", back]) == 0
-    assert f"{heads} was taken." in capsys.readouterr().err
+    assert f"{heads} is used." in capsys.readouterr().err
     with np.load(back) as arrays:
         np.testing.assert_array_equal(arrays["output"], expected)
 
@@ -179,7 +179,7 @@ WRONG = [
         "argument --normalisation: got 'sum'. A row with −∞ in it has no sum to divide by. "
         "Mask after normalising.",
     ),
-    ("--vectors a.txt", "argument --vectors: “a.txt” is of no kind that can be opened. Use .npy, "),
+    ("--vectors a.txt", "argument --vectors: Cannot open “a.txt”: unsupported file type."),
     ("--vectors a.npy", "argument --vectors: There is no file “a.npy” in "),
     (
         "--vectors three.npy",
@@ -192,7 +192,7 @@ WRONG = [
     ),
     (
         "--vectors two.npy --text one --export a.npz",
-        "argument --vectors: The vectors are 2 × 3 and the text needs 1 × 3.",
+        "argument --vectors: The vectors are 2 × 3, but the text needs 1 × 3.",
     ),
     ("--weights two.npy", "argument --weights: “two.npy” holds no weights. Found: an array"),
     (
@@ -207,14 +207,14 @@ WRONG = [
         "--own-mask two.npy",
         "argument --own-mask: “two.npy” has other numbers than 0 and 1.",
     ),
-    ("--own-mask bad.txt", "argument --own-mask: Row 1 has “2”. Use 0 and 1 only."),
+    ("--own-mask bad.txt", "argument --own-mask: Row 1 contains “2”. Use only 0 and 1."),
     (
         "--own-mask one.txt --mask causal",
         "argument --own-mask: acts only with --mask own.",
     ),
     (
         "--own-mask one.txt --export a.npz",
-        "argument --own-mask: The matrix is 1 × 1 and the text needs 6 × 6.",
+        "argument --own-mask: The matrix is 1 × 1, but the text needs 6 × 6.",
     ),
     ("--kept one.txt --dropout 0.5 --mode eval", "argument --kept: acts only with --mode train."),
     (
@@ -223,7 +223,7 @@ WRONG = [
     ),
     (
         "--kept one.txt --export a.npz",
-        "argument --kept: The matrix is 1 × 1 and the text needs 6 × 6.",
+        "argument --kept: The matrix is 1 × 1, but the text needs 6 × 6.",
     ),
     ("weights.npy --heads 3", "argument --heads: is for a module, and weights.npy is attention."),
     ("weights.npy --lines apart", "argument --lines: is for a module, and weights.npy is "),

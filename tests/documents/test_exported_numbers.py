@@ -186,8 +186,8 @@ def refusal(path: Path) -> str:
 
 
 OLDER = (
-    " was exported by an older version, without all settings of its document. "
-    "Open that document, and export it again."
+    " was exported by an older version and does not contain all settings. "
+    "Open the original document and export it again."
 )
 
 

@@ -200,10 +200,10 @@ def test_what_does_not_fit_stands_beside_and_says_why(
 def test_a_stage_that_a_has_not_is_shown_of_b_alone() -> None:
     live = a_run(**DROPS)
     shown = board(live, a_view(CAUSAL, stages=frozenset({"dropped"})))
-    assert titles(shown) == ["Dropped B"]
+    assert titles(shown) == ["Dropout B"]
     bar = present_comparison(resolved(live, a_view(CAUSAL, stages=frozenset({"dropped"}))))
     assert bar
-    assert bar.said.startswith("A has no dropped")
+    assert bar.said.startswith("A has no dropout")
 
 
 def test_other_words_of_the_same_length_keep_their_labels() -> None:

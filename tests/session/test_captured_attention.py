@@ -265,7 +265,7 @@ def test_numbers_below_0_are_scores_and_are_coloured_around_0() -> None:
     ((panel, _),) = shown.panel(BOARD_CONTENTS).board.columns
     assert (panel.stage, panel.title, panel.colour.is_signed) == ("scores", "Scores", True)
     assert shown.panel(STATUS).notices == (
-        "Some numbers are below 0, so they are shown as scores, not as weights.",
+        "Some numbers are negative, so they are shown as scores instead of weights.",
     )
     lines, heads = shown.panel(LINES), shown.panel(HEADS)
     assert lines
@@ -278,14 +278,14 @@ def test_rows_that_do_not_sum_to_1_are_counted() -> None:
     array = weights((2, 1, 3, 3))
     array[1, 0, 2] *= 0.5
     run = captured_run(captured(array))
-    said = "In 1 of 6 rows the weights do not sum to 1: their sums are 0.5 to 0.5."
+    said = "In 1 of 6 rows, the weights do not sum to 1; the sums range from 0.5 to 0.5."
     assert run.notices == (said,)
 
 
 def test_cells_without_a_number_are_counted() -> None:
     array = weights((1, 1, 2, 3))
     array[0, 0, 1, 2] = np.nan
-    assert captured_run(captured(array)).notices == ("1 of 6 cells are no numbers (NaN).",)
+    assert captured_run(captured(array)).notices == ("1 of 6 cells are NaN.",)
 
 
 def test_the_caption_names_the_file_and_the_sizes() -> None:

@@ -161,14 +161,14 @@ def test_the_facts_are_those_of_the_run() -> None:
 
 
 def test_notices_of_the_run_are_shown() -> None:
-    run = replace(BOOK, notices=("A CUDA GPU is not present; computed on the CPU.",))
+    run = replace(BOOK, notices=("A CUDA GPU is not available; computed on the CPU.",))
     assert screen(run).panel(STATUS).notices == run.notices
     assert screen().panel(STATUS).notices == ()
 
 
 def test_a_problem_is_said_over_the_picture_too() -> None:
     present_ = "The picture stays as it was. "
-    run = replace(BOOK, notices=("A CUDA GPU is not present; computed on the CPU.",))
+    run = replace(BOOK, notices=("A CUDA GPU is not available; computed on the CPU.",))
     refused = InputError("text", "There is nothing to read yet.")
     said = present(Document(""), View(), run, refused, False, None).panel(STATUS).notices
     assert said == (present_ + refused.sentence, *run.notices)

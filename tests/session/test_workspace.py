@@ -391,7 +391,10 @@ def test_too_many_weights_are_not_kept_and_that_is_said(
     hand = Hand(qtbot, gated)
     monkeypatch.setattr(run_parameters_as_spec_weights, "MAX_ELEMENTS", 10)
     hand.press(Qt.Key.Key_K)
-    assert hand.problem("own_weights") == "Of 22 weights only 10 could be kept. Use smaller sizes."
+    assert (
+        hand.problem("own_weights")
+        == "There are 22 weights; at most 10 can be saved. Use smaller sizes."
+    )
     gate.open()
     gated.workspace.set("seed", 7)
     hand.settle()

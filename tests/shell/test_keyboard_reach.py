@@ -190,7 +190,7 @@ def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> 
         "journey (query 2) attends to Your (key 1) with weight 48 %."
     )
     button = hand.window.stage_bar.button("weights")
-    assert button.accessibleDescription() == "each row made to sum to 1, shape 2 × 6 × 6"
+    assert button.accessibleDescription() == "each row normalized to sum to 1, shape 2 × 6 × 6"
     assert "6 tokens" in hand.window.token_pane.strip.accessibleName()
 
 

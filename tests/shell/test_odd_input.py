@@ -343,7 +343,7 @@ def test_an_absent_device_is_said_and_the_cpu_computes(
     hand.settle()
     notice: QLabel = hand.window.notice
     assert notice.isVisible()
-    assert words(notice) == "A CUDA GPU is not present; computed on the CPU."
+    assert words(notice) == "A CUDA GPU is not available; computed on the CPU."
     assert hand.status.startswith("CPU  ·  6 tokens")
     np.testing.assert_array_equal(hand.panel("weights").values, weights.values)
     hand.choose("device QComboBox", "CPU")
@@ -356,7 +356,7 @@ def test_rows_that_may_read_nothing_are_said_above_the_heatmaps(hand: Hand) -> N
     cells[0] = False
     hand.window.workspace.set("painted", BooleanMatrix.of(cells))
     hand.settle()
-    assert "1 of 6 queries may read nothing" in words(hand.window.notice)
+    assert "1 of 6 queries attend to nothing" in words(hand.window.notice)
     assert hand.window.notice.isVisible()
     hand.press(Qt.Key.Key_Z)
     hand.settle()
@@ -367,5 +367,5 @@ def test_numbers_that_overflow_are_said_above_the_heatmaps(hand: Hand) -> None:
     vectors = NumberMatrix.of(np.full((6, 3), 1e38))
     hand.window.workspace.set("own_input", vectors)
     hand.settle()
-    assert "The numbers overflow: among the scores" in words(hand.window.notice)
+    assert "Overflow: some scores" in words(hand.window.notice)
     assert hand.window.notice.isVisible()

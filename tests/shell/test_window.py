@@ -211,7 +211,7 @@ def test_an_own_matrix_is_typed(hand: Hand) -> None:
     box.setFocus()
     for key in (Qt.Key.Key_1, Qt.Key.Key_0, Qt.Key.Key_Return, Qt.Key.Key_X):
         hand.key(key)
-    assert hand.problem("own_mask") == "Row 2 has “x”. Use 0 and 1 only."
+    assert hand.problem("own_mask") == "Row 2 contains “x”. Use only 0 and 1."
     for key in (Qt.Key.Key_Backspace, Qt.Key.Key_1, Qt.Key.Key_1):
         hand.key(key)
     hand.settle()
@@ -229,7 +229,7 @@ def test_what_was_wrong_with_a_matrix_goes_when_it_is_taken_back(hand: Hand) -> 
     hand.key(Qt.Key.Key_1)
     hand.settle()
     hand.key(Qt.Key.Key_X)
-    assert hand.problem("own_mask") == "Row 1 has “x”. Use 0 and 1 only."
+    assert hand.problem("own_mask") == "Row 1 contains “x”. Use only 0 and 1."
     hand.key(Qt.Key.Key_Backspace)
     assert hand.problem("own_mask") == ""
 
@@ -246,7 +246,7 @@ def test_what_is_wrong_with_a_matrix_stays_until_it_changes(hand: Hand) -> None:
     hand.key(Qt.Key.Key_Return)  # the same matrix
     assert hand.problem("own_mask") == said
     hand.key(Qt.Key.Key_X)
-    said = "Row 2 has “x”. Use 0 and 1 only."
+    said = "Row 2 contains “x”. Use only 0 and 1."
     assert hand.problem("own_mask") == said
     hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
     assert hand.problem("own_mask") == said

@@ -1,4 +1,4 @@
-"""The functions that feed-forward layers and gates apply to each number, for one number; no torch.
+"""Activation functions of feed-forward layers and gates, for a single number; no torch.
 
 Sources: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units"; Elfwing et al. 2017 (SiLU); So et
 al. 2021 (the squared ReLU of "Primer").
@@ -13,30 +13,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def _sigmoid(number: float) -> float:
+def _apply_sigmoid(number: float) -> float:
     if number >= 0:
         return 1 / (1 + math.exp(-number))
-    grown = math.exp(number)  # no overflow of what is far below 0
+    grown = math.exp(number)  # does not overflow for large negative numbers
     return grown / (1 + grown)
 
 
-def _gelu(number: float) -> float:
+def _apply_gelu(number: float) -> float:
     return number * (1 + math.erf(number / math.sqrt(2))) / 2
 
 
-def _gelu_by_tanh(number: float) -> float:
+def _apply_gelu_by_tanh(number: float) -> float:
     inner = math.sqrt(2 / math.pi) * (number + 0.044715 * number**3)
     return number * (1 + math.tanh(inner)) / 2
 
 
 ACTIVATIONS: dict[str, Callable[[float], float]] = {
-    "SiLU": lambda number: number * _sigmoid(number),
-    "GELU": _gelu,
-    "GELU by tanh": _gelu_by_tanh,
-    "quick GELU": lambda number: number * _sigmoid(1.702 * number),
+    "SiLU": lambda number: number * _apply_sigmoid(number),
+    "GELU": _apply_gelu,
+    "GELU by tanh": _apply_gelu_by_tanh,
+    "quick GELU": lambda number: number * _apply_sigmoid(1.702 * number),
     "ReLU": lambda number: max(number, 0.0),
     "squared ReLU": lambda number: max(number, 0.0) ** 2,
     "tanh": math.tanh,
-    "sigmoid": _sigmoid,
+    "sigmoid": _apply_sigmoid,
 }
-"""By the name that is shown."""
+"""By display name."""

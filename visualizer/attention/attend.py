@@ -43,20 +43,20 @@ def attend(
     reuse : Trace, optional
         An earlier trace, whose unchanged stages are reused.
     kept : Tensor, optional
-        Cells [..., head, query, key] that dropout keeps, instead of those of the spec's seed. A
+        Cells [..., head, query, key] that dropout keeps, instead of those from the spec's seed. A
         trace computed with them must not be passed as ``reuse``.
     pool : BufferPool, optional
         Supplies the memory of large stages, unless gradients are enabled.
     by_blocks : bool
-        Whether the stages from the scores on are computed block by block where they are read.
+        Whether the stages from the scores on are computed block by block when read.
 
     Raises
     ------
     InputError
-        When the spec has a problem, or the input does not have its embedding size or the size of
-        its own matrices.
+        If the spec is invalid, or if the size of the input does not match its embedding size or its
+        custom matrices.
     """
-    _check(spec, given)
+    _check_input(spec, given)
     work = StageInputs(spec, given, parameters, kept, None if torch.is_grad_enabled() else pool)
     held: dict[str, CachedTensor] = {}
     recomputed: set[str] = set()
@@ -68,7 +68,7 @@ def attend(
         if (
             reuse
             and recomputed.isdisjoint(stage.reads)
-            and _is_kept(stage, work, reuse, is_read_late=is_read_late)
+            and _can_reuse(stage, work, reuse, is_read_late=is_read_late)
         ):
             held[stage.name] = reuse.holding(stage.name)
         elif is_read_late and blocks is not None:
@@ -82,14 +82,14 @@ def attend(
     return Trace(spec, stages(spec), dict(parameters), held, frozenset(recomputed), axes)
 
 
-def _check(spec: AttentionSpec, given: Tensor) -> None:
+def _check_input(spec: AttentionSpec, given: Tensor) -> None:
     check(spec)
     if given.shape[-1] != spec.d_in:
-        sentence = f"Vectors of {given.shape[-1]} numbers do not fit the size {spec.d_in}."
+        sentence = f"The input has vectors of size {given.shape[-1]}, but d_in is {spec.d_in}."
         raise InputError("d_in", sentence)
 
 
-def _is_kept(stage: Stage, work: StageInputs, reuse: Trace, *, is_read_late: bool) -> bool:
+def _can_reuse(stage: Stage, work: StageInputs, reuse: Trace, *, is_read_late: bool) -> bool:
     if stage.name not in reuse or reuse.stage(stage.name) != stage:
         return False
     old, spec = reuse.holding(stage.name), work.spec
@@ -99,15 +99,15 @@ def _is_kept(stage: Stage, work: StageInputs, reuse: Trace, *, is_read_late: boo
     if old.dtype != work.given.dtype or old.device != work.given.device:
         return False
     if stage.operation is Operation.INPUT_VECTORS:
-        return _same(old.tensor, work.given)
+        return _is_equal(old.tensor, work.given)
     if stage.operation is Operation.DROPOUT and work.kept is not None:
         return False
     return all(getattr(spec, name) == getattr(reuse.spec, name) for name in stage.fields) and all(
-        name in reuse.parameters and _same(reuse.parameters[name], work.parameters[name])
+        name in reuse.parameters and _is_equal(reuse.parameters[name], work.parameters[name])
         for layer in stage.parameters
         for name in parameter_names(spec, layer)
     )
 
 
-def _same(old: Tensor, new: Tensor) -> bool:
+def _is_equal(old: Tensor, new: Tensor) -> bool:
     return old is new or (old.shape == new.shape and torch.equal(old, new))

@@ -1,7 +1,7 @@
-"""A run of attention that a model computed of a long text; its matrices are made when read.
+"""Runs of a model's attention on a long text; matrices are computed when read.
 
-What is kept of each layer are the queries, keys and values that met, and the logarithm of each
-row's sum of exponentials. Keys and values that several heads read are kept once.
+For each layer, the queries, keys and values of the dot products and the log-sum-exp of each row are
+kept. Keys and values that several heads share are kept once.
 """
 
 from __future__ import annotations
@@ -45,17 +45,16 @@ VECTORS = ("queries", "keys", "values")
 
 
 class LayerVectors(Struct, frozen=True, eq=False):
-    """What the attention of one layer is computed from again.
+    """Vectors from which the attention of one layer can be computed again.
 
     Parameters
     ----------
     queries, keys, values : Tensor
-        [head, token, d]; of keys and values each may be read by several heads.
+        [head, token, d]; several query heads may share one head of keys and values.
     logarithms : Tensor
-        log Σ exp(score) of each row over the keys that it may read, and over the sink, [head,
-        query].
+        log Σ exp(score) of each row over the allowed keys and the sink, [head, query].
     sinks : Tensor or None
-        Logits without a key, which take part in each row's softmax, [head].
+        Sink logits, which have no key but are part of the softmax of each row, [head].
     """
 
     queries: Tensor
@@ -67,26 +66,26 @@ class LayerVectors(Struct, frozen=True, eq=False):
 
     @property
     def bytes(self) -> int:
-        """The bytes of what is kept of each token."""
+        """Bytes of queries, keys, values and logarithms."""
         return sum(one.nbytes for one in (self.queries, self.keys, self.values, self.logarithms))
 
     def of_head(self, name: str, head: int) -> Tensor:
-        """Return the vectors that a head reads, [token, d]."""
+        """Return the queries, keys, values or logarithms of a query head, [token, …]."""
         whole: Tensor = getattr(self, name)
         return whole[head // (len(self.queries) // len(whole))]
 
 
 class LongAttention(Struct, frozen=True, eq=False):
-    """Attention of a long text in layers that are alike.
+    """Attention of a long text, in layers of equal sizes.
 
     Parameters
     ----------
     name : str
-        What it is of.
+        Name of the source, as in `CapturedAttention`.
     scaling : float
-        Multiplies scores.
+        Factor of the scores.
     softcap : float
-        What scaled scores are kept within; 0 where they are not.
+        Soft cap of the scaled scores; 0 if there is none.
     """
 
     name: str
@@ -97,7 +96,7 @@ class LongAttention(Struct, frozen=True, eq=False):
 
     @property
     def header(self) -> CapturedAttention:
-        """Its sizes and settings, without numbers."""
+        """Sizes and settings, without numbers."""
         one = self.layers[0]
         masks = tuple(layer.mask for layer in self.layers)
         is_one = all(mask == masks[0] for mask in masks)
@@ -137,7 +136,7 @@ class _CapturedBlocks(MatrixBlocks):
         self._specs = tuple(with_mask(spec, mask) for mask in masks)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Copy and pickle what is computed with."""
+        """Copy and pickle the inputs, without cached results."""
         return _CapturedBlocks, self._made_of
 
     @property
@@ -149,40 +148,40 @@ class _CapturedBlocks(MatrixBlocks):
         return tokens, tokens
 
     def of_head(self, name: str, place: Place) -> Tensor:
-        return self._layer(place).of_head(name, place[-1])
+        return self._layer_at(place).of_head(name, place[-1])
 
     def spec_at(self, place: Place) -> AttentionSpec:
         return self._specs[place[0]] if self._specs else self.spec
 
     def sink(self, place: Place) -> Tensor | None:
-        sinks = self._layer(place).sinks
+        sinks = self._layer_at(place).sinks
         return None if sinks is None else sinks[place[-1]]
 
     def logarithms(self, place: Place) -> Tensor:
-        return self._layer(place).logarithms[place[-1]]
+        return self._layer_at(place).logarithms[place[-1]]
 
-    def _layer(self, place: Place) -> LayerVectors:
+    def _layer_at(self, place: Place) -> LayerVectors:
         return self._layers[place[0] if len(place) > 1 else 0]
 
     def held(self, name: str) -> BlockwiseTensor:
-        """Return vectors that are held, as a stage of all heads."""
+        """Return the queries, keys or values, which are in memory, as a stage of all heads."""
         first = self._layers[0]
         heads, width = len(first.queries), getattr(first, name).shape[-1]
         sizes = (*self.leading, heads, self.sides()[0], width)
         return BlockwiseTensor(sizes, _VectorsOfHeads(self, name))
 
     def bytes(self, name: str) -> int:
-        """Return the bytes of vectors of all layers."""
+        """Return the bytes of the named vectors of all layers."""
         return sum(int(getattr(layer, name).nbytes) for layer in self._layers)
 
     def bytes_in_file(self, name: str) -> int:
-        """Return the bytes of those of them that lie in a file."""
+        """Return the part of `bytes` that is stored in a file."""
         vectors = (getattr(layer, name) for layer in self._layers)
         return sum(int(one.nbytes) for one in vectors if is_in_file(one))
 
 
 class _VectorsOfHeads(BlockSource):
-    """Vectors of heads, of which some may read the same."""
+    """Vectors by query head; several heads may share the same vectors."""
 
     is_held = True
 
@@ -206,7 +205,7 @@ class _VectorsOfHeads(BlockSource):
 
 
 def blockwise_captured_run(found: LongAttention, device: str) -> Run:
-    """Return a run of attention of a long text, without computing."""
+    """Return a run of the attention of a long text; nothing is computed yet."""
     header = found.header
     sinks = [layer.sinks for layer in found.layers if layer.sinks is not None]
     rows = stages_of_long_text(header, has_sinks=bool(sinks))
@@ -219,19 +218,19 @@ def blockwise_captured_run(found: LongAttention, device: str) -> Run:
 
 
 def stages_of_long_text(header: CapturedAttention, *, has_sinks: bool) -> tuple[Stage, ...]:
-    """List the stages of attention of a long text.
+    """List the stages of the attention of a long text.
 
     Parameters
     ----------
     header : CapturedAttention
-        Its sizes and settings, as `LongAttention.header`.
+        Sizes and settings, from `LongAttention.header`.
     has_sinks : bool
-        Whether logits without a key take part in the softmax of each row.
+        Whether the softmax of each row includes a sink logit.
     """
     spec, vectors = header.spec, header.vectors
     assert vectors is not None
     steps: dict[str, LayerStep] = {}
-    names = [*VECTORS, *(name for name in ("scores", "scaled", "masked") if _has(spec, name))]
+    names = [*VECTORS, *(name for name in ("scores", "scaled", "masked") if _has_stage(spec, name))]
     if vectors.softcap:
         steps["capped"] = ScoreCap(vectors.softcap)
     if has_sinks:
@@ -248,16 +247,16 @@ def run_by_blocks(
     device: str,
     measure_elsewhere: Callable[[str, Progress], HeadMeasures] | None = None,
 ) -> Run:
-    """Return a run of stages that are computed where they are read.
+    """Return a run whose stages are computed when read.
 
     Parameters
     ----------
     rows : tuple of Stage
-        As `stages_of_long_text` lists them.
+        The stages, from `stages_of_long_text`.
     held : mapping
-        The stages by their names.
+        Tensors of the stages by name.
     sinks : Tensor or None
-        The logits without a key, [layer, head].
+        Sink logits, [layer, head].
     measure_elsewhere : callable, optional
         As in `Trace`.
     """
@@ -278,5 +277,5 @@ def header_of(run: Run) -> CapturedAttention:
     return run.captured
 
 
-def _has(spec: AttentionSpec, name: str) -> bool:
+def _has_stage(spec: AttentionSpec, name: str) -> bool:
     return any(row.name == name for row in stages(spec))

@@ -1,7 +1,7 @@
-"""The stages of a long text, from queries and keys on, of which no matrix is ever held whole.
+"""Query–key stages of a long text, computed in blocks without ever holding a whole matrix.
 
-What is kept are the stages before the scores, and of each row that was read one number: what its
-weights are divided by. A weight is made anew from it when it is read, as
+The stages before the scores are kept, and for each row that was read, one number: the divisor of
+its weights. For the softmax this is its logarithm, and a weight is recomputed when read as
 
     w = exp(s − l),   l = log Σ exp(s) over the keys of the row.
 
@@ -53,15 +53,14 @@ if TYPE_CHECKING:
 
 
 MAX_CACHED_CONTEXT_ROWS = 64
-"""Single rows of context vectors that are kept."""
-
+"""Maximum number of cached rows of context vectors."""
 
 PAIRS = 512
-"""Pairs of a query and a key that are multiplied together."""
+"""Number of query–key pairs that are multiplied at once."""
 
 
 class _RowNumbers:
-    """One number of each row of a matrix, once it is known."""
+    """Divisor and largest weight of each row of a matrix, once known."""
 
     def __init__(self, rows: int, dtype: torch.dtype) -> None:
         self.values = torch.zeros(rows, dtype=dtype)
@@ -74,12 +73,12 @@ class _RowNumbers:
 
 
 class MatrixBlocks(ABC):
-    """Computes blocks of the stages of queries and keys, each from blocks of those it reads.
+    """Computes blocks of query–key stages, each from blocks of its input stages.
 
     Parameters
     ----------
     rows : iterable of Stage
-        All stages that are computed, and those that they read.
+        All computed stages and their inputs.
     """
 
     def __init__(self, spec: AttentionSpec, dtype: torch.dtype, rows: Iterable[Stage]) -> None:
@@ -87,9 +86,9 @@ class MatrixBlocks(ABC):
         self.rows = {row.name: row for row in rows}
         self._known: dict[tuple[str, Place], _RowNumbers] = {}
         self._contexts: dict[tuple[str, Place, int] | None, Tensor] = {}
-        """Single rows that were computed lately; what is told of one reads it several times."""
+        """Recently computed single rows; explaining a cell reads the same row several times."""
 
-    # ------------------------------------------------------------------ what they are made of
+    # ------------------------------------------------------------------ inputs
 
     @property
     @abstractmethod
@@ -102,22 +101,22 @@ class MatrixBlocks(ABC):
 
     @abstractmethod
     def of_head(self, name: str, place: Place) -> Tensor:
-        """Return the queries, keys or values of a head, [token, d], which is not to be changed."""
+        """Return the queries, keys or values of a head, [token, d]; must not be modified."""
 
     def text(self, place: Place) -> int:
-        """Return which text of a batch a matrix is of."""
+        """Return the index of the text in the batch that a matrix belongs to."""
         return 0
 
     def spec_at(self, place: Place) -> AttentionSpec:
-        """Return the spec with the mask of a matrix."""
+        """Return the spec with the mask that applies to a matrix."""
         return self.spec
 
     def sink(self, place: Place) -> Tensor | None:
-        """Return the logit without a key that takes part in each row's softmax of a head."""
+        """Return the sink logit of a head, part of each row's softmax; None without sinks."""
         return None
 
     def logarithms(self, place: Place) -> Tensor | None:
-        """Return what is known of the logarithm of each row's sum of exponentials, [query]."""
+        """Return the log-sum-exp of each row, [query]; None if it has to be computed."""
         return None
 
     def vectors(self, row: Stage, leading: Place, rows: Tensor) -> Tensor:
@@ -126,25 +125,25 @@ class MatrixBlocks(ABC):
         return torch.stack([self.context(row, (*leading, head), rows) for head in heads])
 
     def of(self, row: Stage) -> BlockwiseTensor:
-        """Return a stage that is computed when it is read."""
+        """Return the tensor of a stage, computed when read."""
         sizes = (*self.leading, *shape(self.spec, row.dims, self.sides()[0]))
         return BlockwiseTensor(sizes, self.source(row))
 
     def source(self, row: Stage) -> BlockSource:
-        """Return what computes blocks of a stage."""
+        """Return the source that computes blocks of a stage."""
         if row.dims[-1] != "key":
             return _VectorSource(self, row)
         kind = _SoftmaxSource if _is_softmax(self, row) else _CellSource
         return kind(self, row)
 
-    # ------------------------------------------------------------------ cells of queries and keys
+    # ------------------------------------------------------------------ query–key cells
 
     def cells(self, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
-        """Compute a block of a stage, [query, key], a tensor of the caller's own."""
+        """Compute a block of a stage, [query, key]; the caller may modify the result."""
         return _CELLS[row.operation](self, row, place, rows, keys)
 
     def read(self, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
-        """Compute a block of the stage that a stage reads first."""
+        """Compute a block of the first input of a stage."""
         return self.cells(self.rows[row.reads[0]], place, rows, keys)
 
     def allowed(self, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
@@ -154,10 +153,10 @@ class MatrixBlocks(ABC):
         )
 
     def at_keys(self, row: Stage, place: Place, rows: Tensor, keys: Tensor) -> Tensor:
-        """Compute one number of each of some rows, of weights by softmax or a stage before them."""
+        """Compute one number in each of some rows of softmax weights or of a stage before them."""
         if row.operation is Operation.DOT_PRODUCT:
             queries, others = (self.of_head(name, place) for name in row.reads)
-            # A few at a time: they stay near the processor.
+            # A few at a time, so that they stay in the processor cache.
             parts = [slice(at, at + PAIRS) for at in range(0, len(rows), PAIRS)]
             return torch.cat([(queries[rows[at]] * others[keys[at]]).sum(-1) for at in parts])
         read = self.at_keys(self.rows[row.reads[0]], place, rows, keys)
@@ -174,19 +173,19 @@ class MatrixBlocks(ABC):
         return (read - self.divided_by(row, place, rows)).exp_().to(self.dtype)
 
     def is_open(self, row: Stage, place: Place, rows: Tensor, keys: slice) -> bool:
-        """Whether the mask forbids none of a block, for sure, without looking at its cells."""
+        """Whether the mask certainly forbids no cell of a block; does not compute the cells."""
         masking = Masking.of(self.spec_at(place), row.name)
         first, last = int(rows.min()), int(rows.max())
         span = range(*keys.indices(self.sides()[1]))
         return are_all_allowed(masking, self.sides(), self.text(place), (first, last), span)
 
     def reading(self, row: Stage, place: Place, rows: Tensor) -> Tensor:
-        """Return which queries may read any key, [query, 1]."""
+        """Return which queries have allowed keys, [query, 1]."""
         keys = slice(0, self.sides()[1])
         return self.allowed(row, place, rows, keys).any(-1, keepdim=True)
 
     def readable(self, row: Stage, place: Place, rows: Tensor) -> range:
-        """Return a range of keys outside which no number is above 0, or none but −∞."""
+        """Return a range of keys outside which all numbers are 0 (or −∞ for masked scores)."""
         is_cut = row.name in {"masked", "zeroed", "dropped"} or (
             row.is_weights and not row.is_before_mask
         )
@@ -197,7 +196,7 @@ class MatrixBlocks(ABC):
         return readable_keys(masking, self.sides()[1], self.text(place), first, last)
 
     def has_undefined(self, row: Stage, place: Place, rows: Tensor) -> bool:
-        """Whether weights that are forbidden are NaN, as rows were divided by a sum of NaN."""
+        """Whether forbidden weights are NaN because their rows were divided by NaN."""
         renormalised = next((
             one for one in self.rows.values()
             if one.operation is Operation.RENORMALISE_MASKED_WEIGHTS
@@ -209,25 +208,25 @@ class MatrixBlocks(ABC):
         return not is_before and bool(self.divided_by(renormalised, place, rows).isnan().any())
 
     def divided_by(self, row: Stage, place: Place, rows: Tensor) -> Tensor:
-        """Return what the rows of weights are divided by, or its logarithm of softmax."""
+        """Return the divisor of each row of weights; for the softmax, its logarithm."""
         given = self.logarithms(place) if _is_softmax(self, row) else None
         if given is not None:
             return given[rows]
         known = self.numbers(row, place)
         unknown = rows[~known.is_known[rows]]
         if len(unknown):
-            self._find(row, place, unknown)
+            self._compute_divisors(row, place, unknown)
         return known.values[rows]
 
     def numbers(self, row: Stage, place: Place) -> _RowNumbers:
         key = (row.name, place)
         if key not in self._known:
             wide = torch.float64 if self.dtype is torch.float64 else torch.float32
-            # Another thread may be making them, too: all use those that were there first.
+            # Another thread may create them at the same time; all threads use the first ones.
             self._known.setdefault(key, _RowNumbers(self.sides()[0], wide))
         return self._known[key]
 
-    def _find(self, row: Stage, place: Place, rows: Tensor) -> None:
+    def _compute_divisors(self, row: Stage, place: Place, rows: Tensor) -> None:
         if _is_softmax(self, row):
             for _ in _softmax_chunks(self, row, place, rows, 1):
                 pass
@@ -271,7 +270,7 @@ class BlockwiseStages(MatrixBlocks):
         self.work, self.held = work, dict(held)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Copy and pickle what is computed with, without what was found of rows."""
+        """Copy and pickle the inputs, without cached results."""
         return BlockwiseStages, (replace(self.work, pool=None), self.held)
 
     @property
@@ -313,12 +312,14 @@ def _is_naive(maker: MatrixBlocks, row: Stage) -> bool:
 def _softmax_chunks(
     maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, block: int
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Read the scores of some rows once: yield their ends by chunk, and note their logarithms.
+    """Yield the block maxima of the scores of some rows, and store the log-sum-exp of the rows.
+
+    The scores are computed once, one chunk of keys at a time.
 
     Yields
     ------
     tuple of slice and Tensor
-        Keys, and the largest score of each block of these, [query, block].
+        Keys, and the largest score of each block of keys, [query, block].
     """
     read = maker.rows[row.reads[0]]
     numbers = maker.numbers(row, place)
@@ -338,7 +339,7 @@ def _softmax_chunks(
     logarithms = total.log() + most.masked_fill(is_empty, 0)
     if (sink := maker.sink(place)) is not None:
         logarithms = torch.logaddexp(logarithms, sink.to(wide))
-    # Where all is forbidden nothing is read: every weight exp(−∞ − ∞) is 0.
+    # If all keys are forbidden, every weight is exp(−∞ − ∞) = 0.
     logarithms.masked_fill_(is_empty, math.inf)
     largest = (most - logarithms).exp().masked_fill_(is_empty, 0)
     numbers.take(rows, logarithms, largest)
@@ -356,10 +357,10 @@ def _dot_product(
 def _compute_products(
     maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice, divisor: float
 ) -> Tensor:
-    """Compute scores, of queries that are divided before, as there are fewer numbers of them."""
+    """Compute scores; the queries are divided instead, as they have fewer numbers."""
     queries, others = (maker.of_head(name, place) for name in row.reads)
     few = queries[rows] if divisor == 1 else queries[rows].div_(divisor)
-    return (others[keys] @ few.mT).mT  # keys follow each other in memory: see `block_ends`
+    return (others[keys] @ few.mT).mT  # keys are contiguous in memory: see `block_ends`
 
 
 def _scale_scores(
@@ -488,7 +489,7 @@ def _source_named(maker: MatrixBlocks, name: str) -> BlockSource:
 
 
 class _CellSource(_StageSource):
-    """A stage of queries and keys."""
+    """A query–key stage."""
 
     def __init__(self, maker: MatrixBlocks, row: Stage) -> None:
         super().__init__(maker, row)
@@ -506,10 +507,10 @@ class _CellSource(_StageSource):
 
 
 class _SoftmaxSource(_CellSource):
-    """Weights by softmax: the largest weights are those of the largest scores."""
+    """Softmax weights: the largest weights are those of the largest scores."""
 
     def column_ends(self, place: Place, rows: Tensor, columns: range, block: int) -> Ends:
-        """Compute the scores' ends, and weights of these alone."""
+        """Compute the largest scores per block, and only their weights."""
         maker, row = self.maker, self.row
         numbers = maker.numbers(row, place)
         count = math.ceil(len(columns) / block)
@@ -540,7 +541,7 @@ class _SoftmaxSource(_CellSource):
 
 
 class _VectorSource(_StageSource):
-    """A stage of vectors of queries."""
+    """A stage with one vector per query."""
 
     def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
         if self.row.operation is Operation.WEIGHTED_SUM:

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 BAND = 512
 """Rows that are computed together, with all their columns."""
 CHUNK = 1024
-"""Columns that are read together, so that a band of rows stays in the processor cache."""
+"""Columns that are computed together, so that a band of rows stays in the processor cache."""
 TILE = 256
 """Pooled cells along each side of a tile."""
 NARROW = 2**12
-"""Rows of up to this many columns are read in full, which is as fast as reading a part."""
+"""Rows of up to this many columns are computed in full, as fast as computing a part."""
 MAX_CACHED_ROW_BYTES = 2**22
-"""Bytes of cached rows that were recently read in full."""
+"""Maximum size of the cache of whole rows per tensor."""
 MAX_DRAWN_BAND_CELLS = 2**24
 """Cells of a band that is drawn; small, so that drawing soon yields to newer requests."""
 MAX_MEASURED_BAND_CELLS = 2**22
@@ -54,11 +54,11 @@ CLOSE_BY = 8
 MAX_FILL_SOURCE_CELLS = 2**21
 """Cells of another drawing that unknown cells are taken from."""
 FIRST_ROWS, FIRST_COLUMNS = 24, 128
-"""Cells of a coarse preview; few enough for a single response over a slow connection."""
+"""Size of a coarse preview; small enough for a single response over a slow connection."""
 MAX_CACHED_PREVIEWS = 2**10
-"""Cached previews per tensor."""
+"""Maximum number of cached previews per tensor."""
 MAX_CACHED_TILE_BYTES = 2**26
-"""Bytes of cached tiles per tensor."""
+"""Maximum size of the cache of tiles per tensor."""
 
 Place = tuple[int, ...]
 """An index into all axes before the rows."""
@@ -68,7 +68,7 @@ negative."""
 
 
 class FirstPicture(Struct, frozen=True):
-    """A coarse preview of a matrix from few of its numbers, at any drawn size.
+    """Layout of a coarse preview, computed from a few rows of a matrix.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class FirstPicture(Struct, frozen=True):
 
     @property
     def rows(self) -> np.ndarray:
-        """One row of each block."""
+        """The row that is computed in each block."""
         return _middle_rows(self.blocks[0], self.sizes[0])
 
 
@@ -300,7 +300,7 @@ TileKey = tuple[Place, tuple[int, int], int, int]
 
 
 class BlockwiseTensor(CachedTensor):
-    """A tensor [..., row, column] of which only the drawn tiles are kept in memory."""
+    """A tensor [..., row, column] computed when read; drawn tiles and a few rows are cached."""
 
     is_blockwise = True
 
@@ -311,20 +311,20 @@ class BlockwiseTensor(CachedTensor):
         self._kept = {}
         self._tiles: OrderedDict[TileKey, _Tile] = OrderedDict()
         self._firsts: OrderedDict[Place, np.ndarray] = OrderedDict()
-        """Cells of coarse previews, which are few."""
+        """Cells of coarse previews, by matrix."""
         self._rows: OrderedDict[tuple[Place, int], np.ndarray] = OrderedDict()
         self._row_ends: dict[Place, np.ndarray] = {}
         self._low, self._high = math.inf, -math.inf
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Copy and pickle the inputs of its blocks, without what was drawn."""
+        """Copy and pickle the inputs, without drawn tiles."""
         return BlockwiseTensor, (self._shape, self._source)
 
     def with_own_pictures(self) -> BlockwiseTensor:
-        """Return the same numbers with a copy of all tiles so far, drawn further independently.
+        """Return a tensor of the same numbers with its own copy of the drawn tiles.
 
-        The copy keeps all its tiles until they are discarded with `drop`.
+        The copy keeps all tiles until they are discarded with `drop`.
         """
         made = BlockwiseTensor(self._shape, self._source, keeps_all=True)
         with self._lock:
@@ -365,9 +365,9 @@ class BlockwiseTensor(CachedTensor):
     def bytes_in_file(self) -> int:
         return self._source.bytes_in_file
 
-    # ------------------------------------------------------------------ tensors made of it
+    # ------------------------------------------------------------------ derived tensors
 
-    def _derived(
+    def _derive_tensor(
         self, key: Hashable, shape: tuple[int, ...], source: Callable[[], BlockSource]
     ) -> BlockwiseTensor:
         if key not in self._kept:
@@ -378,14 +378,14 @@ class BlockwiseTensor(CachedTensor):
     def aggregated(self, by: HeadAggregate) -> CachedTensor:
         """Return its heads aggregated to a single one, computed when read."""
         *leading, heads, rows, columns = self._shape
-        return self._derived(
+        return self._derive_tensor(
             by, (*leading, rows, columns), lambda: HeadsSource(self._source, heads, by)
         )
 
     def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
         """Return weights transformed for display, computed when read."""
         if transform is WeightTransform.WITHOUT_FIRST or values is None:
-            return self._derived(
+            return self._derive_tensor(
                 transform,
                 self._shape,
                 lambda: WithoutFirstSource(self._source, self._sums_without_first),
@@ -429,7 +429,7 @@ class BlockwiseTensor(CachedTensor):
         ]
         *leading, rows, columns = ranges
         if len(rows) == 1 and all(len(each) == 1 for each in leading):
-            row = self._row(tuple(each[0] for each in leading), rows[0], columns)
+            row = self._read_whole_row(tuple(each[0] for each in leading), rows[0], columns)
             if row is not None:
                 return row.reshape(*map(len, ranges))[_drop_number_axes(whole)]
         across = slice(columns.start, columns.stop)
@@ -447,10 +447,11 @@ class BlockwiseTensor(CachedTensor):
         every = slice(0, self._shape[-1])
         return readable(self._source.cells(index, torch.from_numpy(rows), every))
 
-    def _row(self, place: Place, row: int, columns: range) -> np.ndarray | None:
-        """Return a part of a row that is cached or now worth caching; else None.
+    def _read_whole_row(self, place: Place, row: int, columns: range) -> np.ndarray | None:
+        """Return a part of a row from the cache of whole rows; None if reading the part is faster.
 
-        Describing a cell and its inputs reads the same rows several times.
+        A row that is not cached is computed in full and cached, because explaining a cell and its
+        inputs reads the same rows several times.
         """
         key = (place, row)
         with self._lock:
@@ -517,7 +518,7 @@ class BlockwiseTensor(CachedTensor):
     def tensor(self) -> Tensor:  # type: ignore[override]
         """All vectors, which are held in memory, as a tensor owned by the caller."""
         if not self._source.is_held:
-            raise AttributeError("Its numbers are not held.")
+            raise AttributeError("The numbers are not held in memory.")
         places = itertools.product(*map(range, self._shape[:-2]))
         return torch.stack([self.rows(place) for place in places]).view(self._shape)
 
@@ -553,7 +554,7 @@ class BlockwiseTensor(CachedTensor):
                 has_others = len(keys) < self._shape[-1]
                 yield Band(part, range(first, first + part.shape[1]), keys, has_others)
 
-    # ------------------------------------------------------------------ what is drawn
+    # ------------------------------------------------------------------ drawn tiles
 
     def limits(self) -> tuple[float, float]:
         """Return the smallest and largest finite number drawn so far."""
@@ -586,10 +587,10 @@ class BlockwiseTensor(CachedTensor):
         """
         part = self.part(rows, columns, index)
         with self._lock:
-            drawn, is_known = self._assembled(part)
+            drawn, is_known = self._assemble_tiles(part)
             if not is_known.all():
                 _repeat_known_rows(part, drawn, is_known, within=CLOSE_BY)
-                self._fill(part, drawn, is_known)
+                self._fill_unknown_cells(part, drawn, is_known)
                 _repeat_known_rows(part, drawn, is_known, within=len(part.rows))
         drawn.flags.writeable = False
         return drawn
@@ -602,14 +603,14 @@ class BlockwiseTensor(CachedTensor):
         return float((read >= part.blocks[0]).mean()) if len(read) else 1.0
 
     def begun_share(self, rows: int, columns: int, index: Index = ()) -> float:
-        """Return the share of the drawn rows of which any part was read."""
+        """Return the share of the drawn rows that are at least partly computed."""
         part = self.part(rows, columns, index)
         with self._lock:
             is_begun, _ = self._known_rows(part)
         return float(is_begun.mean()) if len(is_begun) else 1.0
 
     def sampled_rows(self, rows: int, columns: int, index: Index = ()) -> int:
-        """Return how many rows each drawn row represents, in the drawing or its preview."""
+        """Return how many rows one computed row represents, in the drawing or its preview."""
         part = self.part(rows, columns, index)
         with self._lock:
             is_begun, _ = self._known_rows(part)
@@ -619,8 +620,8 @@ class BlockwiseTensor(CachedTensor):
             found.append(max(rows, FirstPicture.of(self._shape).blocks[0]))
         return min(found, default=rows)
 
-    def _assembled(self, part: PicturePart) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers of a part, and which of its rows and columns of tiles are known."""
+    def _assemble_tiles(self, part: PicturePart) -> tuple[np.ndarray, np.ndarray]:
+        """Return the cells of a part, NaN where unknown, and which cells are known."""
         dtype = _numpy_type(self._source.dtype)
         drawn = np.full((len(part.rows), len(part.columns)), np.nan, dtype)
         is_known = np.zeros(drawn.shape, bool)
@@ -636,10 +637,13 @@ class BlockwiseTensor(CachedTensor):
             is_known[to][begun] = True
         return drawn, is_known
 
-    def _fill(self, part: PicturePart, drawn: np.ndarray, is_known: np.ndarray) -> None:
-        """Fill unknown cells from the finest coarser drawing that has them.
+    def _fill_unknown_cells(
+        self, part: PicturePart, drawn: np.ndarray, is_known: np.ndarray
+    ) -> None:
+        """Fill unknown cells in place from other drawings of the same matrix.
 
-        If there is none, use a finer drawing, at the block of each cell, or else the preview.
+        Coarser drawings are used first, the finest of them first, then finer ones, then the
+        preview. Of a finer drawing, the cell at the centre of each unknown cell is copied.
         """
         of_it = {key[1] for key in self._tiles if key[0] == part.place} - {part.blocks}
         finer = {blocks for blocks in of_it if any(map(lt, blocks, part.blocks))}
@@ -648,7 +652,7 @@ class BlockwiseTensor(CachedTensor):
             rows, columns = (range(int(at[0]), int(at[-1]) + 1) for at in (down, right))
             if len(rows) * len(columns) > MAX_FILL_SOURCE_CELLS:
                 break  # a much finer one covers only a small part
-            coarse, has = self._assembled(PicturePart(part.place, blocks, rows, columns))
+            coarse, has = self._assemble_tiles(PicturePart(part.place, blocks, rows, columns))
             at = np.ix_(down - rows.start, right - columns.start)
             wanted = has[at] & ~is_known
             np.copyto(drawn, coarse[at], where=wanted)
@@ -673,9 +677,9 @@ class BlockwiseTensor(CachedTensor):
     def sketch(
         self, rows: int, columns: int, index: Index = (), most_cells: int | None = None
     ) -> bool:
-        """Read one row of each block of rows of which nothing is known.
+        """Compute one row of each block of rows that has none yet; return whether there were any.
 
-        If these are too many for now, read an evenly spaced subset.
+        If this exceeds ``most_cells``, compute an evenly spaced subset, or only the preview.
         """
         part = self.part(rows, columns, index)
         is_begun, _ = self._known_rows(part)
@@ -692,15 +696,15 @@ class BlockwiseTensor(CachedTensor):
             unknown = unknown[step // 2 :: step]
         for start in range(0, len(unknown), BAND // 2):
             few = unknown[start : start + BAND // 2]
-            self._draw(part, np.minimum(few * block + block // 2, self._shape[-2] - 1))
+            self._draw_rows(part, np.minimum(few * block + block // 2, self._shape[-2] - 1))
             if block == 1:
                 self._note_read(part, few, 1)
         return len(unknown) > 0
 
     def _read_first(self, part: PicturePart) -> bool:
-        """Read the preview of a matrix if nothing is drawn yet and the preview is coarser.
+        """Compute the preview of a matrix if nothing is drawn yet and the preview is coarser.
 
-        Return whether it was read.
+        Return whether it was computed.
         """
         first, place = FirstPicture.of(self._shape), part.place
         with self._lock:
@@ -720,7 +724,7 @@ class BlockwiseTensor(CachedTensor):
         return True
 
     def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
-        """Read rows until all drawn cells are exact or ``is_over``; return whether they are exact.
+        """Compute rows until all drawn cells are exact or ``is_over()``; return whether all are.
 
         ``is_over`` is called after each band of rows.
         """
@@ -737,14 +741,14 @@ class BlockwiseTensor(CachedTensor):
                 read_now = (few[:, None] * block + np.arange(start, stop)).ravel()
                 read_now = read_now[read_now < size]
                 if len(read_now):
-                    self._draw(part, read_now)
+                    self._draw_rows(part, read_now)
                 self._note_read(part, few, stop)
                 if is_over():
                     return stop == block and at + several >= len(waiting)
         return True
 
-    def _draw(self, part: PicturePart, rows: np.ndarray) -> None:
-        """Read rows, ascending, and merge them into the drawn rows that they belong to."""
+    def _draw_rows(self, part: PicturePart, rows: np.ndarray) -> None:
+        """Compute rows, in ascending order, and merge them into the tiles of a part."""
         columns = _whole_tiles(part, self._shape[-1])
         high, low = self._source.column_ends(
             part.place, torch.from_numpy(rows), columns, part.blocks[1]
@@ -761,20 +765,20 @@ class BlockwiseTensor(CachedTensor):
                 for number, right in enumerate(_tiles_of(part.columns)):
                     across = slice(number * TILE, (number + 1) * TILE)
                     below = None if lows is None else lows[those, across]
-                    tile = self._tile(part, down, right)
+                    tile = self._get_or_create_tile(part, down, right)
                     tile.take(drawn[those] % TILE, highs[those, across], below)
             self.version += 1
 
-    def _tile(self, part: PicturePart, down: int, right: int) -> _Tile:
+    def _get_or_create_tile(self, part: PicturePart, down: int, right: int) -> _Tile:
         key = (part.place, part.blocks, down, right)
         tile = self._tiles.get(key)
         if tile is None:
             tile = self._tiles[key] = _Tile(self._source.is_signed, _numpy_type(self._source.dtype))
-            self._let_go()
+            self._discard_oldest_tiles()
         return tile
 
-    def _let_go(self) -> None:
-        """Discard the least recently drawn tiles, but none of the coarsest drawing."""
+    def _discard_oldest_tiles(self) -> None:
+        """Discard the least recently used tiles, except those of the coarsest drawing."""
         if self._keeps_all:
             return
         coarsest = max(blocks for _, blocks, *_ in self._tiles)
@@ -798,7 +802,7 @@ class BlockwiseTensor(CachedTensor):
             finite_high, finite_low = high[high.isfinite()], least[least.isfinite()]
             if not finite_high.numel():
                 return
-            lowest = finite_low if finite_low.numel() else finite_high  # where none is below 0
+            lowest = finite_low if finite_low.numel() else finite_high  # no number is negative
             ends = [float(finite_high.max()), float(lowest.min())]
         self._high, self._low = max(self._high, ends[0]), min(self._low, ends[1])
 
@@ -865,7 +869,7 @@ def _drop_number_axes(index: Index) -> Index:
 
 
 def _copy_with_own_tiles(kept: Any) -> Any:
-    """Return a copy of a derived tensor, or of several by their values, with tiles of its own."""
+    """Return a copy of a derived tensor, or of a mapping of them, with its own tiles."""
     if isinstance(kept, BlockwiseTensor):
         return kept.with_own_pictures()
     if isinstance(kept, WeakKeyDictionary):
@@ -890,7 +894,7 @@ def chunks(columns: range, step: int) -> Iterator[slice]:
 
 
 def chunk_of(block: int) -> int:
-    """Return how many columns are read together, a multiple of a block."""
+    """Return how many columns are computed together, a multiple of the block."""
     return block * max(1, CHUNK // block)
 
 

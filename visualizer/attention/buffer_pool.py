@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 MIN_POOLED_BYTES = 2**22
 """Smallest tensor that is pooled."""
 MAX_FREE_BYTES = 2**28
-"""Most bytes of free blocks that are kept."""
-ROOMIEST = 1.25
+"""Maximum size of free blocks that are kept."""
+MAX_BLOCK_RATIO = 1.25
 """Largest ratio of block to tensor: while the user types, sizes change by little."""
 
 
@@ -40,15 +40,15 @@ class BufferPool:
         return sum(map(len, [*self._waiting.values()]))
 
     def empty(self, sizes: tuple[int, ...], like: Tensor) -> Tensor | None:
-        """Return an uninitialized tensor of another one's type.
+        """Return an uninitialized tensor with the dtype of ``like``.
 
-        None is returned for small tensors, and where ``like`` is not on the CPU.
+        None for small tensors, or if ``like`` is not on the CPU.
         """
         count = math.prod(sizes) * like.element_size()
         if count < MIN_POOLED_BYTES or like.device.type != "cpu":
             return None
         self._is_resting = False
-        block = self._fitting(count)
+        block = self._take_block(count)
         # Every view of the tensor references this array, which references the block.
         lent = block.numpy()[:count]
         weakref.finalize(lent, self._take_back, block).atexit = False
@@ -59,17 +59,17 @@ class BufferPool:
         self._is_resting = True
         self._waiting.clear()
 
-    def _fitting(self, count: int) -> Tensor:
+    def _take_block(self, count: int) -> Tensor:
         waiting = [*self._waiting.values()]
-        fitting = [block for block in waiting if count <= len(block) <= ROOMIEST * count]
+        fitting = [block for block in waiting if count <= len(block) <= MAX_BLOCK_RATIO * count]
         smallest = min(fitting, key=len, default=None)
-        # Another thread may have taken the block meanwhile.
+        # Another thread may have taken the block in the meantime.
         block = None if smallest is None else self._waiting.pop(smallest.data_ptr(), None)
         return torch.empty(count, dtype=torch.uint8) if block is None else block
 
     def _take_back(self, block: Tensor) -> None:
         self._waiting[block.data_ptr()] = block
-        if self._is_resting:  # asked only now, as another thread may be releasing
+        if self._is_resting:  # checked only now, as another thread may be releasing
             self._waiting.clear()
         for oldest in [*self._waiting]:
             if self.bytes <= MAX_FREE_BYTES:

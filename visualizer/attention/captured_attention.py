@@ -179,7 +179,7 @@ class CapturedAttention(Struct, frozen=True):
     numbers : bytes
         In the machine's byte order and C order (last axis fastest).
     query_tokens, key_tokens : tuple of str
-        One per query and one per key; empty where the file has none. If only the keys have tokens
+        One per query and one per key; empty if the file has none. If only the keys have tokens
         and there are more of them, the queries are the last of these: a step with cached keys.
     vectors : CapturedVectors or None
         Source of the weights, if known.
@@ -278,9 +278,10 @@ class CapturedAttention(Struct, frozen=True):
 
 
 def _with_vectors(spec: AttentionSpec, vectors: CapturedVectors) -> AttentionSpec:
-    """Add the mask and the scaling to a spec; a scaling of 1/√d_head is stored as such.
+    """Add the mask and the scaling of captured vectors to a spec.
 
-    If the masks of the layers differ, the first one that forbids a cell is used.
+    A scaling of 1/√d_head is the scale of the spec; any other becomes a temperature of 1/scaling.
+    If the layers have different masks, the first one other than no mask is used.
     """
     forbidding = (one for one in vectors.layer_masks if one.mask is not Mask.NONE)
     spec = with_mask(spec, next(forbidding, vectors.common_mask))
@@ -332,7 +333,9 @@ def captured_stages(
         })
     }  # fmt: skip
     present = sorted(names, key=ORDER.index)
-    rows = {name: _given(name, rows.get(name)) if name in given else rows[name] for name in present}
+    rows = {
+        name: _given_row(name, rows.get(name)) if name in given else rows[name] for name in present
+    }
     computed = [name for name in TO_WEIGHTS if name in present]
     for before, name in pairwise(computed):
         if name not in given:
@@ -343,8 +346,8 @@ def captured_stages(
     )
 
 
-def _given(name: str, row: Stage | None) -> Stage:
-    says = f"{name} that were computed elsewhere"
+def _given_row(name: str, row: Stage | None) -> Stage:
+    says = f"{name} computed elsewhere"
     dims, symbol = row.dims if row else CELLS, row.symbol if row and row.dims[-1] != "key" else ""
     return Stage(
         name,

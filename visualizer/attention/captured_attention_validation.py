@@ -1,7 +1,6 @@
-"""Claims about captured attention that a file or a server holds: signs, sizes and settings.
+"""Checks of captured attention from a file or a server: signs, sizes and settings.
 
-Whoever reads it refuses what does not hold. It may be a header: without its numbers, which are
-elsewhere.
+The caller rejects values whose claims do not hold. A header has no numbers; these are elsewhere.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ Claim = tuple[bool, str]
 
 
 def claims_of_header(captured: CapturedAttention) -> Iterator[Claim]:
-    """Claim that sizes, tokens and settings fit together, whatever the numbers are."""
+    """Yield claims that sizes, tokens and settings are consistent, regardless of the numbers."""
     sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
-    most = (MAX_LAYERS, MAX_VALUES["heads"], MAX_TOKENS, MAX_TOKENS)
-    are_sizes = all(1 <= size <= largest for size, largest in zip(sizes, most, strict=True))
+    limits = (MAX_LAYERS, MAX_VALUES["heads"], MAX_TOKENS, MAX_TOKENS)
+    are_sizes = all(1 <= size <= largest for size, largest in zip(sizes, limits, strict=True))
     yield are_sizes, "captured attention of a size"
-    yield len(captured.query_tokens) in (0, captured.queries), "a number of tokens that read"
-    yield len(captured.key_tokens) in (0, captured.keys), "a number of tokens that are read"
+    yield len(captured.query_tokens) in (0, captured.queries), "a number of query tokens"
+    yield len(captured.key_tokens) in (0, captured.keys), "a number of key tokens"
     if patches := captured.patches:
         yield _are_patches(captured, patches), "an image of patches"
     if captured.vectors:
-        yield from _settings(captured, captured.vectors)
+        yield from _claims_of_vectors(captured, captured.vectors)
 
 
 def claims_of_numbers(captured: CapturedAttention) -> Iterator[Claim]:
-    """Claim that there are as many numbers as the sizes say."""
+    """Yield claims that the number of values matches the sizes."""
     sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
     item = np.dtype(captured.dtype.value).itemsize
     yield len(captured.numbers) == math.prod(sizes) * item, "a number of captured weights"
@@ -69,7 +68,7 @@ def claims_of_numbers(captured: CapturedAttention) -> Iterator[Claim]:
 
 
 def is_packed(own: BooleanMatrix) -> bool:
-    """Whether a matrix of 0 and 1 has as many bits as its sizes say, and none besides."""
+    """Whether the bits of a matrix match its size, with zeros as padding."""
     if min(own.rows, own.columns) < 0 or len(own.bits) != -(-own.rows * own.columns // 8):
         return False
     spare = -own.rows * own.columns % 8
@@ -77,7 +76,7 @@ def is_packed(own: BooleanMatrix) -> bool:
 
 
 def _are_patches(captured: CapturedAttention, patches: ImagePatches) -> bool:
-    """Whether the tokens are an image's, and its pixels are all there."""
+    """Whether the tokens match the grid of patches and the image is complete."""
     sides = (patches.rows, patches.columns, patches.height, patches.width)
     are_sizes = patches.first >= 0 and all(1 <= side <= MAX_IMAGE_SIDE_PX for side in sides)
     is_whole = len(patches.pixels) == 3 * patches.height * patches.width
@@ -85,18 +84,18 @@ def _are_patches(captured: CapturedAttention, patches: ImagePatches) -> bool:
     return are_sizes and is_whole and are_tokens and not captured.key_tokens
 
 
-def _settings(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[Claim]:
+def _claims_of_vectors(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[Claim]:
     yield min(vectors.d_head, vectors.d_value) >= 1, "captured vectors of a size"
-    yield 0 <= vectors.softcap < math.inf, "a limit of scores"
+    yield 0 <= vectors.softcap < math.inf, "a soft cap of scores"
     names = vectors.not_understood
     is_short = len(names) <= MAX_NAMES and max(map(len, names), default=0) <= MAX_ARGUMENT_LENGTH
-    yield is_short, "names of arguments"
+    yield is_short, "argument names"
     widest = captured.heads * max(vectors.d_head, vectors.d_value)
     yield widest <= MAX_VALUES["d_in"], "captured vectors of a size"
     yield 0 < vectors.scaling < math.inf, "a scaling of scores"
     yield len(vectors.layer_masks) in (0, captured.layers), "a number of masks"
     for each in (vectors.common_mask, *vectors.layer_masks):
-        yield from _mask(captured, each)
+        yield from _claims_of_mask(captured, each)
     limits = (captured.layers, captured.heads, captured.queries, captured.keys)
     are_within = all(
         0 <= at < most for edge in vectors.cut for at, most in zip(edge, limits, strict=True)
@@ -105,12 +104,15 @@ def _settings(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator
     yield are_within and are_sorted and len(vectors.cut) <= MAX_CUT_EDGES, "cut edges"
 
 
-def _mask(captured: CapturedAttention, each: LayerMask) -> Iterator[Claim]:
+def _claims_of_mask(captured: CapturedAttention, each: LayerMask) -> Iterator[Claim]:
     own = each.own_mask
     yield (own is not None) == (each.mask is Mask.OWN), "a mask of captured attention"
     if own:
         is_fitting = (own.rows, own.columns) == (captured.queries, captured.keys)
         yield is_fitting and is_packed(own), "a mask of captured attention"
-    yield captured.is_square or each.mask in {Mask.NONE, Mask.OWN}, "a mask of other tokens"
+    yield (
+        captured.is_square or each.mask in {Mask.NONE, Mask.OWN},
+        "a mask for keys of another text",
+    )
     is_window = each.mask is Mask.WINDOW
     yield (1 <= each.window <= MAX_VALUES["window"]) == is_window, "a window"

@@ -1,4 +1,4 @@
-"""The numbers of captured attention layer by layer, and the stages that are computed from them."""
+"""Numbers of captured attention by layer, and the stages that are computed from them."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     Tensor = torch.Tensor
 
 MAX_CELLS_AT_ONCE = 2**20
-"""Cells of which differences are made at once; of more, one head after another."""
+"""Largest number of cells compared at once; larger layers are compared head by head."""
 VECTORS = ("queries", "keys", "values")
 
 
 class WeightSample(Struct, frozen=True, eq=False):
-    """What is known of the weights of a layer that are not held, and some of their rows.
+    """Statistics of the weights of a layer, and a sample of their rows.
 
     Parameters
     ----------
     rows : Tensor
-        The queries of the rows, ascending.
+        Queries of the sampled rows, ascending.
     weights : Tensor
-        Their weights, [head, row, key].
+        Weights of the sampled rows, [head, row, key].
     sums : Tensor
-        The sum of each row, [head, query], float64.
+        Sum of each row, sampled or not, [head, query], float64.
     is_negative : bool
-        Whether any number is below 0.
+        Whether any number is negative.
     not_numbers : int
-        How many are NaN.
+        Number of NaN cells.
     """
 
     rows: Tensor
@@ -53,7 +53,7 @@ class WeightSample(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, weights: Tensor, most_cells: int | None = None) -> WeightSample:
-        """Take rows of weights [head, query, key]: all, or about as many as have so many cells."""
+        """Sample rows of weights [head, query, key]: all of them, or about ``most_cells`` cells."""
         heads, queries, keys = weights.shape
         rows = torch.arange(queries)
         if most_cells is not None and weights.numel() > most_cells:
@@ -69,26 +69,26 @@ class WeightSample(Struct, frozen=True, eq=False):
 
 
 class LayerNumbers(Protocol):
-    """What captured attention has of one layer."""
+    """Source of the captured numbers of one layer."""
 
     def weights(self) -> Tensor:
-        """Return its weights, or scores, [head, query, key]."""
+        """Return the weights, or scores, [head, query, key]."""
 
     def sample(self) -> WeightSample:
-        """Return what is known of these without reading all of them."""
+        """Return a sample of the weights, or scores, without returning all of them."""
 
     def vectors(self, name: str) -> Tensor:
-        """Return the queries, keys or values that each head reads, [head, token, d]."""
+        """Return the queries, keys or values of each head, [head, token, d]."""
 
     def bias(self) -> Tensor | None:
-        """Return what is added to its scores, [head, query, key]."""
+        """Return the bias added to the scores, [head, query, key]; None if there is none."""
 
     def sinks(self) -> Tensor | None:
-        """Return the logit without a key of each head, [head]."""
+        """Return the sink logit of each head, [head]; None if there are no sinks."""
 
 
 class ArrayLayer:
-    """One layer of captured attention whose numbers a document or a file holds."""
+    """One layer of captured attention, read from the numbers of a document or a file."""
 
     def __init__(self, captured: CapturedAttention, layer: int) -> None:
         self._captured, self._layer = captured, layer
@@ -106,12 +106,12 @@ class ArrayLayer:
         return torch.tensor(array[self._layer if len(array) > 1 else 0])
 
     def bias(self) -> Tensor | None:
-        return self._given("bias")
+        return self._optional_vectors("bias")
 
     def sinks(self) -> Tensor | None:
-        return self._given("sinks")
+        return self._optional_vectors("sinks")
 
-    def _given(self, name: str) -> Tensor | None:
+    def _optional_vectors(self, name: str) -> Tensor | None:
         vectors = self._captured.vectors
         is_given = vectors is not None and getattr(vectors, name) is not None
         return self.vectors(name) if is_given else None
@@ -123,13 +123,13 @@ class CapturedStages:
     Parameters
     ----------
     captured : CapturedAttention
-        Its sizes and settings; it may be without numbers.
+        Sizes and settings; it may have no numbers.
     layers : sequence of LayerNumbers
-        One a layer.
+        Source of the numbers of each layer.
     """
 
     def __init__(self, captured: CapturedAttention, layers: Sequence[LayerNumbers]) -> None:
-        self._captured, self._layers = captured, layers
+        self._captured, self._sources = captured, layers
         self._spec = captured.spec
         self._masks = captured.vectors.layer_masks if captured.vectors else ()
         names = {row.name for row in stages(self._spec)}
@@ -146,10 +146,10 @@ class CapturedStages:
             )
             if is_there
         )
-        """The stages from the scores to those that softmax reads."""
+        """The stages from the scores to the input of the softmax."""
 
     def held(self, names: Iterable[str]) -> dict[str, CachedTensor]:
-        """Return stages by their names, each computed where it is read."""
+        """Return stages by name, each computed when read."""
         cache, found = LayerCache(), dict[str, CachedTensor]()
         dtype = getattr(torch, self._captured.dtype)
         for name in names:
@@ -157,20 +157,20 @@ class CapturedStages:
                 ComputedTensor(
                     name,
                     layer,
-                    self._sizes(name),
+                    self._stage_shape(name),
                     dtype,
-                    partial(self._alone, name),
+                    partial(self._compute_stage, name),
                     cache,
                 )
-                for layer in range(len(self._layers))
+                for layer in range(len(self._sources))
             ]
             found[name] = LayeredTensor(parts) if len(parts) > 1 else parts[0]
         return found
 
-    def _alone(self, name: str, layer: int) -> dict[str, Tensor]:
+    def _compute_stage(self, name: str, layer: int) -> dict[str, Tensor]:
         return {name: self.stage(name, layer)}
 
-    def _sizes(self, name: str) -> tuple[int, ...]:
+    def _stage_shape(self, name: str) -> tuple[int, ...]:
         captured, vectors = self._captured, self._captured.vectors
         heads, queries, keys = captured.heads, captured.queries, captured.keys
         if name in {*VECTORS, "context"}:
@@ -182,7 +182,7 @@ class CapturedStages:
 
     def stage(self, name: str, layer: int) -> Tensor:
         """Compute a stage of a layer, [head, row, column]."""
-        own = self._layers[layer]
+        own = self._sources[layer]
         if name in VECTORS:
             return own.vectors(name)
         if name == "context":
@@ -192,16 +192,16 @@ class CapturedStages:
             assert bias is not None
             return bias
         if name in self.to_softmax and self._has_vectors:
-            return self._scores(name, layer)
+            return self._compute_scores(name, layer)
         return own.weights()
 
     @property
     def _has_vectors(self) -> bool:
         return self._captured.vectors is not None
 
-    def _scores(self, upto: str, layer: int, rows: Tensor | None = None) -> Tensor:
-        """Compute a stage between queries and softmax, [head, query, key], of all rows or some."""
-        own, vectors, spec = self._layers[layer], self._captured.vectors, self._spec
+    def _compute_scores(self, upto: str, layer: int, rows: Tensor | None = None) -> Tensor:
+        """Compute all or some rows of a stage between queries and softmax, [head, query, key]."""
+        own, vectors, spec = self._sources[layer], self._captured.vectors, self._spec
         assert vectors is not None
         some = slice(None) if rows is None else rows
         found = own.vectors("queries")[:, some] @ own.vectors("keys").transpose(-2, -1)
@@ -215,46 +215,46 @@ class CapturedStages:
                 assert bias is not None
                 found = found.add_(bias[:, some])
             else:
-                found.masked_fill_(~self._allowed(layer)[some], -torch.inf)
-                self._cut(found, layer, rows)
+                found.masked_fill_(~self._allowed_cells(layer)[some], -torch.inf)
+                self._mask_cut_cells(found, layer, rows)
         return found
 
-    def _allowed(self, layer: int) -> Tensor:
-        """Return which keys the queries of a layer may read, boolean [query, key]."""
+    def _allowed_cells(self, layer: int) -> Tensor:
+        """Return which keys the queries of a layer may attend to, boolean [query, key]."""
         spec = with_mask(self._spec, self._masks[layer]) if self._masks else self._spec
         queries, keys = self._captured.queries, self._captured.keys
         others = None if keys == queries else keys
         return torch.tensor(allowed_by(Masking.of(spec, "masked"), queries, others))
 
-    def _cut(self, scores: Tensor, layer: int, rows: Tensor | None) -> None:
+    def _mask_cut_cells(self, scores: Tensor, layer: int, rows: Tensor | None) -> None:
         vectors = self._captured.vectors
-        places = {int(row): at for at, row in enumerate(rows)} if rows is not None else None
+        positions = {int(row): at for at, row in enumerate(rows)} if rows is not None else None
         for own_layer, head, query, key in vectors.cut if vectors else ():
-            row = query if places is None else places.get(query)
+            row = query if positions is None else positions.get(query)
             if own_layer == layer and row is not None:
                 scores[head, row, key] = -torch.inf
 
     def are_softmax(self, samples: Sequence[WeightSample], within: float) -> bool:
-        """Whether softmax of the scores gives the weights of each layer, in the rows sampled."""
+        """Whether the softmax of the scores equals the weights in all sampled rows."""
         return all(self._is_softmax(layer, one, within) for layer, one in enumerate(samples))
 
     def _is_softmax(self, layer: int, sample: WeightSample, within: float) -> bool:
         is_whole = len(sample.rows) == sample.sums.shape[-1]
-        scores = self._scores(self.to_softmax[-1], layer, None if is_whole else sample.rows)
+        scores = self._compute_scores(self.to_softmax[-1], layer, None if is_whole else sample.rows)
         vectors = self._captured.vectors
         has_sinks = vectors is not None and vectors.sinks is not None
-        sinks = self._layers[layer].sinks() if has_sinks else None
+        sinks = self._sources[layer].sinks() if has_sinks else None
         if scores.numel() <= MAX_CELLS_AT_ONCE:
-            apart = _softmax(scores, None if sinks is None else sinks[:, None, None])
-            return bool((apart.sub_(sample.weights).abs_() <= within).all())
+            difference = _softmax_over_keys(scores, None if sinks is None else sinks[:, None, None])
+            return bool((difference.sub_(sample.weights).abs_() <= within).all())
         logits = [None] * len(scores) if sinks is None else sinks
         return all(
-            bool(((_softmax(one, sink) - other).abs() <= within).all())
+            bool(((_softmax_over_keys(one, sink) - other).abs() <= within).all())
             for one, other, sink in zip(scores, sample.weights, logits, strict=True)
         )
 
 
-def _softmax(scores: Tensor, sink: Tensor | None) -> Tensor:
+def _softmax_over_keys(scores: Tensor, sink: Tensor | None) -> Tensor:
     if sink is None:
         return torch.softmax(scores, -1)
     column = sink.expand(*scores.shape[:-1], 1)

@@ -1,11 +1,11 @@
-"""Which weights dropout keeps, identical on every machine; imports no torch."""
+"""Dropout masks that are identical on every machine; imports no torch."""
 
 from __future__ import annotations
 
 import numpy as np
 
 DRAWS_PER_STEP = 8
-"""Numbers of 32 bits that the generator makes of one value of its counter."""
+"""32-bit numbers that the generator produces per counter value."""
 
 
 def kept_by_dropout(rate: float, seed: int, shape: tuple[int, ...]) -> np.ndarray:
@@ -28,7 +28,7 @@ def kept_by_dropout(rate: float, seed: int, shape: tuple[int, ...]) -> np.ndarra
 
 
 def kept_in_range(rate: float, seed: int, start: int, count: int) -> np.ndarray:
-    """Draw so many cells from a flat index on, as `kept_by_dropout` draws them with all others."""
+    """Draw cells ``start`` to ``start + count`` of the flattened mask of `kept_by_dropout`."""
     skipped = start % DRAWS_PER_STEP
     generator = np.random.Philox(key=seed)
     generator.advance(start // DRAWS_PER_STEP)

@@ -1,4 +1,4 @@
-"""How far the heads of a long text have been measured; imports no torch."""
+"""Progress of measuring the heads of a long text; imports no torch."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, eq=False)
 class HeadMeasurement:
-    """A measurement that was asked for, is under way or has failed; changed on one thread only.
+    """A requested, running or failed measurement; modified on one thread only.
 
     Parameters
     ----------
     is_wanted : bool
-        Whether it is to be made, or is being made.
+        Whether it is requested or running.
     done, of : int
-        The rows that were measured, and all.
+        Number of measured rows, and of all rows.
     problem : str
-        Why it failed, as a sentence.
+        Why it failed, as a sentence; else empty.
     """
 
     is_wanted: bool = False

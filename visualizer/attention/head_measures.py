@@ -43,9 +43,9 @@ SORTED_KEYS = 1024
 class HeadMeasures(Struct, frozen=True, eq=False):
     """Measures of each head, read-only arrays [..., head] with the leading axes of the trace.
 
-    Each is a mean over the queries with nonzero weights, without padding; left out are queries
-    without allowed keys and those whose weights dropout removed. NaN where there is no such query
-    and where a head has NaN weights.
+    Each is a mean over the queries with nonzero weights, without padding; queries without allowed
+    keys or with all weights dropped are excluded. NaN if there is no such query or if a head has
+    NaN weights.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ class HeadMeasures(Struct, frozen=True, eq=False):
         Weight on earlier occurrences of the query's token; a mean over the queries that have some.
     value_weighting : numpy.ndarray
         Change of a row when its weights are value-weighted: half of Σ |s − |w|/Σ|w||, with
-        the shares s = ‖w·v‖ / Σ ‖w·v‖; 0 where all values are of one length, 1 at most. A mean
-        over the queries whose weighted values have a length; NaN without values.
+        the shares s = ‖w·v‖ / Σ ‖w·v‖; 0 if all values have the same norm, at most 1. A mean
+        over the queries whose weighted values have a nonzero norm; NaN without values.
     queries : numpy.ndarray
         Number of queries in the means.
     """
@@ -109,14 +109,14 @@ def measure(
     lengths : tuple of int
         Tokens of each text without padding; empty if there is no padding.
     texts : tuple of tuple of str, optional
-        The tokens of each text's keys, of which the queries are the last, for induction and
-        duplicates; empty where the keys are of another text, None where tokens are not known.
+        The tokens of the keys of each text, for induction and duplicates; the queries are the last
+        ones. Empty if the keys are from another text, None if the tokens are unknown.
     values : Tensor, optional
-        [..., head, key, d_value], of the same leading axes as the weights.
+        [..., head, key, d_value], with the same leading axes as the weights.
     """
     *leading, heads, queries, keys = weights.shape
     norms = None if values is None else values.norm(dim=-1)  # … head key
-    first, text_numbers = first_query((queries, keys), texts), _TextNumbers(texts or ())
+    first, text_numbers = first_query((queries, keys), texts), _TokenIds(texts or ())
     means = weights.new_empty((*leading, heads, READS + 1))  # … text head measure
     several = max(1, CELLS // (queries * keys))
     for place in np.ndindex(*leading):
@@ -131,7 +131,7 @@ def measure(
                 None if norms is None else norms[place][some],
                 first,
             )
-    return _as_arrays(means)
+    return _to_measures(means)
 
 
 def first_query(sides: tuple[int, int], texts: Texts | None) -> int | None:
@@ -186,12 +186,12 @@ def measure_by_bands(
     Parameters
     ----------
     norms : Tensor, optional
-        The lengths of the values, [..., head, key].
+        The norms of the values, [..., head, key].
     progress : callable
         Called with the number of measured rows and the total number of rows.
     """
     *leading, heads, queries, keys = held.shape
-    first, text_numbers = first_query((queries, keys), texts), _TextNumbers(texts or ())
+    first, text_numbers = first_query((queries, keys), texts), _TokenIds(texts or ())
     of_place = [lengths[place[-1]] if lengths else queries for place in np.ndindex(*leading)]
     done, rows = 0, heads * sum(of_place)
     means = held.zeros((*leading, heads, READS + 1))
@@ -207,10 +207,10 @@ def measure_by_bands(
             )[0]
             done += real
     progress(rows, rows)
-    return _as_arrays(means)
+    return _to_measures(means)
 
 
-def _as_arrays(means: Tensor) -> HeadMeasures:
+def _to_measures(means: Tensor) -> HeadMeasures:
     array = means.cpu().numpy().astype(np.float64)
     array.flags.writeable = False
     return HeadMeasures(*(array[..., column] for column in range(READS + 1)))
@@ -233,7 +233,7 @@ def _report_progress(
         yield band
 
 
-class _TextNumbers:
+class _TokenIds:
     """Token ids of each text, equal for equal tokens; none if no token is repeated."""
 
     def __init__(self, texts: Texts) -> None:
@@ -272,10 +272,10 @@ def measure_uniform(
     text : tuple of str
         The tokens, for induction and duplicates; empty if they are unknown.
     norms : numpy.ndarray, optional
-        The lengths of the values of some heads, [head, key]. The measure that needs them is the
+        The norms of the values of some heads, [head, key]. The measure that needs them is the
         mean over these heads, each with its own values.
     first : int or None
-        Position of the first query among the keys; None where these are of another text.
+        Position of the first query among the keys; None if they are from another text.
 
     Returns
     -------
@@ -298,7 +298,7 @@ def measure_uniform(
         if numbers is not None:
             for column, after in AFTER_EQUAL:
                 found[column] = [
-                    _allowed_after_equal(allowed[row], numbers, query, after)
+                    _count_allowed_after_equal(allowed[row], numbers, query, after)
                     for row, query in places
                 ]
                 found[column] /= counts
@@ -328,7 +328,7 @@ def measure_uniform_in_ranges(
     progress : callable
         Called before each head of the norms, with no progress: it may cancel the work.
     first : int or None
-        None where the keys are of another text.
+        None if the keys are from another text.
     """
     reads = np.flatnonzero(ranges[0] < ranges[1])
     starts, stops = (ends[reads].astype(np.int64) for ends in ranges)
@@ -347,7 +347,9 @@ def measure_uniform_in_ranges(
     numbers = _token_ids(text)
     if numbers is not None:
         for column, behind_equal in AFTER_EQUAL:
-            found[column] = _in_ranges_after_equal(numbers, reads, starts, stops, behind_equal)
+            found[column] = _count_in_ranges_after_equal(
+                numbers, reads, starts, stops, behind_equal
+            )
             found[column] /= counts
     if first is None:
         found[[*POSITION_MEASURES]] = math.nan
@@ -363,7 +365,7 @@ def _sum_to(numbers: np.ndarray) -> np.ndarray:
     return sums
 
 
-def _in_ranges_after_equal(
+def _count_in_ranges_after_equal(
     numbers: np.ndarray, reads: np.ndarray, starts: np.ndarray, stops: np.ndarray, after: int
 ) -> np.ndarray:
     """Count the keys at an offset after earlier equal tokens; NaN if there are none."""
@@ -464,7 +466,9 @@ def _token_ids(text: tuple[str, ...]) -> np.ndarray | None:
     return numbers if len(distinct) < len(text) else None
 
 
-def _allowed_after_equal(allowed: np.ndarray, numbers: np.ndarray, query: int, after: int) -> float:
+def _count_allowed_after_equal(
+    allowed: np.ndarray, numbers: np.ndarray, query: int, after: int
+) -> float:
     """Count the allowed keys at an offset after earlier equal tokens; NaN if there are none."""
     keys = np.flatnonzero(numbers[: max(0, query - after)] == numbers[query]) + after
     return float(allowed[keys].sum()) if keys.size else math.nan
@@ -490,9 +494,9 @@ def _measure_heads(
     numbers : numpy.ndarray or None
         Ids of the tokens, equal for equal tokens.
     norms : Tensor or None
-        The lengths of the values, [head, key].
+        The norms of the values, [head, key].
     first : int or None
-        Position of the first query among the keys; None where these are of another text.
+        Position of the first query among the keys; None if they are from another text.
 
     Returns
     -------
@@ -502,12 +506,12 @@ def _measure_heads(
     tokens = None if numbers is None else found.new_tensor(numbers.tolist()).int()
     for band in bands:
         rows = found[:, band.queries.start : band.queries.stop]
-        _of_band(band, rows, first)
+        _measure_band(band, rows, first)
         if norms is not None:
             _value_weighting(band, norms, rows)
         if tokens is not None:
             for column, after in AFTER_EQUAL:
-                rows[..., column] = _after_equal(band, tokens, after, first or 0)
+                rows[..., column] = _weights_after_equal(band, tokens, after, first or 0)
     means = _mean_over_queries(found, first or 0)
     if first is None:
         means[:, [*POSITION_MEASURES]] = math.nan
@@ -516,13 +520,13 @@ def _measure_heads(
             means[:, column] = math.nan
             continue
         of_queries = slice(first, first + found.shape[1])
-        has_any = found.new_tensor(_has_equal(numbers, after)[of_queries].tolist())
+        has_any = found.new_tensor(_has_earlier_equal(numbers, after)[of_queries].tolist())
         means[:, column] = _mean_where(found[..., column], has_any * found[..., READS])
     means[:, VALUE_WEIGHTING] = _mean_where(found[..., VALUE_WEIGHTING], found[..., HAS_LENGTH])
     return means
 
 
-def _of_band(band: Band, found: Tensor, first_query: int | None) -> None:
+def _measure_band(band: Band, found: Tensor, first_query: int | None) -> None:
     """Compute the measures of each query of a band that need neither equal tokens nor values."""
     weights, queries, keys = band.weights, band.queries, band.keys
     is_zero = weights.eq(0)
@@ -558,7 +562,7 @@ def _value_weighting(band: Band, norms: Tensor, found: Tensor) -> None:
     found[..., HAS_LENGTH] = has_length
 
 
-def _after_equal(band: Band, tokens: Tensor, after: int, first_query: int) -> Tensor:
+def _weights_after_equal(band: Band, tokens: Tensor, after: int, first_query: int) -> Tensor:
     """Return each query's weight on keys at an offset after earlier occurrences of its token.
 
     Parameters
@@ -582,7 +586,7 @@ def _after_equal(band: Band, tokens: Tensor, after: int, first_query: int) -> Te
     return block.masked_fill(others, 0).sum(-1)
 
 
-def _has_equal(numbers: np.ndarray, after: int) -> np.ndarray:
+def _has_earlier_equal(numbers: np.ndarray, after: int) -> np.ndarray:
     """Return which queries have a key at an offset after an earlier occurrence of their token."""
     _, firsts, which = np.unique(numbers, return_index=True, return_inverse=True)
     found: np.ndarray = firsts[which] + after < np.arange(len(numbers))

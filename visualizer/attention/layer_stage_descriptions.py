@@ -1,4 +1,4 @@
-"""Dims, symbol and description of each stage of a transformer's layer; imports no torch."""
+"""Dims, symbol and description of each stage of a transformer layer; imports no torch."""
 
 from __future__ import annotations
 
@@ -26,62 +26,75 @@ LATENT = ("token", "d_latent")
 WIDE = ("query", "d_ff")
 
 LAYER_STAGES: dict[str, tuple[tuple[str, ...], str, str]] = {
-    "residual": (TOKENS, "stream", "the residual stream as it enters the layer"),
-    "normed": (TOKENS, "", "each vector made of one size, before attention"),
-    "latent_queries": (LATENT, "", "what queries are made of: a shorter vector of each token"),
-    "normed_latent_queries": (LATENT, "", "each such vector made of one size"),
-    "latent_keys": (LATENT, "", "what keys and values are made of: a shorter vector of each token"),
-    "normed_latent_keys": (LATENT, "", "each latent vector made of one size"),
-    "shared_keys": (LATENT, "", "the part of the keys that all heads share, before its positions"),
-    "projected_queries": (HEADS, "", "queries before their positions"),
-    "projected_keys": (HEADS, "", "keys before their positions"),
-    "normed_queries": (HEADS, "", "queries made of one size"),
-    "normed_keys": (HEADS, "", "keys made of one size"),
-    "turned_queries": (HEADS, "", "queries turned by their places"),
-    "turned_keys": (HEADS, "", "keys turned by their places"),
-    "queries": (HEADS, "", "queries as they meet keys"),
-    "keys": (HEADS, "", "keys as they are met"),
-    "values": (HEADS, "", "values as they are read"),
-    "capped": (CELLS, "", "scores kept within limits"),
-    "bias": (CELLS, "", "what is added to each score"),
-    "biased": (CELLS, "+ bias", "scores with what is added to them"),
-    "weights": (CELLS, "softmax with sink", "each row and its sink made to sum to 1"),
-    "context_gate": (HEADS, "", "what lets the numbers of each context vector through"),
-    "gated_context": (HEADS, "", "what is let through of each context vector"),
-    "concat": (("query", "d_out"), "‖ heads", "the heads' context vectors side by side"),
-    "output": (QUERIES, "·W_O", "the heads mixed by the output projection"),
-    "normed_output": (QUERIES, "", "the output made of one size"),
-    "scaled_output": (QUERIES, "", "the output times a factor"),
+    "residual": (TOKENS, "stream", "the residual stream at the start of the layer"),
+    "normed": (TOKENS, "", "normalized vectors, the input of attention"),
+    "latent_queries": (LATENT, "", "a low-rank vector per token, from which queries are computed"),
+    "normed_latent_queries": (LATENT, "", "normalized latents of the queries"),
+    "latent_keys": (
+        LATENT,
+        "",
+        "a low-rank vector per token, from which keys and values are computed",
+    ),
+    "normed_latent_keys": (LATENT, "", "normalized latents of keys and values"),
+    "shared_keys": (
+        LATENT,
+        "",
+        "the part of the keys shared by all heads, before rotary embedding",
+    ),
+    "projected_queries": (HEADS, "", "queries before positional encoding"),
+    "projected_keys": (HEADS, "", "keys before positional encoding"),
+    "normed_queries": (HEADS, "", "normalized queries"),
+    "normed_keys": (HEADS, "", "normalized keys"),
+    "turned_queries": (HEADS, "", "queries after rotary embedding"),
+    "turned_keys": (HEADS, "", "keys after rotary embedding"),
+    "queries": (HEADS, "", "queries used in the dot product"),
+    "keys": (HEADS, "", "keys used in the dot product"),
+    "values": (HEADS, "", "values that the weights are applied to"),
+    "capped": (CELLS, "", "soft-capped scores"),
+    "bias": (CELLS, "", "bias added to each score"),
+    "biased": (CELLS, "+ bias", "scores plus bias"),
+    "weights": (CELLS, "softmax with sink", "softmax over each row and the attention sink"),
+    "context_gate": (HEADS, "", "gate values of each context vector"),
+    "gated_context": (HEADS, "", "context vectors times their gate"),
+    "concat": (("query", "d_out"), "‖ heads", "the heads' context vectors, concatenated"),
+    "output": (QUERIES, "·W_O", "the concatenated heads after the output projection"),
+    "normed_output": (QUERIES, "", "the normalized output"),
+    "scaled_output": (QUERIES, "", "the output times a scale factor"),
     "attended": (QUERIES, "x + output", "the residual stream after attention"),
-    "normed_attended": (QUERIES, "", "each vector made of one size, after attention"),
-    "cross_output": (QUERIES, "", "what attention to the encoder's tokens has made"),
-    "crossed": (QUERIES, "", "the residual stream after attention to the encoder's tokens"),
-    "normed_crossed": (QUERIES, "", "each vector made of one size, after that"),
-    "gate": (WIDE, "", "what lets the numbers beside it through"),
-    "up": (WIDE, "", "each vector times the first matrix of the feed-forward"),
-    "hidden": (WIDE, "", "the hidden numbers of the feed-forward"),
-    "feed_forward": (QUERIES, "", "the hidden numbers times the last matrix of the feed-forward"),
-    "normed_feed_forward": (QUERIES, "", "the feed-forward's result made of one size"),
-    "scaled_feed_forward": (QUERIES, "", "the feed-forward's result times a factor"),
-    "added": (QUERIES, "", "the stream and the feed-forward's result"),
-    "result": (QUERIES, "", "the residual stream as it leaves the layer"),
+    "normed_attended": (QUERIES, "", "normalized vectors after attention"),
+    "cross_output": (QUERIES, "", "output of cross-attention to the encoder"),
+    "crossed": (QUERIES, "", "the residual stream after cross-attention"),
+    "normed_crossed": (QUERIES, "", "normalized vectors after cross-attention"),
+    "gate": (WIDE, "", "gate values of the feed-forward layer"),
+    "up": (WIDE, "", "up projection of the feed-forward layer"),
+    "hidden": (WIDE, "", "hidden activations of the feed-forward layer"),
+    "feed_forward": (QUERIES, "", "output of the feed-forward layer"),
+    "normed_feed_forward": (QUERIES, "", "the normalized output of the feed-forward layer"),
+    "scaled_feed_forward": (
+        QUERIES,
+        "",
+        "the output of the feed-forward layer times a scale factor",
+    ),
+    "added": (QUERIES, "", "the residual stream plus the output of the feed-forward layer"),
+    "result": (QUERIES, "", "the residual stream at the end of the layer"),
 }
-"""By name, in order of computation; an empty symbol is written from the step."""
+"""By name, in order of computation; an empty symbol is derived from the step."""
 
 
 def layer_stage_title(name: str) -> str:
     """Return the title of a stage of a layer."""
-    return name.replace("_", " ").replace("feed forward", "feed-forward").capitalize()
+    words = name.replace("_", " ").replace("feed forward", "feed-forward")
+    return words.replace("turned", "rotated").capitalize()
 
 
 def layer_stage_symbol(step: LayerStep | None, reads: tuple[str, ...]) -> str:
-    """Return the symbol of a stage that a step makes of others; empty where its name decides."""
+    """Return the symbol of a stage computed by a step; empty if its name determines the symbol."""
     if isinstance(step, NormLayer):
         return step.name
     if isinstance(step, LinearLayer):
         return f"·{step.name}"
     if isinstance(step, RotaryPosition):
-        return "turned by place" if step.pairs else "not turned"
+        return "RoPE" if step.pairs else "no RoPE"
     if isinstance(step, ScoreCap):
         return f"within ±{step.limit:g}"
     if isinstance(step, HiddenActivation):
@@ -90,7 +103,7 @@ def layer_stage_symbol(step: LayerStep | None, reads: tuple[str, ...]) -> str:
     if isinstance(step, ScaledVector):
         return f"× {step.name}" if step.is_by_column else f"× {step.factor:g}"
     if isinstance(step, LateSink):
-        return "× what the sink leaves"
+        return "× (1 − sink)"
     if isinstance(step, ExpertMixture):
         return "Σ router × expert" + " + shared" * step.has_shared
     if isinstance(step, ResidualAddition):

@@ -1,4 +1,4 @@
-"""Stages of several layers that are computed where they are read, layer by layer."""
+"""Stages of several layers, computed layer by layer when read."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     Tensor = torch.Tensor
 
 MAX_CACHED_BYTES = 2**25
-"""Bytes of computed layers that are kept for the next reading."""
+"""Maximum size of the cache of computed layers."""
 
 
 class LayerCache:
-    """The stages that were read last, of whichever layer; one cache for all stages of a trace."""
+    """LRU cache of computed stages, shared by all stages and layers of a trace."""
 
     def __init__(self) -> None:
         self._found: OrderedDict[tuple[str, int], Tensor] = OrderedDict()
         self._lock = Lock()
 
     def get(self, name: str, layer: int) -> Tensor | None:
-        """Return a stage of a layer; None where it has to be computed."""
+        """Return a stage of a layer; None if it is not cached."""
         with self._lock:
             found = self._found.get((name, layer))
             if found is not None:
@@ -51,7 +51,7 @@ class LayerCache:
             return found
 
     def put(self, layer: int, tensors: Mapping[str, Tensor]) -> None:
-        """Keep stages of a layer, and drop those that were read longest ago."""
+        """Cache stages of a layer, and discard the least recently used ones."""
         with self._lock:
             for name, tensor in tensors.items():
                 self._found[name, layer] = tensor
@@ -62,18 +62,18 @@ class LayerCache:
 
 
 class ComputedTensor(CachedTensor):
-    """A stage of one layer, computed where it is read.
+    """A stage of one layer, computed when read.
 
     Parameters
     ----------
     name : str
-        The stage.
+        Name of the stage.
     layer : int
-        The place of the layer among those of the trace.
+        Index of the layer in the trace.
     sizes : sequence of int
         Its shape, [head, row, column] or [row, column].
     compute : callable
-        Returns stages of a layer by their names, this one among them; all of them are cached.
+        Returns stages of a layer by name, including this one; all of them are cached.
     """
 
     def __init__(
@@ -120,35 +120,39 @@ class ComputedTensor(CachedTensor):
 
     @property
     def bytes(self) -> int:
-        """The bytes of its numbers, wherever they are."""
+        """Bytes of its numbers, whether or not they are in memory."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def note(self, tensor: Tensor) -> None:
-        """Cache the limits of the rows, of numbers that were computed for another stage."""
+        """Cache the row limits of a tensor that was computed for another stage."""
         self.keep_result("row limits", lambda: row_limits(tensor))
 
     def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
         made: CachedTensor
         if transform is WeightTransform.WITHOUT_FIRST or values is None:
-            made = self.keep_result(transform, lambda: self._derived(without_first, self._sizes))
+            made = self.keep_result(
+                transform, lambda: self._derive_tensor(without_first, self._sizes)
+            )
             return made
         lengths = values.row_lengths()
         made = kept_with(
             values,
             self,
             transform,
-            lambda: self._derived(lambda own: times_lengths(own, lengths), self._sizes),
+            lambda: self._derive_tensor(lambda own: times_lengths(own, lengths), self._sizes),
         )
         return made
 
     def aggregated(self, by: HeadAggregate) -> CachedTensor:
         made: CachedTensor = self.keep_result(
-            by, lambda: self._derived(lambda own: aggregate_heads(own, by), self._sizes[-2:])
+            by, lambda: self._derive_tensor(lambda own: aggregate_heads(own, by), self._sizes[-2:])
         )
         return made
 
-    def _derived(self, make: Callable[[Tensor], Tensor], sizes: Sequence[int]) -> ComputedTensor:
-        """Return a tensor that is computed of this one where it is read."""
+    def _derive_tensor(
+        self, make: Callable[[Tensor], Tensor], sizes: Sequence[int]
+    ) -> ComputedTensor:
+        """Return a tensor that is computed from this one when read."""
         return ComputedTensor(
             self._name,
             self._layer,
@@ -160,12 +164,12 @@ class ComputedTensor(CachedTensor):
 
 
 class LayeredTensor(CachedTensor):
-    """A stage of several layers, [layer, …, row, column], of which only what is read is computed.
+    """A stage of several layers, [layer, …, row, column], in which a layer is computed when read.
 
     Parameters
     ----------
     parts : sequence of CachedTensor
-        One a layer, all of one shape.
+        One per layer, all of the same shape.
     """
 
     def __init__(self, parts: Sequence[CachedTensor]) -> None:
@@ -180,7 +184,7 @@ class LayeredTensor(CachedTensor):
 
     @property
     def tensor(self) -> Tensor:  # type: ignore[override]
-        """All layers; they are computed each time."""
+        """All layers; computed on every access."""
         whole = torch.empty(self.shape, dtype=self.dtype)
         for layer, part in enumerate(self.parts):
             whole[layer] = part.tensor
@@ -200,11 +204,11 @@ class LayeredTensor(CachedTensor):
 
     @property
     def bytes(self) -> int:
-        """The bytes of its numbers, wherever they are."""
+        """Bytes of its numbers, whether or not they are in memory."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def read(self, index: Index = ()) -> np.ndarray:
-        """Read numbers, read-only; only the layers that the index names are computed."""
+        """Read numbers, read-only; only the layers in the index are computed."""
         at, *rest = index or (slice(None),)
         if not isinstance(at, slice):
             return self.parts[at].read(tuple(rest))

@@ -19,10 +19,10 @@ FORBIDDING = (*MASKED_SCORES, *WEIGHTS)
 
 
 class Masking(Struct, frozen=True):
-    """The fields of a spec that decide which cells are allowed.
+    """The fields of a spec that determine which cells are allowed.
 
-    Padding is masked before normalising, so that a padded text has the same numbers as alone; the
-    user's mask acts where the spec's route says.
+    Padding is masked before normalising, so a padded text has the same numbers as without padding;
+    the user's mask is applied at the step given by the spec's route.
     """
 
     mask: Mask
@@ -57,19 +57,19 @@ def allowed(spec: AttentionSpec, tokens: int, stage: str = "weights") -> np.ndar
     Raises
     ------
     InputError
-        When the size of the user's own matrix does not match the text.
+        If the size of a custom mask does not match the text.
     """
     return allowed_by(Masking.of(spec, stage), tokens)
 
 
 @lru_cache(maxsize=4)
 def allowed_by(masking: Masking, tokens: int, keys: int | None = None) -> np.ndarray:
-    """Return what `allowed` returns, cached by the fields that it depends on.
+    """Return the result of `allowed`, cached by the fields that it depends on.
 
     Parameters
     ----------
     keys : int, optional
-        The number of keys where they are no queries, too; they have no mask but their own matrix.
+        Number of keys if they differ from the queries; then only a custom mask is possible.
     """
     cells = np.ones((tokens, tokens if keys is None else keys), dtype=bool)
     if masking.own is not None and keys is not None:
@@ -102,9 +102,9 @@ def allowed_cells(
     rows: np.ndarray | slice = slice(None),
     keys: slice = slice(None),
 ) -> np.ndarray:
-    """Return which cells some queries of a text may read, boolean [query, key].
+    """Return which cells are allowed for some queries of a text, boolean [query, key].
 
-    Only these are made, so that it takes little memory in a text of any length.
+    Only these cells are computed, so long texts need little memory.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def allowed_cells(
 def allowed_pairs(
     masking: Masking, sides: tuple[int, int], text: int, queries: np.ndarray, keys: np.ndarray
 ) -> np.ndarray:
-    """Return whether each of some queries may read a key of its own, boolean."""
+    """Return whether the cell of each (query, key) pair is allowed, boolean [pair]."""
     if masking.own is not None or sides[0] != sides[1]:
         others = None if sides[0] == sides[1] else sides[1]
         own: np.ndarray = allowed_in_text(masking, sides[0], text, others)[queries, keys]
@@ -134,9 +134,9 @@ def allowed_pairs(
 
 
 def _allowed_at(masking: Masking, text: int, queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return whether queries may read keys, arrays of any sizes that go together.
+    """Return which cells are allowed, for query and key positions that broadcast.
 
-    It is the rule of every mask but a matrix of the user's own.
+    Implements every mask except custom masks.
     """
     found = np.ones(np.broadcast_shapes(queries.shape, keys.shape), dtype=bool)
     if masking.mask is not Mask.NONE:
@@ -155,14 +155,15 @@ def any_allowed_in_blocks(
     blocks: tuple[int, int],
     part: tuple[slice, slice] = (slice(None), slice(None)),
 ) -> np.ndarray:
-    """Return which blocks of rows × columns hold an allowed cell, boolean, without the cells.
+    """Return which blocks of rows × columns contain an allowed cell, boolean [block, block].
 
-    The last blocks of an axis may be smaller.
+    The mask itself is not computed, unless it is a custom mask. The last blocks of an axis may be
+    smaller.
 
     Parameters
     ----------
     part : tuple of slice
-        The blocks asked for.
+        Which blocks to return.
     """
     queries, keys = sides
     if masking.own is not None or queries != keys:
@@ -178,7 +179,7 @@ def any_allowed_in_blocks(
     stop = masking.lengths[text] if masking.lengths else keys
     right = np.minimum(left + blocks[1], stop) - 1
     found = np.ones((len(top), len(left)), dtype=bool) & (left < stop)
-    if masking.mask is not Mask.NONE:  # distances of a block are all from top - right to
+    if masking.mask is not Mask.NONE:  # distances in a block range from top - right to
         found &= bottom >= left  # bottom - left
         if masking.mask is Mask.WINDOW:
             found &= top - right < masking.window
@@ -188,9 +189,9 @@ def any_allowed_in_blocks(
 def are_all_allowed(
     masking: Masking, sides: tuple[int, int], text: int, rows: tuple[int, int], keys: range
 ) -> bool:
-    """Whether the queries from first to last may read all of some keys, told by the bounds alone.
+    """Whether all cells between a first and a last query and a range of keys are allowed.
 
-    With a matrix of the user's own that is not told, and False.
+    Only the bounds are checked. False for a custom mask, whose cells would have to be checked.
     """
     if masking.own is not None or sides[0] != sides[1]:
         return not masking.forbids
@@ -203,7 +204,7 @@ def are_all_allowed(
 
 
 def readable_keys(masking: Masking, keys: int, text: int, first: int, last: int) -> range:
-    """Return a range that holds every key that the queries from first to last may read."""
+    """Return a range that contains all allowed keys of the queries from first to last."""
     stop = masking.lengths[text] if masking.lengths else keys
     if masking.mask in {Mask.CAUSAL, Mask.WINDOW}:
         stop = min(stop, last + 1)
@@ -212,9 +213,9 @@ def readable_keys(masking: Masking, keys: int, text: int, first: int, last: int)
 
 
 def key_ranges(masking: Masking, tokens: int, text: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the first key that each query of a text may read, and the key after the last.
+    """Return the first allowed key of each query of a text, and the key after the last.
 
-    None where they need be no range: with a matrix of the user's own.
+    None for a custom mask, whose allowed keys need not be a range.
     """
     if masking.own is not None:
         return None
@@ -232,17 +233,17 @@ def key_ranges(masking: Masking, tokens: int, text: int) -> tuple[np.ndarray, np
 def own_cells(
     field: str, own: BooleanMatrix, tokens: int, remedy: Remedy | None = None
 ) -> np.ndarray:
-    """Unpack the user's own matrix of a spec's field, boolean [query, key].
+    """Unpack the custom matrix of a spec's field, boolean [query, key].
 
     Raises
     ------
     InputError
-        When its size does not match the text.
+        If its size does not match the text.
     """
     if (own.rows, own.columns) == (tokens, tokens):
         return own.array()
     wanted = f"{tokens} × {tokens}"
-    sentence = f"The matrix is {own.rows} × {own.columns} and the text needs {wanted}."
+    sentence = f"The matrix is {own.rows} × {own.columns}, but the text needs {wanted}."
     raise InputError(field, sentence, remedy)
 
 
@@ -252,17 +253,18 @@ def parse_mask(text: str) -> BooleanMatrix:
     Raises
     ------
     InputError
-        Naming the first invalid row.
+        If a row is invalid; the message names the first one.
     """
     rows = [line.replace(",", " ").split() for line in text.splitlines() if line.strip()]
     cells = [list("".join(row)) for row in rows]
     for number, row in enumerate(cells, 1):
         if other := [cell for cell in row if cell not in "01"]:
-            sentence = f"Row {number} has “{other[0]}”. Use 0 and 1 only."
+            sentence = f"Row {number} contains “{other[0]}”. Use only 0 and 1."
             raise InputError("own_mask", sentence)
         if len(row) != len(cells[0]):
-            sentence = f"Row {number} has {len(row)} cells and row 1 has {len(cells[0])}."
+            sentence = f"Row {number} has {len(row)} cells, but row 1 has {len(cells[0])}."
             raise InputError("own_mask", sentence)
     if not cells:
-        raise InputError("own_mask", "There is no matrix yet. Write a row of 0s and 1s a query.")
+        sentence = "There is no matrix yet. Enter one row of 0s and 1s for each query."
+        raise InputError("own_mask", sentence)
     return BooleanMatrix.of(np.array(cells) == "1")

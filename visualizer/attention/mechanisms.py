@@ -82,7 +82,7 @@ TITLES = {
 def spec_of(mechanism: Mechanism, base: AttentionSpec | None = None) -> AttentionSpec:
     """Apply a mechanism to a spec; fields that the mechanism does not define are unchanged.
 
-    A block has the width of the embedding, and two heads where that divides into two.
+    A block has the width of the embedding, and two heads if the width is even.
     """
     base = base or AttentionSpec()
     changes = _CHANGES[mechanism]
@@ -92,7 +92,7 @@ def spec_of(mechanism: Mechanism, base: AttentionSpec | None = None) -> Attentio
 
 
 def with_block_size(spec: AttentionSpec, d_in: int) -> AttentionSpec:
-    """Give the spec of a block another embedding size, and the output size that goes with it."""
+    """Return the spec of a block with another embedding size and the matching output size."""
     parts = max(1, spec.heads) if spec.arrangement is Arrangement.STACKED else 1
     return replace(spec, d_in=d_in, d_out=d_in // parts)
 

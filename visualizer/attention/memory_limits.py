@@ -1,4 +1,4 @@
-"""What the system lets this process take of the memory: by its own limits, and by those of groups.
+"""Memory limits of this process: resource limits and control groups.
 
 Sources: getrlimit(2), RLIMIT_AS and RLIMIT_DATA; the kernel's "Control Group v2" and "Memory
 Resource Controller" (version 1).
@@ -22,7 +22,7 @@ if sys.platform != "win32":
 GROUPS = Path("/sys/fs/cgroup")
 OWN_GROUP = Path("/proc/self/cgroup")
 UNLIMITED_BYTES = 2**50
-"""A group of version 1 without a limit has a larger one."""
+"""Version 1 groups without a limit report a larger number."""
 _LAYOUTS = {
     "": ("", ("memory.max", "memory.current", "inactive_file")),
     "memory": (
@@ -30,17 +30,17 @@ _LAYOUTS = {
         ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     ),
 }
-"""By the kinds in a line on a group, of version 2 and of 1: the folder of such groups, the files
-that hold the limit and what is taken, and the name of the size of caches that can be dropped."""
+"""File layout of control groups by controller name; the empty name is version 2. Each entry has the
+root folder, the files with the limit and the usage, and the statistic of reclaimable cache."""
 
 
 def bytes_within_limits() -> float:
-    """Return the bytes that may still be allocated before a limit is met; infinite without any."""
+    """Return the bytes that can be allocated before a limit is reached; infinite without limits."""
     return max(0, min((*_within_own_limits(), *_within_groups()), default=float("inf")))
 
 
 def _within_own_limits() -> Iterator[int]:
-    """Yield what is left of the address space, and of the data, where they are limited."""
+    """Yield the remaining address space and data segment, if they are limited."""
     if sys.platform == "linux":
         for limit, taken in ((resource.RLIMIT_AS, "vms"), (resource.RLIMIT_DATA, "data")):
             most, _ = resource.getrlimit(limit)
@@ -49,7 +49,7 @@ def _within_own_limits() -> Iterator[int]:
 
 
 def _within_groups() -> Iterator[int]:
-    """Yield what is left to each group of processes that this one is in, without caches."""
+    """Yield the remaining memory of each control group of this process, not counting caches."""
     with suppress(OSError):
         for line in OWN_GROUP.read_text(encoding="utf-8").splitlines():
             _, kinds, path = line.split(":", 2)
@@ -64,7 +64,7 @@ def _within_groups() -> Iterator[int]:
 
 def _within_group(folder: Path, names: tuple[str, str, str]) -> Iterator[int]:
     limit, used, cache = names
-    with suppress(OSError, ValueError):  # of the root, and where a group has no limit ("max")
+    with suppress(OSError, ValueError):  # the root has no files, and "max" means no limit
         most = int((folder / limit).read_text(encoding="ascii"))
         if most > UNLIMITED_BYTES:
             return

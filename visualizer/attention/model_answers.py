@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class QuestionKind(StrEnum):
-    """What a question asks for."""
+    """Kinds of questions: logit lens, logit attribution, ablations."""
 
     LENS = "lens"
     PARTS = "parts"
@@ -27,7 +27,7 @@ class ModelQuestion(Struct, frozen=True):
     Parameters
     ----------
     token : str
-        The candidate for the next token whose logit is asked about; empty for the most probable.
+        The candidate for the next token; empty for the most probable one.
     is_costly : bool
         Whether to answer even if it takes long.
     """
@@ -63,7 +63,7 @@ class LogitParts(Struct, frozen=True, eq=False):
     Parameters
     ----------
     number : int
-        The token's number in the vocabulary.
+        Token id in the vocabulary.
     logit : float
         Logit computed by the model.
     heads : ndarray

@@ -1,7 +1,7 @@
-"""The stages of a model's layer around its attention: residual stream, norms, matrices; no torch.
+"""Stages of a model's layer around its attention: residual stream, norms, matrices; no torch.
 
-What a layer does is known from the model that was met, and not from a spec: each stage carries a
-description of its step, by which its cells are explained.
+The computation of a layer is inferred from the model, not from a spec: each stage has a description
+of its step, which is used to explain its cells.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class StepOfStage(Struct, frozen=True):
     Parameters
     ----------
     step : LayerStep or None
-        None where what the model does there is not known.
+        None if the computation in the model is unknown.
     reads : tuple of str
-        The stages it reads, of the same layer.
+        Its input stages in the same layer.
     by_layer : tuple of StepOfStage
-        How each layer computes it, where they do not do so alike.
+        How each layer computes it, if the layers differ; else empty.
     """
 
     step: LayerStep | None = None
@@ -59,7 +59,7 @@ class StepOfStage(Struct, frozen=True):
 
 
 AROUND = frozenset(LAYER_STAGES) - {row.name for row in TABLE if row.step is None}
-"""The stages of a layer that attention alone does not have."""
+"""Stages of a layer that an attention module does not have."""
 
 STEP_OPERATIONS = {
     ResidualStream: Operation.RESIDUAL_STREAM,
@@ -77,12 +77,12 @@ STEP_OPERATIONS = {
     ScoreBias: Operation.ADD_SCORE_BIAS,
     SinkSoftmax: Operation.SOFTMAX_WITH_SINK,
 }
-"""The operation of a stage, by the type of its step."""
+"""Operation of a stage, by the type of its step."""
 _AFTER_SCALED = ("capped", "bias", "biased")
 
 
-def _order() -> tuple[str, ...]:
-    """List the names of all stages, a module's and a layer's, in order of computation."""
+def _list_names() -> tuple[str, ...]:
+    """List the names of all stages of modules and layers, in order of computation."""
     own = list(dict.fromkeys(row.name for row in TABLE))
     names = [name for name in LAYER_STAGES if name not in _AFTER_SCALED]
     order: list[str] = []
@@ -96,19 +96,19 @@ def _order() -> tuple[str, ...]:
     return (*order, *names)
 
 
-ORDER = _order()
+ORDER = _list_names()
 
 DESCRIPTIONS = {row.name: row.says for row in reversed(TABLE)}
-"""What each stage is, by its name: a module's, or else a layer's."""
+"""Description of each stage by name; those of modules take precedence."""
 DESCRIPTIONS |= {name: says for name, (_, _, says) in LAYER_STAGES.items() if name in AROUND}
 
 
 def layer_rows(steps: Mapping[str, StepOfStage]) -> tuple[Stage, ...]:
-    """Return the rows of the stage table of a layer's steps, in order of computation."""
-    return tuple(_row(name, steps[name]) for name in LAYER_STAGES if name in steps)
+    """Return the stage table rows for the steps of a layer, in order of computation."""
+    return tuple(_create_row(name, steps[name]) for name in LAYER_STAGES if name in steps)
 
 
-def _row(name: str, how: StepOfStage) -> Stage:
+def _create_row(name: str, how: StepOfStage) -> Stage:
     dims, symbol, says = LAYER_STAGES[name]
     operation = STEP_OPERATIONS[type(how.step)] if how.step else Operation.CAPTURED
     if how.step is None:
@@ -125,10 +125,10 @@ def _row(name: str, how: StepOfStage) -> Stage:
         says,
         always,
         step=how.step,
-        by_layer=tuple(_row(name, each) for each in how.by_layer),
+        by_layer=tuple(_create_row(name, each) for each in how.by_layer),
     )
 
 
 def always(spec: AttentionSpec) -> bool:
-    """Say that a stage is there, whatever the spec."""
+    """Return True: the condition of a stage that is present for every spec."""
     return True

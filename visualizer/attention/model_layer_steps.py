@@ -173,11 +173,11 @@ class RotaryPosition(Struct, frozen=True, tag=True):
             pair, is_second = within // 2, within % 2 == 1
         else:
             pair, is_second = within % self.pairs, within >= self.pairs
-        first, second = (self.start + each for each in self._columns(pair))
+        first, second = (self.start + each for each in self._pair_columns(pair))
         own, other = (second, first) if is_second else (first, second)
         return pair, own, other, 1 if is_second else -1
 
-    def _columns(self, pair: int) -> tuple[int, int]:
+    def _pair_columns(self, pair: int) -> tuple[int, int]:
         return (2 * pair, 2 * pair + 1) if self.is_interleaved else (pair, pair + self.pairs)
 
 
@@ -213,7 +213,7 @@ class ExpertMixture(Struct, frozen=True, tag=True):
 
 
 class JoinedHeads(Struct, frozen=True, tag=True):
-    """Concatenated context vectors, of which those of some heads are edited.
+    """Concatenated context vectors, with edits of single heads.
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ class ModelReading(Struct, frozen=True, eq=False):
     layers : tuple of int
         The layer number in the model of each layer of the run.
     edits : mapping
-        Description of each edited head, by the layer's number in the model and the head.
+        Description of each edited head, by layer number in the model and head.
     cuts : mapping
         The (query, key) pairs of cut attention edges, by the same keys.
     are_heads_switchable : bool
@@ -73,7 +73,7 @@ class ModelReading(Struct, frozen=True, eq=False):
     next_tokens : tuple of NextToken
         The most probable candidates, with or without edits.
     no_next_token : str
-        Why there are none, as a sentence; empty if there are any.
+        Why there are no candidates, as a sentence; else empty.
     captured : CapturedAttention or None
         The run's numbers, as saved in a document; None for a long text, which is computed again.
     model : object
@@ -91,30 +91,29 @@ class ModelReading(Struct, frozen=True, eq=False):
     answers : ModelAnswers
         Answers to further questions about the text that are available so far.
     special : SpecialTokens
-        The special tokens among those that read.
+        The special tokens among the query tokens.
     has_chat_template : bool
-        Whether a text can be given as a user's message.
+        Whether the text can be passed as a user's message in a chat template.
     is_text_alone : bool
-        Whether the text was given as it is, and no second one with it.
+        Whether the text was passed unchanged and without a second text.
     second : SecondText
-        What a second text is to the model.
+        How the model uses a second text.
     parts : tuple of (name, words)
-        The kinds of attention that it has, by where they are in the model, each with what to call
-        it; several of a model with a decoder that reads an encoder.
+        The kinds of attention of the model, each by its path in the model and its display name;
+        encoder–decoder models have several.
     part : str
-        The name of the one that is in the run.
+        Path of the kind of attention in the run.
     number : int
-        What a server knows the run by, of a model that is on one.
+        Number that identifies the run on the server of a served model.
     context_edits : mapping
-        What became of the context vectors of heads, as the model takes it, likewise: a factor, or
-        others in their place.
+        Edits of the context vectors, by the same keys as `edits`: a factor, or replacement vectors.
     refusal : callable or None
-        Returns why numbers that are elsewhere cannot be had, if so; None where all are here.
+        Returns why remote numbers are not available, or None; None if all numbers are local.
     training_step : int or None
-        Number of training steps of a model of the language lab, if it is known.
+        Number of training steps of a language lab model, if known.
     fetch_captured : callable or None
-        Returns the run's numbers where they are elsewhere; None where they cannot be had, or not
-        without waiting.
+        Returns the run's remote numbers, or None if they are not available, or not without
+        waiting; None if all numbers are local.
     """
 
     made_of: Hashable

@@ -1,6 +1,6 @@
 """The book's modules, with the same names, arguments and parameter names, and traceable stages.
 
-A ``state_dict`` of the book's code can be loaded, and its masks count. `AttentionModule.trace`
+A ``state_dict`` of the book's code can be loaded, including its masks. `AttentionModule.trace`
 returns all stages of the computation of `AttentionModule.forward`.
 
 Source: Raschka 2024, §3.3 to §3.6.
@@ -51,7 +51,7 @@ class AttentionModule(nn.Module):
         super().__init__()
         self.spec = spec
         self.context_length = context_length
-        self.register_load_state_dict_post_hook(_take_loaded_mask)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(_apply_loaded_mask)  # type: ignore[no-untyped-call]
 
     def trace(self, x: Tensor) -> Trace:
         """Compute every stage for inputs [..., token, d_in]; the last one is `forward`'s result.
@@ -61,34 +61,34 @@ class AttentionModule(nn.Module):
         Raises
         ------
         InputError
-            When the inputs have another size than d_in, or more tokens than the context length.
+            If the size of the inputs is not d_in, or there are more tokens than the context length.
         """
         if self.context_length is not None and x.shape[-2] > self.context_length:
             limit = f"the context length of {self.context_length}"
-            raise InputError("text", f"{x.shape[-2]} tokens are more than {limit}.")
+            raise InputError("text", f"{x.shape[-2]} tokens exceed {limit}.")
         training = self.training and self.spec.dropout > 0
         spec = replace(_cut_own_mask(self.spec, x.shape[-2]), mode=_MODES[training])
-        kept = self._kept(x) if training else None
-        return attend(spec, x, self._weights(), kept=kept)
+        kept = self._draw_keep_mask(x) if training else None
+        return attend(spec, x, self._weights_by_name(), kept=kept)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map inputs [..., token, d_in] to [..., token, d_out], all heads side by side."""
+        """Map inputs [..., token, d_in] to [..., token, d_out], with all heads concatenated."""
         trace = self.trace(x)
         return trace.tensor(trace.last)
 
     def fused(self, x: Tensor) -> Tensor:
         """Compute the result of `forward`, up to rounding, by torch's fused attention.
 
-        It materializes no stages, so training steps are faster. Specs that torch's function does
-        not support, and invalid inputs, take the path through the stages.
+        No stages are stored, so training steps are faster. Invalid inputs and specs that torch's
+        function does not support are computed stage by stage instead.
         """
         spec, (tokens, size) = self.spec, x.shape[-2:]
         fits = size == spec.d_in and tokens <= (self.context_length or tokens)
         if not (fits and _is_fusable(spec)):
             result: Tensor = self(x)
             return result
-        parameters = self._weights()
-        queries, keys, values = _projected(spec, parameters, x)  # head token d_head
+        parameters = self._weights_by_name()
+        queries, keys, values = _project_input(spec, parameters, x)  # head token d_head
         context = functional.scaled_dot_product_attention(
             queries,
             keys,
@@ -102,16 +102,16 @@ class AttentionModule(nn.Module):
             return concat
         return functional.linear(concat, parameters["out_proj.weight"], parameters["out_proj.bias"])
 
-    def _weights(self) -> dict[str, Tensor]:
+    def _weights_by_name(self) -> dict[str, Tensor]:
         return dict(self.named_parameters())
 
-    def _kept(self, x: Tensor) -> Tensor:
+    def _draw_keep_mask(self, x: Tensor) -> Tensor:
         cells = (*x.shape[:-2], self.spec.heads, x.shape[-2], x.shape[-2])
-        return _drawn_kept(cells, self.spec.dropout, x)  # head query key
+        return _draw_dropout_mask(cells, self.spec.dropout, x)  # head query key
 
 
 class SimplifiedSelfAttention(AttentionModule):
-    """Attention without weights to learn: every token is its own query, key and value (§3.3)."""
+    """Attention without trainable weights: each token is its own query, key and value (§3.3)."""
 
     def __init__(self) -> None:
         super().__init__(spec_of(Mechanism.SIMPLIFIED))
@@ -122,7 +122,7 @@ class SimplifiedSelfAttention(AttentionModule):
 
 
 class SelfAttentionV1(AttentionModule):
-    """Self-attention whose weights are drawn from [0, 1) (§3.4.1)."""
+    """Self-attention with weights initialized uniformly in [0, 1) (§3.4.1)."""
 
     def __init__(self, d_in: int, d_out: int) -> None:
         base = spec_of(Mechanism.SELF)
@@ -142,7 +142,7 @@ class SelfAttentionV2(AttentionModule):
 
 
 class CausalAttention(AttentionModule):
-    """Self-attention that reads no later token, with dropout on the weights (§3.5.3)."""
+    """Causal self-attention with dropout on the weights (§3.5.3)."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class CausalAttention(AttentionModule):
 
 
 class MultiHeadAttentionWrapper(AttentionModule):
-    """Causal heads of d_out each, their context vectors side by side (§3.6.1)."""
+    """Causal heads of size d_out each, with concatenated context vectors (§3.6.1)."""
 
     def __init__(
         self,
@@ -182,25 +182,27 @@ class MultiHeadAttentionWrapper(AttentionModule):
         ]
         self.heads = nn.ModuleList(heads)
 
-    def _weights(self) -> dict[str, Tensor]:
-        weights = super()._weights()
+    def _weights_by_name(self) -> dict[str, Tensor]:
+        weights = super()._weights_by_name()
         if self.spec.heads > 1:
             return weights
         return {name.removeprefix("heads.0."): weight for name, weight in weights.items()}
 
-    def _kept(self, x: Tensor) -> Tensor:
+    def _draw_keep_mask(self, x: Tensor) -> Tensor:
         # The book's heads run in sequence, so each draws its own dropout mask in turn.
         cells = (*x.shape[:-2], 1, x.shape[-2], x.shape[-2])
-        return torch.cat([_drawn_kept(cells, self.spec.dropout, x) for _ in self.heads], dim=-3)
+        return torch.cat(
+            [_draw_dropout_mask(cells, self.spec.dropout, x) for _ in self.heads], dim=-3
+        )
 
 
 class MultiHeadAttention(AttentionModule):
-    """Causal heads that share d_out, mixed by an output projection (§3.6.2).
+    """Causal heads that split d_out, followed by an output projection (§3.6.2).
 
     Parameters
     ----------
     output_projection : bool
-        Whether there is one; the book's module always has it.
+        Whether to add the output projection; the book's module always has it.
     """
 
     def __init__(
@@ -231,20 +233,22 @@ class MultiHeadAttention(AttentionModule):
             self.out_proj = nn.Linear(d_out, d_out)
 
 
-def _take_loaded_mask(module: AttentionModule, incompatible: object) -> None:
-    """Let the masks that were loaded count, which need not be the book's causal ones.
+def _apply_loaded_mask(module: AttentionModule, incompatible: object) -> None:
+    """Use the masks of a loaded ``state_dict``, which may differ from the book's causal masks.
 
     Raises
     ------
     InputError
-        When heads have different masks.
+        If the heads have different masks.
     """
     masks = [buffer != 0 for name, buffer in module.named_buffers() if _is_mask(name)]
     if not masks:
         return
     forbidden = masks[0]  # query key
     if not all(torch.equal(forbidden, other) for other in masks):
-        raise InputError("mask", "The heads have different masks, and here all heads have one.")
+        raise InputError(
+            "mask", "The heads have different masks, but all heads must have the same one."
+        )
     if torch.equal(forbidden, torch.ones_like(forbidden).triu(1)):
         module.spec = replace(module.spec, mask=Mask.CAUSAL, own_mask=None)
     else:
@@ -257,7 +261,7 @@ def _is_mask(name: str) -> bool:
 
 
 def _cut_own_mask(spec: AttentionSpec, tokens: int) -> AttentionSpec:
-    """Cut an own mask to a text's tokens, as the book does."""
+    """Cut a custom mask to the number of tokens, as the book does."""
     own = spec.own_mask
     if own is None or own.rows == tokens:
         return spec
@@ -277,10 +281,10 @@ def _is_fusable(spec: AttentionSpec) -> bool:
     )
 
 
-def _projected(
+def _project_input(
     spec: AttentionSpec, parameters: Mapping[str, Tensor], x: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return queries, keys and values [..., head, token, d_head], by one product for all three."""
+    """Compute queries, keys and values [..., head, token, d_head] in one matrix product."""
     if spec.projection is Projection.NONE:
         heads = torch.unflatten(x, -1, (spec.heads, spec.d_head)).transpose(-3, -2)
         return heads, heads, heads
@@ -304,6 +308,6 @@ def _add_mask(module: nn.Module, context_length: int) -> None:
     module.register_buffer("mask", above)  # query key
 
 
-def _drawn_kept(cells: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
+def _draw_dropout_mask(cells: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
     ones = torch.ones(cells, dtype=like.dtype, device=like.device)
     return functional.dropout(ones, rate) != 0

@@ -1,7 +1,7 @@
-"""How much heads of a long text read by a few patterns of one key a query; imports no torch.
+"""Head measures for long texts from patterns with one key per query; imports no torch.
 
-The weight of a single key is exp(s − l) where l, the logarithm of the row's sum of exponentials,
-is known, so that this takes as long as the text and not its square.
+A single weight is exp(s − l) if l, the log-sum-exp of its row, is known, so the time is linear in
+the length of the text instead of quadratic.
 
 Sources: Clark et al. 2019, "What Does BERT Look At?", §3 (previous token, first token, itself);
 Olsson et al. 2022, "In-context Learning and Induction Heads" (induction); Wang et al. 2022,
@@ -29,9 +29,9 @@ Pattern = tuple["np.ndarray", "np.ndarray"]
 
 
 def patterns(words: tuple[str, ...]) -> dict[str, Pattern]:
-    """Return the patterns of a text by the fields of `HeadMeasures`.
+    """Return the patterns of a text, by their fields in `HeadMeasures`.
 
-    Of the same token earlier, and of what followed it, the last one is taken.
+    For duplicates and induction, only the last earlier occurrence of a token is used.
     """
     every = np.arange(len(words))
     found = {
@@ -45,7 +45,7 @@ def patterns(words: tuple[str, ...]) -> dict[str, Pattern]:
         last, before = earlier.get(word, (-1, -1))
         if last >= 0:
             same.append((query, last))
-        followed = last if last + 1 < query else before  # not by the query itself
+        followed = last if last + 1 < query else before  # the query itself does not count
         if followed >= 0:
             after.append((query, followed + 1))
         earlier[word] = (query, last)
@@ -56,46 +56,46 @@ def patterns(words: tuple[str, ...]) -> dict[str, Pattern]:
 
 
 def measure_patterns(weights: BlockwiseTensor, words: tuple[str, ...]) -> HeadMeasures:
-    """Measure every head by the patterns; of what would take all weights there is NaN.
+    """Measure every head by the patterns; measures that need all weights are NaN.
 
     Parameters
     ----------
     weights : BlockwiseTensor
-        Of which single numbers of a row can be computed.
+        A tensor that can compute single numbers of a row (`BlockwiseTensor.are_rows_known`).
     words : tuple of str
-        The tokens, of which each reads the others.
+        The tokens of the text.
     """
     leading = weights.shape[:-2]
     means = {name: np.full(leading, math.nan) for name in patterns(words)}
     for name, (queries, keys) in patterns(words).items():
-        for place in _places(leading) if len(queries) else ():
+        for place in _leading_indices(leading) if len(queries) else ():
             means[name][place] = weights.at_keys(place, queries, keys).mean(dtype=np.float64)
-    return _measures(means, leading, len(words))
+    return _create_measures(means, leading, len(words))
 
 
 def measure_uniform_patterns(masking: Masking, words: tuple[str, ...]) -> HeadMeasures:
-    """Measure a head that reads every key alike that it may read, likewise, [1]."""
+    """Return the same measures for a head that attends to all allowed keys equally, [1]."""
     count = len(words)
     means = {name: np.full(1, math.nan) for name in patterns(words)}
     ranges = key_ranges(masking, count, 0)
-    assert ranges is not None  # masks of a long text are rules
+    assert ranges is not None  # long texts have no custom masks
     starts, stops = ranges
     for name, (queries, keys) in patterns(words).items():
         if len(queries):
             start, stop = starts[queries], stops[queries]
             is_read = (keys >= start) & (keys < stop)
             means[name][0] = (is_read / np.maximum(1, stop - start)).mean()
-    return _measures(means, (1,), count)
+    return _create_measures(means, (1,), count)
 
 
-def _places(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _leading_indices(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     yield from np.ndindex(*sizes)
 
 
-def _measures(
+def _create_measures(
     means: Mapping[str, np.ndarray], sizes: tuple[int, ...], queries: int
 ) -> HeadMeasures:
-    """Return measures of which those that are not given are NaN, read-only."""
+    """Return read-only measures; those without means are NaN."""
     unknown = np.full(sizes, math.nan)
     known = {name: means.get(name, unknown) for name in HeadMeasures.__struct_fields__}
     known["queries"] = np.full(sizes, float(queries))

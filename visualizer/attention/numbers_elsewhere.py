@@ -1,7 +1,7 @@
-"""Numbers that are on another machine: whether to wait for them, and callbacks on arrival.
+"""Numbers on another machine: whether to wait for them, and callbacks on arrival; no torch.
 
-Imports no torch. The window's thread never waits: results that need missing numbers are
-computed again once the numbers have arrived.
+The GUI thread never waits: results that need missing numbers are computed again once the numbers
+have arrived.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 _may_wait: ContextVar[bool] = ContextVar("may wait for numbers", default=True)
-_told: list[WeakMethod[Callable[[], object]]] = []
+_listeners: list[WeakMethod[Callable[[], object]]] = []
 
 
 class NumbersOnTheirWayError(Exception):
@@ -39,11 +39,11 @@ def tell_arrivals(method: Callable[[], object]) -> None:
 
     The method is called for as long as its object exists.
     """
-    _told.append(WeakMethod(method, _told.remove))
+    _listeners.append(WeakMethod(method, _listeners.remove))
 
 
 def numbers_arrived() -> None:
     """Call the registered methods, as numbers have arrived; can be called on any thread."""
-    for one in [*_told]:
+    for one in [*_listeners]:
         if (method := one()) is not None:
             method()

@@ -1,4 +1,4 @@
-"""Conversion of a spec's own matrices to tensors and parameters, and of parameters to matrices."""
+"""Conversion between a spec's custom matrices and tensors or module parameters."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 def own_tensor(
     field: str, own: NumberMatrix, spec: AttentionSpec, device: torch.device
 ) -> torch.Tensor:
-    """Convert the own numbers of a spec's field to a tensor of the spec's type."""
+    """Convert the custom matrix of a spec's field to a tensor of the spec's dtype."""
     dtype: torch.dtype = getattr(torch, spec.dtype)
     tensor = torch.tensor(own.array(), dtype=dtype, device=device)
     if tensor.isfinite().all():
         return tensor
-    sentence = f"There is something among the numbers that {spec.dtype} cannot hold."
+    sentence = f"Some of the numbers are out of range for {spec.dtype}."
     raise InputError(field, sentence, (field, () if field == "own_weights" else None))
 
 
 def own_parameters(spec: AttentionSpec, device: torch.device) -> dict[str, torch.Tensor]:
-    """Convert own weights to the layout of the parameters: the inverse of `as_matrix`."""
+    """Convert custom weights to the layout of the parameters; the inverse of `as_matrix`."""
     found: dict[str, torch.Tensor] = {}
     for own, matrix in spec.counting_weights:
         is_bias = own in OWN_BIASES
@@ -49,7 +49,7 @@ def own_parameters(spec: AttentionSpec, device: torch.device) -> dict[str, torch
         for name, part in zip(names, parts, strict=True):
             is_vector = is_bias or layer in NORMS
             laid_out = part[0] if is_vector else part if is_raw else part.T
-            # With the strides of drawn weights: other strides change the last digits of results.
+            # Same strides as random weights: other strides change the last digits of the results.
             found[name] = laid_out.clone(memory_format=torch.contiguous_format)
     return found
 
@@ -57,14 +57,14 @@ def own_parameters(spec: AttentionSpec, device: torch.device) -> dict[str, torch
 def as_matrix(
     spec: AttentionSpec, parameters: Mapping[str, torch.Tensor], layer: str
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Join a layer's weights of all heads into one matrix [width, d_in] and one bias [width]."""
+    """Join the weights of a layer's heads into one matrix [width, d_in] and one bias [width]."""
     names = parameter_names(spec, layer)
     weights = [parameters[name] for name in names if not name.endswith(".bias")]
     biases = [parameters[name] for name in names if name.endswith(".bias")]
     if spec.projection is Projection.UNIFORM and layer in LAYERS:
         weights = [weight.T for weight in weights]
-    return _joined(weights), _joined(biases) if biases else None
+    return _join_heads(weights), _join_heads(biases) if biases else None
 
 
-def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
+def _join_heads(parts: list[torch.Tensor]) -> torch.Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)

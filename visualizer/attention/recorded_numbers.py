@@ -24,10 +24,10 @@ class RecordedNumbers(Struct, frozen=True, eq=False):
     device : str
         Name of the device they were computed on.
     notices : tuple of str
-        Remarks on the numbers, each a sentence.
+        Notices about the numbers, each a sentence.
     missing : tuple of str
-        Stages of the spec that are not recorded, as in a file from before the program had them.
-        The run is then computed.
+        Stages of the spec that are missing, as in files from older versions. The run is then
+        computed.
     """
 
     texts: tuple[tuple[str, ...], ...]

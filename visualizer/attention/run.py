@@ -65,15 +65,15 @@ class Run(Struct, frozen=True, eq=False):
     device : str
         Name of the device it was computed on.
     notices : tuple of str
-        Remarks on the numbers, each a sentence.
+        Notices about the numbers, each a sentence.
     captured : CapturedAttention or None
-        The captured attention that the trace holds, for reuse; the trace reports what it lacks.
+        The captured attention that the trace was created from; None for a computed run.
     key_tokens : tuple of str
         Tokens of the keys, if they differ from those of the queries.
     reading : ModelReading or None
         Additional data if a model computed the run.
     weights_source : str
-        Where own weights are from; empty if they were typed or passed as arrays.
+        Source of custom weights; empty if they were typed or passed as arrays.
     """
 
     texts: Texts
@@ -186,7 +186,7 @@ def run(
     previous : Run, optional
         An earlier run, whose unchanged stages are reused.
     pool : BufferPool, optional
-        Supplies the memory of large tensors.
+        Provides the memory for large tensors.
 
     Raises
     ------
@@ -202,9 +202,7 @@ def run(
         try:
             trace = _compute_trace(texts, spec, device, previous, pool)
         except torch.OutOfMemoryError:
-            notice = (
-                f"The memory of {attention_device.describe(device)} ran out; computed on the CPU."
-            )
+            notice = f"{attention_device.describe(device)} ran out of memory; computed on the CPU."
             device = Device.CPU
             trace = _compute_trace(texts, spec, device, previous, pool)
     notices = (notice,) if notice else ()
@@ -220,7 +218,7 @@ def is_read_by_blocks(texts: Texts, spec: AttentionSpec, device: Device) -> bool
     return bytes_needed(spec, tokens, count) > USABLE * attention_device.free_bytes(device)
 
 
-def _least_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
+def _min_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
     """Return the bytes needed, with blocks if they are allowed."""
     whole = bytes_needed(spec, tokens, texts)
     if matrix_bytes(spec, tokens, texts) <= MIN_BLOCKWISE_BYTES:
@@ -241,7 +239,7 @@ def padded(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
     lengths = tuple(len(text) for text in texts)
     longest = max(lengths)
     if longest > MAX_TOKENS:
-        sentence = f"{longest:,} tokens are more than the {MAX_TOKENS:,} that a text may have."
+        sentence = f"The text has {longest:,} tokens; the maximum is {MAX_TOKENS:,}."
         raise InputError("text", sentence, (FIRST_TOKENS, MAX_TOKENS))
     filled = tuple(text + (PADDING,) * (longest - len(text)) for text in texts)
     spec = replace(spec, lengths=() if len(set(lengths)) == 1 else lengths)
@@ -254,10 +252,10 @@ def padded(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
 def _check_own_input(own: NumberMatrix, texts: int, tokens: int, d_in: int) -> None:
     sentence = ""
     if texts > 1:
-        sentence = f"The vectors are those of one text, and there are {texts:,} texts."
+        sentence = f"The custom vectors are for one text, but there are {texts:,} texts."
     elif own.rows != tokens:
         needed = f"{tokens:,} × {d_in}"
-        sentence = f"The vectors are {own.rows:,} × {own.columns} and the text needs {needed}."
+        sentence = f"The vectors are {own.rows:,} × {own.columns}, but the text needs {needed}."
     if sentence:
         raise InputError("own_input", sentence, ("own_input", None))
 
@@ -272,7 +270,7 @@ def _compute_trace(
     try:
         by_blocks = is_read_by_blocks(texts, spec, device)
         needed = bytes_needed(spec, len(texts[0]), len(texts), by_blocks=by_blocks)
-        _make_room(needed, device, pool)
+        _ensure_memory(needed, device, pool)
         return _compute_stages(texts, spec, device, previous, pool, by_blocks=by_blocks)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
@@ -280,19 +278,21 @@ def _compute_trace(
         if device is not Device.CPU:
             raise torch.OutOfMemoryError from error
         if pool is None:
-            raise _too_large(texts, spec, USABLE * attention_device.free_bytes(device)) from error
+            raise _too_large_error(
+                texts, spec, USABLE * attention_device.free_bytes(device)
+            ) from error
     # Only now the error and the stages that it kept alive are freed and back in the pool.
     pool.release()
     return _compute_trace(texts, spec, device, previous, None)
 
 
-def _make_room(needed: int, device: Device, pool: BufferPool | None) -> None:
+def _ensure_memory(needed: int, device: Device, pool: BufferPool | None) -> None:
     if needed <= USABLE * attention_device.free_bytes(device):
         return
     if pool is None or not pool.bytes:
         raise MemoryError
     pool.release()
-    _make_room(needed, device, pool)
+    _ensure_memory(needed, device, pool)
 
 
 def _compute_stages(
@@ -305,10 +305,10 @@ def _compute_stages(
     by_blocks: bool,
 ) -> Trace:
     target = torch.device(device)
-    old = previous.trace if previous and _is_at(previous, target) else None
-    is_same = previous and old and previous.texts == texts and _reads_alike(spec, old.spec)
+    old = previous.trace if previous and _is_on_device(previous, target) else None
+    is_same = previous and old and previous.texts == texts and _has_same_input(spec, old.spec)
     given = old.tensor(old.names[0]) if old and is_same else _given_vectors(texts, spec, target)
-    parameters = old.parameters if old and _draws_alike(spec, old, given) else None
+    parameters = old.parameters if old and _has_same_weights(spec, old, given) else None
     if parameters is None:
         parameters = draw(spec, len(texts[0]), target)
     return attend(spec, given, parameters, reuse=old, pool=pool, by_blocks=by_blocks)
@@ -323,42 +323,44 @@ def _given_vectors(texts: Texts, spec: AttentionSpec, target: torch.device) -> t
     return given[0] if len(texts) == 1 else given
 
 
-def _is_at(run: Run, target: torch.device) -> bool:
+def _is_on_device(run: Run, target: torch.device) -> bool:
     """Return whether a run was computed on a device, so that its stages can be reused."""
     trace = run.trace
     return trace.has_module and trace.tensor(trace.names[0]).device.type == target.type
 
 
-def _reads_alike(spec: AttentionSpec, old: AttentionSpec) -> bool:
+def _has_same_input(spec: AttentionSpec, old: AttentionSpec) -> bool:
     """Return whether two specs give the same vectors to the same tokens."""
     return all(getattr(spec, field) == getattr(old, field) for field in READ_FROM)
 
 
-def _draws_alike(spec: AttentionSpec, old: Trace, given: torch.Tensor) -> bool:
+def _has_same_weights(spec: AttentionSpec, old: Trace, given: torch.Tensor) -> bool:
     same = all(getattr(spec, field) == getattr(old.spec, field) for field in DRAWN_FROM)
     return same and old.tokens == given.shape[-2]
 
 
-def _too_large(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
+def _too_large_error(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
     """Return the error for the main cause: a size that is too large by itself, or else the text."""
     count, tokens = len(texts), len(texts[0])
-    room = f"{gib(free)} can be used."
-    alone = _least_bytes(replace(spec, lengths=()), 1)
-    if alone > free:
+    room = f"only {gib(free)} is available."
+    token_bytes = _min_bytes(replace(spec, lengths=()), 1)
+    if token_bytes > free:
         field, size = _largest_size(spec)
-        less = "fewer" if field == "heads" else "less"
-        sentence = f"With {size} one token needs {gib(alone)}, and {room} Use {less}."
+        less = "fewer heads" if field == "heads" else "a smaller size"
+        sentence = f"With {size}, one token needs {gib(token_bytes)}, but {room} Use {less}."
         fitting_size = _largest_fitting_size(spec, field, tokens, count, free)
         return InputError(field, sentence, (field, fitting_size) if fitting_size else None)
-    fits = _largest_fitting(spec, tokens, count, free)
+    fits = _largest_fitting_tokens(spec, tokens, count, free)
     batch = f"{count:,} texts × " if count > 1 else ""
     heads = f"{spec.heads} head{'s' * (spec.heads > 1)}"
     asked = f"{batch}{tokens:,} token{'s' * (tokens > 1)} × {heads}"
     if fits == tokens:
-        return InputError("text", f"The memory ran out at {asked}. Try again, or use less text.")
-    fitting = f"About {fits:,} tokens{' a text' * (count > 1)} fit." if fits else "Use fewer texts."
-    needed = gib(_least_bytes(spec, tokens, count))
-    sentence = f"{asked} need {needed}, and {room} {fitting}"
+        return InputError("text", f"Out of memory at {asked}. Try again, or shorten the text.")
+    fitting = (
+        f"About {fits:,} tokens{' per text' * (count > 1)} fit." if fits else "Use fewer texts."
+    )
+    needed = gib(_min_bytes(spec, tokens, count))
+    sentence = f"{asked} need {needed}, but {room} {fitting}"
     return InputError("text", sentence, (FIRST_TOKENS, fits) if fits else None)
 
 
@@ -388,7 +390,7 @@ def _largest_fitting_size(
         while low < high:
             middle = (low + high + 1) // 2
             smaller = _with_size(replace(spec, lengths=()), field, middle * part)
-            if _least_bytes(smaller, *asked) <= free:
+            if _min_bytes(smaller, *asked) <= free:
                 low = middle
             else:
                 high = middle - 1
@@ -407,11 +409,11 @@ def _has_projections(spec: AttentionSpec) -> bool:
     return spec.projection is not Projection.NONE
 
 
-def _largest_fitting(spec: AttentionSpec, tokens: int, texts: int, free: float) -> int:
+def _largest_fitting_tokens(spec: AttentionSpec, tokens: int, texts: int, free: float) -> int:
     low, high = 0, tokens
     while low < high:
         middle = (low + high + 1) // 2
-        if _least_bytes(spec, middle, texts) <= free:
+        if _min_bytes(spec, middle, texts) <= free:
             low = middle
         else:
             high = middle - 1

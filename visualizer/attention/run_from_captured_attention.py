@@ -1,4 +1,4 @@
-"""A run made of attention captured from another model, without computing."""
+"""Runs of attention captured from a model; the attention is not computed again."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 TOLERANCE = 1e-5
-"""How far weights may be from the softmax of the scores that they are said to follow from."""
-UNEXPLAINED = "The weights are as they were computed; they do not follow exactly from the scores."
+"""Largest accepted difference between captured weights and the softmax of the scores."""
+UNEXPLAINED = "The weights are shown as captured; they do not follow exactly from the scores."
 UNKNOWN_ARGUMENTS_NOTICE = (
-    "The weights are as they were computed: the attention was also given {named}, and what that "
-    "does to the scores is not known, so they are left out."
+    "The weights are shown as captured. The attention also received {named}, whose effect on the "
+    "scores is unknown, so the scores are omitted."
 )
 WITH_SINKS = (
-    "Each head has a sink: a logit without a token, which takes its share of every row, so the "
-    "weights of a row sum to less than 1."
+    "Each head has an attention sink: an extra logit without a token that takes a share of every "
+    "row, so the weights of a row sum to less than 1."
 )
 UNEVEN = 0.01
-"""Tolerance of a row's sum from 1, as left by 16-bit numbers."""
+"""Largest accepted difference between a row sum and 1; allows for 16-bit rounding."""
 
 
 def captured_run(
@@ -58,7 +58,7 @@ def captured_run(
 
 
 def run_of_layers(captured: CapturedAttention, layers: Sequence[LayerNumbers]) -> Run:
-    """Return a run of captured attention whose numbers are elsewhere; see `trace_of_layers`."""
+    """Return a run of captured attention with the numbers in layers; see `trace_of_layers`."""
     return _create_run(captured, *trace_of_layers(captured, layers))
 
 
@@ -92,24 +92,24 @@ def _create_trace(captured: CapturedAttention) -> tuple[Trace, tuple[str, ...]]:
 def trace_of_layers(
     captured: CapturedAttention, layers: Sequence[LayerNumbers]
 ) -> tuple[Trace, tuple[str, ...]]:
-    """Return a trace whose stages are computed where they are read, with remarks on its numbers.
+    """Return a trace whose stages are computed when read, and notices about its numbers.
 
-    The weights stay those that were captured. They follow from the scores only where softmax gives
-    them; else what stands between is left out.
+    The weights are always the captured ones. The stages between scores and weights are included
+    only if the softmax of the scores gives these weights.
 
     Parameters
     ----------
     captured : CapturedAttention
-        Its sizes and settings; it may be without numbers.
+        Sizes and settings; it may have no numbers.
     layers : sequence of LayerNumbers
-        One a layer.
+        Source of the numbers of each layer.
     """
     samples = [layer.sample() for layer in layers]
     is_weights = not any(one.is_negative for one in samples)
-    made_by = CapturedStages(captured, layers)
+    calculator = CapturedStages(captured, layers)
     found = _FoundStages(("weights" if is_weights else "scores",))
     if captured.vectors and is_weights:
-        found = _surrounding_stages(captured, captured.vectors, made_by, samples, layers)
+        found = _surrounding_stages(captured, captured.vectors, calculator, samples, layers)
     rows = captured_stages(
         captured.spec,
         found.names,
@@ -124,7 +124,7 @@ def trace_of_layers(
         captured.spec,
         rows,
         {},
-        made_by.held(names),
+        calculator.held(names),
         frozenset(names),
         ("layer",)[: captured.layers - 1],
         found.weights,
@@ -142,13 +142,13 @@ class _FoundStages(Struct):
     names : tuple of str
         In any order.
     computed : frozenset of str
-        Those that follow from others.
+        Stages that are computed from others.
     steps : dict
-        How a model computes those for which a spec has no settings.
+        How a model computes stages for which a spec has no settings.
     weights : dict
-        What they are computed with.
+        Model weights that the steps use.
     notices : tuple of str
-        Remarks on them, as sentences.
+        Notices about the stages, as sentences.
     """
 
     names: tuple[str, ...]
@@ -161,7 +161,7 @@ class _FoundStages(Struct):
 def _surrounding_stages(
     captured: CapturedAttention,
     vectors: CapturedVectors,
-    made_by: CapturedStages,
+    calculator: CapturedStages,
     samples: Sequence[WeightSample],
     layers: Sequence[LayerNumbers],
 ) -> _FoundStages:
@@ -169,9 +169,9 @@ def _surrounding_stages(
     plain = (*VECTORS, "weights", "context")
     if vectors.not_understood:
         named = ", ".join(f"“{each}”" for each in vectors.not_understood)
-        said = UNKNOWN_ARGUMENTS_NOTICE.format(named=named)
-        return _FoundStages(plain, frozenset({"context"}), notices=(said,))
-    if not vectors.is_plain or not made_by.are_softmax(samples, TOLERANCE):
+        notice = UNKNOWN_ARGUMENTS_NOTICE.format(named=named)
+        return _FoundStages(plain, frozenset({"context"}), notices=(notice,))
+    if not vectors.is_plain or not calculator.are_softmax(samples, TOLERANCE):
         return _FoundStages(
             (*plain, "scores"), frozenset({"scores", "context"}), notices=(UNEXPLAINED,)
         )
@@ -180,8 +180,8 @@ def _surrounding_stages(
         steps["capped"] = ScoreCap(vectors.softcap)
     if vectors.bias is not None:
         steps["biased"] = ScoreBias()
-    names = (*plain, *made_by.to_softmax, *(("bias",) if vectors.bias is not None else ()))
-    computed = frozenset({*made_by.to_softmax, "weights", "context"})
+    names = (*plain, *calculator.to_softmax, *(("bias",) if vectors.bias is not None else ()))
+    computed = frozenset({*calculator.to_softmax, "weights", "context"})
     if vectors.sinks is None:
         return _FoundStages(names, computed, steps)
     steps["weights"] = SinkSoftmax(SINKS)
@@ -190,20 +190,20 @@ def _surrounding_stages(
 
 
 def _weight_notices(samples: Sequence[WeightSample], *, is_weights: bool) -> Sequence[str]:
-    said = []
-    odd = sum(one.not_numbers for one in samples)
-    if odd:
+    notices = []
+    nan_count = sum(one.not_numbers for one in samples)
+    if nan_count:
         cells = sum(one.sums.numel() * one.weights.shape[-1] for one in samples)
-        said.append(f"{odd:,} of {cells:,} cells are no numbers (NaN).")
+        notices.append(f"{nan_count:,} of {cells:,} cells are NaN.")
     if not is_weights:
-        said.append("Some numbers are below 0, so they are shown as scores, not as weights.")
-        return said
+        notices.append("Some numbers are negative, so they are shown as scores instead of weights.")
+        return notices
     sums = torch.cat([one.sums.flatten() for one in samples])
-    off = (sums - 1).abs() > UNEVEN
-    if off.any():
-        low, high = float(sums[off].min()), float(sums[off].max())
-        said.append(
-            f"In {int(off.sum()):,} of {len(sums):,} rows the weights do not sum to 1: "
-            f"their sums are {low:.4g} to {high:.4g}."
+    is_uneven = (sums - 1).abs() > UNEVEN
+    if is_uneven.any():
+        low, high = float(sums[is_uneven].min()), float(sums[is_uneven].max())
+        notices.append(
+            f"In {int(is_uneven.sum()):,} of {len(sums):,} rows, the weights do not sum to 1; "
+            f"the sums range from {low:.4g} to {high:.4g}."
         )
-    return said
+    return notices

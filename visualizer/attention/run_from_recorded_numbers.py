@@ -1,4 +1,4 @@
-"""A run made of the numbers saved in a document, without computing."""
+"""Runs restored from the numbers saved in a document, without computing."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ RECORDED = "recorded on "
 
 
 def recorded_run(spec: AttentionSpec, recorded: RecordedNumbers, weights_source: str = "") -> Run:
-    """Return a run of recorded numbers, on the CPU, without computing any.
+    """Return a run of recorded numbers, on the CPU, without computing.
 
-    It holds the arrays without a copy; a later run can reuse its unchanged stages.
+    The arrays are not copied; a later run can reuse unchanged stages.
 
     Parameters
     ----------
     spec : AttentionSpec
         The document's spec.
     weights_source : str
-        Where the document's own weights are from.
+        Source of the document's custom weights.
 
     Raises
     ------
     InputError
-        Of ``open``, when stages are missing or have the wrong shape; of a field of the spec or the
-        text, when these are invalid.
+        With the field ``open`` if stages are missing or have the wrong shape; with a field of the
+        spec or the text if these are invalid.
     """
     texts, spec = padded(recorded.texts, spec)
     rows = stages(spec)
     if {row.name for row in rows} != recorded.stages.keys():
-        raise InputError("open", "The recorded numbers are not those of these settings.")
+        raise InputError("open", "The recorded numbers do not match the settings.")
     held = {row.name: CachedTensor(torch.from_numpy(recorded.stages[row.name])) for row in rows}
     axes = ("text",)[: len(texts) - 1]
-    trace = Trace(spec, rows, _tensors(recorded.parameters), held, frozenset(), axes)
+    trace = Trace(spec, rows, _to_tensors(recorded.parameters), held, frozenset(), axes)
     try:
         trace.check()
     except AssertionError as error:
-        raise InputError("open", f"Of the recorded numbers, {error}.") from error
+        raise InputError("open", f"The recorded numbers are invalid: {error}.") from error
     device = recorded.device
     words = device if device.startswith(RECORDED) else f"{RECORDED}{device}"
     return Run(texts, trace, words, recorded.notices, weights_source=weights_source)
 
 
-def _tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+def _to_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(array) for name, array in arrays.items()}

@@ -1,7 +1,7 @@
-"""Notices on computed numbers that are not what a reader expects: overflows, odd rows.
+"""Notices about unexpected results of a computation: overflow, empty rows, unusual weights.
 
-Matrices of queries and keys are searched only where smaller tensors give a reason, as they may
-have billions of cells.
+Query–key matrices may have billions of cells, so they are searched only if smaller tensors give a
+reason to.
 """
 
 from __future__ import annotations
@@ -23,108 +23,118 @@ if TYPE_CHECKING:
 
 
 def notices_of(trace: Trace) -> tuple[str, ...]:
-    """Return a sentence for each way in which the numbers of a computed trace are odd."""
+    """Return one sentence for each unexpected property of a computed trace."""
     spec, notices = trace.spec, []
     if trace.is_blockwise:
-        return (*_too_small_divisor(trace), *_reading_nothing(trace))
-    if spec.normalisation is Normalisation.NAIVE_SOFTMAX and _overflowed(trace):
+        return (*_divisor_notices(trace), *_empty_row_notices(trace))
+    if spec.normalisation is Normalisation.NAIVE_SOFTMAX and _has_nan_weights(trace):
         notices.append(
-            f"The naive softmax overflowed: e to the power of a score is more than {spec.dtype} "
-            "holds, or 0 for a whole row, so these rows are no numbers. Softmax subtracts the "
-            "row's largest first."
+            f"The naive softmax overflowed: exp(score) is beyond the range of {spec.dtype}, or 0 "
+            "for a whole row, so these rows are NaN. Use Softmax, which subtracts the maximum of "
+            "each row first."
         )
-    if spec.normalisation is Normalisation.SUM and _wild(trace):
+    if spec.normalisation is Normalisation.SUM and _has_weights_outside_unit_range(trace):
         notices.append(
-            "Dividing by the sum gave weights below 0 or above 1: scores had both signs."
+            "Dividing by the sum gave weights below 0 or above 1, because a row has positive and "
+            "negative scores."
         )
-    if spec.normalisation is Normalisation.SUM and _has_no_numbers(trace):
-        notices.append("Dividing by the sum gave rows that are no numbers: their sum is 0.")
-    return (*notices, *_too_large(trace), *_too_small_divisor(trace), *_reading_nothing(trace))
+    if spec.normalisation is Normalisation.SUM and _has_nonfinite_weights(trace):
+        notices.append("Dividing by the sum gave NaN or infinite weights in rows that sum to 0.")
+    return (
+        *notices,
+        *_overflow_notices(trace),
+        *_divisor_notices(trace),
+        *_empty_row_notices(trace),
+    )
 
 
-def _overflowed(trace: Trace) -> bool:
+def _has_nan_weights(trace: Trace) -> bool:
     normalised = "unmasked" if "unmasked" in trace else "weights"
     return bool(trace.tensor(normalised).isnan().any())
 
 
-def _has_no_numbers(trace: Trace) -> bool:
+def _has_nonfinite_weights(trace: Trace) -> bool:
     stages = [stage for stage in ("unmasked", "weights") if stage in trace]
     return not all(trace.tensor(stage).isfinite().all() for stage in stages)
 
 
-def _wild(trace: Trace) -> bool:
+def _has_weights_outside_unit_range(trace: Trace) -> bool:
     low, high = trace.limits("weights")
     return low < 0 or high > 1
 
 
-def _too_large(trace: Trace) -> list[str]:
-    """Name the first stage with numbers that its type cannot hold."""
-    if not _may_overflow(trace):
+def _overflow_notices(trace: Trace) -> list[str]:
+    """Name the first stage whose numbers exceed the range of the dtype."""
+    if not _can_overflow(trace):
         return []
     spec = trace.spec
-    stage = next((one for one in trace.stages if _is_beyond(trace, one)), None)
-    is_said = spec.normalisation in {Normalisation.NAIVE_SOFTMAX, Normalisation.SUM}
-    if stage is None or (stage.is_weights and is_said):
+    stage = next((one for one in trace.stages if _has_overflowed(trace, one)), None)
+    is_reported = spec.normalisation in {Normalisation.NAIVE_SOFTMAX, Normalisation.SUM}
+    if stage is None or (stage.is_weights and is_reported):
         return []
-    most = torch.finfo(getattr(torch, spec.dtype)).max
-    warmer = " or a larger temperature" if spec.divisor < 1 else ""
+    largest = torch.finfo(getattr(torch, spec.dtype)).max
+    advice = " or a larger temperature" if spec.divisor < 1 else ""
     return [
-        f"The numbers overflow: among the {stage.nouns} are some that {spec.dtype} cannot hold "
-        f"(more than {most:.2g}), and what is computed from them may be no number. Use smaller "
-        f"vectors or weights{warmer}."
+        f"Overflow: some {stage.nouns} are beyond the range of {spec.dtype} (±{largest:.2g}), and "
+        f"results computed from them may be NaN. Use smaller vectors or weights{advice}."
     ]
 
 
-def _may_overflow(trace: Trace) -> bool:
+def _can_overflow(trace: Trace) -> bool:
     vectors = [stage for stage in trace.stages if not {"query", "key"} <= {*stage.dims}]
     if not all(trace.holding(stage.name).keep("finite sum", _has_finite_sum) for stage in vectors):
         return True
     products = (one for one in trace.stages if one.operation is Operation.DOT_PRODUCT)
-    most = torch.finfo(getattr(torch, trace.spec.dtype)).max
-    # A score is at most the product of its vectors' lengths (Cauchy and Schwarz).
-    return any(not _longest(trace, stage) / min(1, trace.spec.divisor) < most for stage in products)
+    largest = torch.finfo(getattr(torch, trace.spec.dtype)).max
+    # A score is at most the product of the norms of its vectors (Cauchy–Schwarz).
+    return any(
+        not _largest_norm_product(trace, stage) / min(1, trace.spec.divisor) < largest
+        for stage in products
+    )
 
 
-def _longest(trace: Trace, stage: Stage) -> float:
-    """Return the product of the largest lengths of the vectors that a stage multiplies."""
-    lengths = [trace.holding(name).keep("longest vector", _longest_vector) for name in stage.reads]
+def _largest_norm_product(trace: Trace, stage: Stage) -> float:
+    """Return the product of the largest norms of the vectors that a stage multiplies."""
+    lengths = [trace.holding(name).keep("longest vector", _largest_norm) for name in stage.reads]
     return float(np.prod(lengths))
 
 
-def _longest_vector(vectors: Tensor) -> float:
+def _largest_norm(vectors: Tensor) -> float:
     return float(vectors.norm(dim=-1).max())
 
 
 def _has_finite_sum(numbers: Tensor) -> bool:
-    """Whether all are finite, for sure: one that is not makes the sum so, and large ones may."""
+    """Return False if any number is not finite, and possibly if finite numbers are very large."""
     return bool(numbers.sum().isfinite())
 
 
-def _is_beyond(trace: Trace, stage: Stage) -> bool:
-    is_masked = stage.name in MASKED_SCORES  # by −∞, which is no overflow
+def _has_overflowed(trace: Trace, stage: Stage) -> bool:
+    is_masked = stage.name in MASKED_SCORES  # their −∞ is intended
     return not is_masked and not bool(trace.tensor(stage.name).isfinite().all())
 
 
-def _too_small_divisor(trace: Trace) -> list[str]:
+def _divisor_notices(trace: Trace) -> list[str]:
     spec = trace.spec
-    least = torch.finfo(getattr(torch, spec.dtype)).tiny
-    if spec.normalisation is Normalisation.UNIFORM or spec.divisor >= least:
+    smallest = torch.finfo(getattr(torch, spec.dtype)).tiny
+    if spec.normalisation is Normalisation.UNIFORM or spec.divisor >= smallest:
         return []
     return [
-        f"The scores are divided by {spec.divisor:.3g}, and {spec.dtype} holds numbers from "
-        f"{least:.2g} with all their digits. Use a larger temperature."
+        f"The scores are divided by {spec.divisor:.3g}, but {spec.dtype} loses precision below "
+        f"{smallest:.2g}. Use a larger temperature."
     ]
 
 
-def _reading_nothing(trace: Trace) -> list[str]:
+def _empty_row_notices(trace: Trace) -> list[str]:
     spec = trace.spec
-    if spec.mask is not Mask.OWN:  # every other one allows a query itself
+    if spec.mask is not Mask.OWN:  # every other mask lets a query attend to itself
         return []
-    reads = np.asarray(allowed(spec, trace.tokens).any(-1))  # query, or text 1 query
+    attends = np.asarray(allowed(spec, trace.tokens).any(-1))  # query, or text 1 query
     if spec.lengths:
-        real = np.arange(trace.tokens) < np.array(spec.lengths)[:, None]  # text query
-        reads = reads[:, 0][real]
-    count = reads.size - int(reads.sum())
+        is_real = np.arange(trace.tokens) < np.array(spec.lengths)[:, None]  # text query
+        attends = attends[:, 0][is_real]
+    count = attends.size - int(attends.sum())
     if not count:
         return []
-    return [f"{count:,} of {reads.size:,} queries may read nothing: the mask forbids every key."]
+    return [
+        f"{count:,} of {attends.size:,} queries attend to nothing: the mask forbids all their keys."
+    ]

@@ -1,4 +1,4 @@
-"""The parameters of a run as the own weights of a spec."""
+"""Conversion of the parameters of a run to the custom weights of a spec."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ MAX_ELEMENTS = 4_000_000
 
 
 def weights_as_own(trace: Trace) -> tuple[tuple[str, NumberMatrix], ...]:
-    """Read a run's weights in the form of a spec's own weights.
+    """Read the weights of a run in the form of a spec's custom weights.
 
     Returns
     -------
     tuple of (name, NumberMatrix)
-        In the layout of a spec, all heads side by side, independent of the run's layout; of the
-        biases only own ones. Empty where a run has no weights.
+        In the layout of a spec, with all heads concatenated, whatever the layout of the run; only
+        custom biases are included. Empty if the run has no weights.
 
     Raises
     ------
     InputError
-        When there are more than a document may hold.
+        If there are more weights than a document may contain.
     """
     sizes = trace.spec.weight_sizes
     check_count(sum(rows * columns for rows, columns in sizes.values()))
@@ -47,27 +47,28 @@ def weights_as_own(trace: Trace) -> tuple[tuple[str, NumberMatrix], ...]:
 
 
 def are_kept(spec: AttentionSpec) -> bool:
-    """Whether all weights of a spec are own weights."""
+    """Whether all weights of a spec are custom weights."""
     own = {name for name, _ in spec.counting_weights}
     return bool(own) and own.issuperset(spec.weight_names)
 
 
 def check_count(count: int) -> None:
-    """Raise `InputError` for more weights than a document may hold."""
+    """Raise `InputError` if there are more weights than a document may contain."""
     if count > MAX_ELEMENTS:
-        sentence = f"Of {count:,} weights only {MAX_ELEMENTS:,} could be kept. Use smaller sizes."
+        limit = f"at most {MAX_ELEMENTS:,} can be saved"
+        sentence = f"There are {count:,} weights; {limit}. Use smaller sizes."
         raise InputError("own_weights", sentence)
 
 
 def weights_of(
     trace: Trace, name: str, rows: slice = slice(None), columns: slice = slice(None)
 ) -> np.ndarray:
-    """Read a block of a run's weights by its name among a spec's own weights.
+    """Read a block of a weight matrix of a run, by its name in the spec's custom weights.
 
     Returns
     -------
     numpy.ndarray
-        [row, column] of ``x @ W``, all heads side by side; of a norm one row.
+        [row, column] of ``x @ W``, with all heads concatenated; for a norm, one row.
     """
     spec, layer = trace.spec, OWN_LAYERS[name]
     if layer in NORMS:
@@ -90,7 +91,7 @@ def weights_of(
 
 
 def biases_of(trace: Trace, name: str) -> np.ndarray:
-    """Read a bias of a run by its name among a spec's own biases, read-only [width]."""
+    """Read a bias of a run by its name in the spec's custom biases, read-only [width]."""
     names = parameter_names(trace.spec, OWN_BIASES[name])
     parts = [trace.read(part) for part in names if part.endswith(BIAS)]
     found = parts[0] if len(parts) == 1 else np.concatenate(parts)

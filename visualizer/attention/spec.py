@@ -19,24 +19,24 @@ from visualizer.errors import InputError, Problem, Remedy
 Texts = tuple[tuple[str, ...], ...]
 """The tokens of each text of a batch."""
 
-# The layers that project the input, in the order in which the book draws them.
+# The layers that project the input, in the order in which the book initializes them.
 LAYERS = ("W_query", "W_key", "W_value")
 
-# The layers of a block around its attention: norms, and linear layers.
+# The other layers of a transformer block: norms and linear layers.
 NORMS = ("ln1", "ln2")
 BLOCK_LAYERS = (*NORMS, "linear1", "linear2")
 
-# Names of own weights, and their layers.
+# Names of custom weights, and their layers.
 OWN_LAYERS = {
     **{layer: layer for layer in LAYERS},
     "W_output": "out_proj",
     **{layer: layer for layer in BLOCK_LAYERS},
 }
 
-# How many times as wide as the input a feed-forward is where its size is not given.
+# Default width of a feed-forward layer, as a multiple of the input width.
 WIDENING = 4
 
-# Names of own biases, and their layers.
+# Names of custom biases, and their layers.
 BIAS = ".bias"
 OWN_BIASES = {f"{name}{BIAS}": layer for name, layer in OWN_LAYERS.items()}
 
@@ -58,14 +58,14 @@ class Projection(StrEnum):
 
 
 class Arrangement(StrEnum):
-    """Heads that share d_out (split), or heads of d_out each, side by side (stacked)."""
+    """Whether heads split d_out, or have size d_out each and are concatenated (stacked)."""
 
     SPLIT = "split"
     STACKED = "stacked"
 
 
 class Position(StrEnum):
-    """The position vectors added to the embedding."""
+    """Position vectors added to the embedding."""
 
     NONE = "none"
     LEARNED = "learned"
@@ -73,21 +73,21 @@ class Position(StrEnum):
 
 
 class Block(StrEnum):
-    """What is around the attention: nothing, or a transformer block with its norms before."""
+    """Layers around the attention: none, or a pre-norm transformer block."""
 
     NONE = "none"
     PRE_NORM = "pre-norm"
 
 
 class Activation(StrEnum):
-    """The function of each hidden number of a block's feed-forward."""
+    """Activation function of a block's feed-forward layer."""
 
     RELU = "relu"
     GELU = "gelu"
 
 
 class Scale(StrEnum):
-    """The size whose square root divides the scores."""
+    """Size under the square root in the scaling of the scores."""
 
     NONE = "none"
     D_HEAD = "d_head"
@@ -104,7 +104,7 @@ class Normalisation(StrEnum):
 
 
 class Mask(StrEnum):
-    """Which keys a query may read."""
+    """Which keys a query may attend to."""
 
     NONE = "none"
     CAUSAL = "causal"
@@ -113,7 +113,7 @@ class Mask(StrEnum):
 
 
 class Route(StrEnum):
-    """Where the mask acts: −∞ before normalising, or zeros after it."""
+    """When the mask is applied: −∞ before normalising, or zeros after it."""
 
     BEFORE = "before"
     AFTER_RENORMALISED = "after-renormalised"
@@ -135,7 +135,7 @@ class Dtype(StrEnum):
 
 
 class Device(StrEnum):
-    """Where the stages are computed; auto takes the best one present."""
+    """Compute device; auto selects the fastest one available."""
 
     AUTO = "auto"
     CPU = "cpu"
@@ -144,7 +144,7 @@ class Device(StrEnum):
 
 
 class BooleanMatrix(Struct, frozen=True):
-    """A boolean matrix, comparable and hashable, packed to eight cells a byte."""
+    """A boolean matrix, comparable and hashable, packed to eight cells per byte."""
 
     rows: int
     columns: int
@@ -229,32 +229,32 @@ class AttentionSpec(Struct, frozen=True):
     Parameters
     ----------
     d_out : int
-        Width of all heads together when split, of each head when stacked. Unused without
-        projection, where queries, keys and values are the input.
+        Width of all heads together if split, of each head if stacked. Unused without projection,
+        where queries, keys and values are the input.
     bias : bool
         Whether linear query, key and value layers have a bias (the book's ``qkv_bias``).
     temperature : float
         Divides the scores in addition to `scale`.
     window : int
-        Size of the sliding window: a query reads itself and the window − 1 tokens before it.
+        Size of the sliding window: a query attends to itself and the window − 1 tokens before it.
     own_mask, own_kept : BooleanMatrix, optional
-        Allowed cells [query, key]; cells that dropout keeps, instead of drawn ones.
+        Allowed cells [query, key]; cells that dropout keeps, instead of random ones.
     dropout_seed : int
         Seed of the dropout mask, which is the same on every operating system.
     own_input : NumberMatrix, optional
         The text's vectors [token, d_in], instead of those of its tokens; for a single text.
     own_weights : tuple of (name, NumberMatrix)
-        Weights among `OWN_LAYERS` [d_in, width], all heads side by side, so that queries are
-        ``x @ W``; W_output is [width, width]; those of a block's linear layers are [in, out], of
-        its norms [1, d_in]; and `OWN_BIASES` [1, width]. Others are drawn.
+        Weights named in `OWN_LAYERS` [d_in, width], all heads concatenated, so that queries are
+        ``x @ W``; W_output is [width, width], a block's linear layers are [in, out], its norms
+        [1, d_in]; biases named in `OWN_BIASES` are [1, width]. Other weights are random.
     block : Block
         A pre-norm block is x + out_proj(heads(ln1(x))), and then, of that sum, x +
-        linear2(activation(linear1(ln2(x)))). Its width is d_in. Without `output_projection` the
-        heads are added as they are.
+        linear2(activation(linear1(ln2(x)))). Its width is d_in. Without `output_projection`, the
+        concatenated heads are added directly.
     d_ff : int
-        Hidden numbers of the block's feed-forward; 0 for `WIDENING` times d_in.
+        Hidden size of the block's feed-forward layer; 0 for `WIDENING` times d_in.
     lengths : tuple of int
-        Tokens of each text of a padded batch; empty where nothing is padded.
+        Tokens of each text of a padded batch; empty if nothing is padded.
     """
 
     d_in: int = 3
@@ -296,17 +296,17 @@ class AttentionSpec(Struct, frozen=True):
 
     @property
     def width(self) -> int:
-        """Columns of all heads side by side."""
+        """Columns of all heads concatenated."""
         return self.heads * self.d_head
 
     @property
     def has_block(self) -> bool:
-        """Whether a block is around the attention."""
+        """Whether the attention is part of a transformer block."""
         return self.block is not Block.NONE
 
     @property
     def hidden_width(self) -> int:
-        """Hidden numbers of the block's feed-forward."""
+        """Hidden size of the block's feed-forward layer."""
         return self.d_ff or WIDENING * self.d_in
 
     @property
@@ -346,7 +346,7 @@ class AttentionSpec(Struct, frozen=True):
 
     @property
     def weight_sizes(self) -> dict[str, tuple[int, int]]:
-        """Rows and columns of its weights; of a norm's, which are a vector, one row."""
+        """Rows and columns of its weights; the weights of a norm are a single row."""
         sizes = {"W_output": (self.width, self.width)}
         if self.has_block:
             sizes |= dict.fromkeys(NORMS, (1, self.d_in))
@@ -356,7 +356,7 @@ class AttentionSpec(Struct, frozen=True):
 
     @property
     def own_sizes(self) -> dict[str, tuple[int, int]]:
-        """Rows and columns of all weights and biases that can be own ones."""
+        """Rows and columns of all weights and biases that can be custom."""
         has_bias = self.bias and self.projection is Projection.LINEAR
         sizes = self.weight_sizes
         biased = [name for name in sizes if has_bias or name not in LAYERS]
@@ -364,7 +364,7 @@ class AttentionSpec(Struct, frozen=True):
 
     @property
     def counting_weights(self) -> tuple[tuple[str, NumberMatrix], ...]:
-        """The own weights and biases that act in the computation."""
+        """The custom weights and biases that the computation uses."""
         return tuple(own for own in self.own_weights if own[0] in self.own_sizes)
 
 
@@ -500,7 +500,7 @@ def _own_weight_problems(spec: AttentionSpec) -> list[Problem]:
 
 
 def _misfit_message(spec: AttentionSpec, name: str, own: NumberMatrix) -> str:
-    """Return why own weights do not fit; empty if they fit or do not act."""
+    """Return why custom weights do not fit; empty if they fit or are unused."""
     if name not in OWN_LAYERS and name not in OWN_BIASES:
         return f"There are no weights “{name}”, only {', '.join(OWN_LAYERS)}."
     rows, columns = spec.own_sizes.get(name, (own.rows, own.columns))

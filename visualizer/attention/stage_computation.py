@@ -1,4 +1,4 @@
-"""What each operation of the stage table computes: one function for each, giving a new tensor.
+"""Computation of each operation of the stage table; every function returns a new tensor.
 
 Sources: Vaswani et al. 2017, §3.2.1, eq. 1 (scores to context), §3.2.2 (heads and output
 projection); Raschka 2024, §3.3 to §3.6 (the variants).
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class StageInputs(Struct, frozen=True, eq=False):
-    """Inputs that every operation may read."""
+    """Inputs available to every operation."""
 
     spec: AttentionSpec
     given: Tensor
@@ -51,7 +51,7 @@ class StageInputs(Struct, frozen=True, eq=False):
         return self.given.shape[-2]
 
     def room(self, stage: Stage) -> Tensor | None:
-        """Return a buffer for a stage's result; None where torch allocates it."""
+        """Return a buffer for the result of a stage; None to let torch allocate it."""
         if self.pool is None:
             return None
         sizes = self.given.shape[:-2] + shape(self.spec, stage.dims, self.tokens)
@@ -62,13 +62,13 @@ class StageInputs(Struct, frozen=True, eq=False):
         return torch.from_numpy(cells).to(self.given.device)  # query key
 
     def reading(self, stage: Stage) -> Tensor:
-        """Return which queries may read any key [query, 1]; on the CPU, to avoid a device sync."""
+        """Return which queries have allowed keys [query, 1], on the CPU to avoid a device sync."""
         some = masks.allowed(self.spec, self.tokens, stage.name).any(-1, keepdims=True)
         return torch.from_numpy(some)
 
 
 def computed(work: StageInputs, stage: Stage, read: Sequence[Tensor]) -> Tensor:
-    """Compute a stage from those it reads; one of vectors also from some rows of these."""
+    """Compute a stage from its inputs; for stages of vectors, some rows of the inputs suffice."""
     return _COMPUTE[stage.operation](work, stage, *read)
 
 
@@ -110,7 +110,7 @@ def _zero_masked(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
 def _mask_scores(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     forbidden = ~work.allowed(stage)  # query key
     if x.requires_grad and work.reading(stage).all():
-        # An addition, whose gradient is free; an infinite score would become NaN.
+        # Addition has a trivial gradient, but turns a score of +∞ into NaN.
         return x + x.new_zeros(forbidden.shape).masked_fill(forbidden, -torch.inf)
     return torch.where(forbidden, x.new_tensor(-torch.inf), x, out=work.room(stage))
 
@@ -123,10 +123,10 @@ def _normalise_scores(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
         weights = exponentials / exponentials.sum(-1, keepdim=True)
     else:
         weights = torch.softmax(x, -1, out=work.room(stage))
-    return _nothing_read(work, stage, weights) if stage.reads_masked else weights
+    return _zero_empty_rows(work, stage, weights) if stage.reads_masked else weights
 
 
-def _nothing_read(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
+def _zero_empty_rows(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
     # Softmax is undefined for a row of −∞: a query without allowed keys gets zero weights.
     some = work.reading(stage)
     return weights if some.all() else weights.where(some.to(weights.device), 0)

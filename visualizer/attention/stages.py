@@ -222,7 +222,7 @@ def _adds_heads(spec: AttentionSpec) -> bool:
     return spec.has_block and not spec.output_projection
 
 
-def _in_block(
+def _block_stage(
     name: str,
     operation: Operation,
     reads: tuple[str, ...],
@@ -252,18 +252,18 @@ def _in_block(
 
 def _norm_stage(name: str, read: str, layer: str, *, supersedes: bool = False) -> Stage:
     step = NormLayer((layer,), NORM_EPSILON, is_centred=True, has_gain=True, has_bias=True)
-    return _in_block(name, Operation.NORM_LAYER, (read,), step, supersedes=supersedes)
+    return _block_stage(name, Operation.NORM_LAYER, (read,), step, supersedes=supersedes)
 
 
 def _linear_stage(name: str, read: str, layer: str) -> Stage:
-    return _in_block(name, Operation.LINEAR_LAYER, (read,), LinearLayer((layer,), has_bias=True))
+    return _block_stage(name, Operation.LINEAR_LAYER, (read,), LinearLayer((layer,), has_bias=True))
 
 
 def _activation_stage(activation: Activation, function: str) -> Stage:
     def when(spec: AttentionSpec) -> bool:
         return spec.has_block and spec.activation is activation
 
-    return _in_block(
+    return _block_stage(
         "hidden", Operation.HIDDEN_ACTIVATION, ("up",), HiddenActivation(function), when
     )
 
@@ -275,11 +275,11 @@ def _addition_stage(
     supersedes: bool = False,
 ) -> Stage:
     step = ResidualAddition()
-    return _in_block(name, Operation.RESIDUAL_ADDITION, reads, step, when, supersedes=supersedes)
+    return _block_stage(name, Operation.RESIDUAL_ADDITION, reads, step, when, supersedes=supersedes)
 
 
 # fmt: off
-def _from_input(
+def _input_stages(
     name: str, symbol: str, layer: str, needed: Callable[[AttentionSpec], bool]
 ) -> tuple[Stage, Stage]:
     common = (name, name.capitalize(), symbol, ("head", "token", "d_head"))
@@ -288,7 +288,7 @@ def _from_input(
               (*HEAD_FIELDS, "d_out", "bias"), (layer,), f"each token's vector times {layer}",
               lambda spec: needed(spec) and _has_projections(spec)),
         Stage(*common, Operation.UNPROJECTED_INPUT, ("input",), HEAD_FIELDS, (),
-              "the input itself, as there is no projection",
+              "the input itself, without projection",
               lambda spec: needed(spec) and not _has_projections(spec)),
     )
 
@@ -309,30 +309,30 @@ def _softmax_stages(
     title = name.capitalize()
     return (
         Stage(name, title, "softmax", CELLS, Operation.SCORES_TO_WEIGHTS, ("scores",),
-              ("normalisation",), (), f"each row made to sum to 1{says}",
+              ("normalisation",), (), f"each row normalized to sum to 1{says}",
               lambda spec: _has_dot_products(spec) and not _has_scaling(spec) and needed(spec)),
         Stage(name, title, "÷ row sum", CELLS, Operation.SCORES_TO_WEIGHTS, ("scores",),
-              ("normalisation",), (), f"each score divided by its row's sum{says}",
+              ("normalisation",), (), f"each score divided by its row sum{says}",
               lambda spec: _has_scaling(spec) and needed(spec)),
     )
 
 
 TABLE: tuple[Stage, ...] = (
     Stage("embedding", "Embedding", "E", ("token", "d_in"), Operation.INPUT_VECTORS, (), (), (),
-          "one vector a token", _has_positions),
+          "one vector per token", _has_positions),
     Stage("position", "Position", "P", ("token", "d_in"), Operation.POSITION_VECTORS, (),
-          ("position",), ("position",), "one vector a place in the text", _has_positions),
+          ("position",), ("position",), "one vector per position", _has_positions),
     Stage("input", "Input", "X", ("token", "d_in"), Operation.INPUT_VECTORS, (), (), (),
-          "one vector a token", lambda spec: not _has_positions(spec)),
+          "one vector per token", lambda spec: not _has_positions(spec)),
     Stage("input", "Input", "X = E + P", ("token", "d_in"), Operation.ADD_POSITION,
           ("embedding", "position"), (), (), "embedding plus position", _has_positions),
     _addition_stage("residual", "input", supersedes=True),
     _norm_stage("normed", "input", "ln1", supersedes=True),
-    *_from_input("queries", "Q", "W_query", _has_dot_products),
-    *_from_input("keys", "K", "W_key", _has_dot_products),
-    *_from_input("values", "V", "W_value", _is_always_present),
+    *_input_stages("queries", "Q", "W_query", _has_dot_products),
+    *_input_stages("keys", "K", "W_key", _has_dot_products),
+    *_input_stages("values", "V", "W_value", _is_always_present),
     Stage("scores", "Scores", "QKᵀ", CELLS, Operation.DOT_PRODUCT, ("queries", "keys"), (), (),
-          "each query meets each key in a dot product", _has_dot_products),
+          "dot product of each query with each key", _has_dot_products),
     _scaling_stage("QKᵀ/√d", "√d, so that large sizes do not saturate the softmax",
             lambda spec: spec.scale is not Scale.NONE and spec.temperature == 1),
     _scaling_stage("QKᵀ/T", "the temperature T",
@@ -340,39 +340,39 @@ TABLE: tuple[Stage, ...] = (
     _scaling_stage("QKᵀ/(√d·T)", "√d and by the temperature T",
             lambda spec: spec.scale is not Scale.NONE and spec.temperature != 1),
     Stage("masked", "Masked", "−∞ where forbidden", CELLS, Operation.MASK_BEFORE_SOFTMAX,
-          ("scores",), MASK_FIELDS, (), "forbidden keys get −∞",
+          ("scores",), MASK_FIELDS, (), "scores of forbidden keys set to −∞",
           lambda spec: _has_dot_products(spec) and _has_score_mask(spec), supersedes=True),
     Stage("masked", "Masked", "−∞ at padding", CELLS, Operation.MASK_BEFORE_SOFTMAX,
-          ("scores",), ("lengths",), (), "padding gets −∞, as it is no key",
+          ("scores",), ("lengths",), (), "scores of padding set to −∞",
           lambda spec: _has_dot_products(spec) and not _has_score_mask(spec) and bool(spec.lengths),
           supersedes=True),
     *_softmax_stages("unmasked", ", before the mask", _has_weight_mask),
     Stage("unmasked", "Unmasked", "1/n", CELLS, Operation.EQUAL_WEIGHTS, (), ("lengths",), (),
-          "every key read alike, before the mask",
+          "equal weight on every key, before the mask",
           lambda spec: not _has_dot_products(spec) and _has_weight_mask(spec)),
     Stage("zeroed", "Zeroed", "0 where forbidden", CELLS, Operation.MASK_AFTER_SOFTMAX,
           ("unmasked",), MASK_FIELDS, (),
           "forbidden weights set to 0; rows no longer sum to 1", _has_renormalisation),
     *_softmax_stages("weights", "", lambda spec: not _has_weight_mask(spec)),
     Stage("weights", "Weights", "1/n", CELLS, Operation.EQUAL_WEIGHTS, (), MASK_FIELDS, (),
-          "every allowed key read alike",
+          "equal weight on every allowed key",
           lambda spec: not _has_dot_products(spec) and not _has_weight_mask(spec)),
     Stage("weights", "Weights", "÷ row sum", CELLS, Operation.RENORMALISE_MASKED_WEIGHTS,
-          ("zeroed",), (), (), "what is left divided by its row's sum", _has_renormalisation),
+          ("zeroed",), (), (), "remaining weights divided by their row sum", _has_renormalisation),
     Stage("weights", "Weights", "0 where forbidden", CELLS, Operation.MASK_AFTER_SOFTMAX,
           ("unmasked",), MASK_FIELDS, (), "forbidden weights set to 0; rows no longer sum to 1",
           lambda spec: _has_weight_mask(spec) and not _has_renormalisation(spec)),
-    Stage("dropped", "Dropped", "0 or ×1/(1−p)", CELLS, Operation.DROPOUT, ("weights",),
+    Stage("dropped", "Dropout", "0 or ×1/(1−p)", CELLS, Operation.DROPOUT, ("weights",),
           ("dropout", "dropout_seed", "own_kept", "mode"), (),
-          "some weights dropped, the others made larger", lambda spec: spec.drops,
+          "some weights set to 0, the others scaled by 1/(1−p)", lambda spec: spec.drops,
           supersedes=True),
     Stage("context", "Context", "weights·V", ("head", "query", "d_head"), Operation.WEIGHTED_SUM,
           ("weights", "values"), (), (), "each query's weighted sum of the values",
           _is_always_present),
     Stage("concat", "Concat", "‖ heads", ("query", "d_out"), Operation.CONCAT_HEADS, ("context",),
-          (), (), "the heads' context vectors side by side", _is_always_present),
+          (), (), "the heads' context vectors, concatenated", _is_always_present),
     Stage("output", "Output", "·W_O", ("query", "d_out"), Operation.OUTPUT_PROJECTION, ("concat",),
-          (), ("out_proj",), "the heads mixed by the output projection",
+          (), ("out_proj",), "the concatenated heads after the output projection",
           lambda spec: spec.output_projection),
     _addition_stage("attended", "residual", "output", when=_projects_output),
     _addition_stage("attended", "residual", "concat", when=_adds_heads),
@@ -404,36 +404,48 @@ NOUNS = {
     "weights": ("weight", "weights"),
     "dropped": ("weight after dropout", "weights after dropout"),
     "context": ("context", "numbers of the context vectors"),
-    "context_gate": ("gate", "numbers of the context’s gate"),
+    "context_gate": ("gate", "numbers of the context gate"),
     "gated_context": ("gated context", "numbers of the gated context vectors"),
-    "concat": ("concat", "numbers of all heads side by side"),
+    "concat": ("concat", "numbers of the concatenated heads"),
     "output": ("output", "numbers of the output"),
     "residual": ("residual stream", "numbers of the residual stream"),
-    "normed": ("normed", "normed numbers"),
-    "latent_queries": ("latent", "numbers of the queries’ latent"),
-    "normed_latent_queries": ("normed latent", "normed numbers of the queries’ latent"),
-    "latent_keys": ("latent", "numbers of the latent of keys and values"),
-    "normed_latent_keys": ("normed latent", "normed numbers of the latent"),
-    "shared_keys": ("shared key", "numbers of the keys that heads share"),
+    "normed": ("normalized number", "normalized numbers"),
+    "latent_queries": ("query latent", "numbers of the query latents"),
+    "normed_latent_queries": ("normalized query latent", "numbers of the normalized query latents"),
+    "latent_keys": ("key–value latent", "numbers of the key–value latents"),
+    "normed_latent_keys": (
+        "normalized key–value latent",
+        "numbers of the normalized key–value latents",
+    ),
+    "shared_keys": ("shared key", "numbers of the shared keys"),
     "projected_queries": ("projected query", "projected queries"),
     "projected_keys": ("projected key", "projected keys"),
-    "normed_queries": ("normed query", "normed queries"),
-    "normed_keys": ("normed key", "normed keys"),
-    "turned_queries": ("turned query", "turned queries"),
-    "turned_keys": ("turned key", "turned keys"),
-    "normed_output": ("normed output", "numbers of the normed output"),
+    "normed_queries": ("normalized query", "normalized queries"),
+    "normed_keys": ("normalized key", "normalized keys"),
+    "turned_queries": ("rotated query", "rotated queries"),
+    "turned_keys": ("rotated key", "rotated keys"),
+    "normed_output": ("normalized output", "numbers of the normalized output"),
     "scaled_output": ("scaled output", "numbers of the scaled output"),
-    "attended": ("attended", "numbers of the stream after attention"),
-    "normed_attended": ("normed", "normed numbers after attention"),
-    "cross_output": ("cross output", "numbers of the cross attention’s output"),
-    "crossed": ("crossed", "numbers of the stream after cross attention"),
-    "normed_crossed": ("normed", "normed numbers after cross attention"),
+    "attended": ("stream after attention", "numbers of the residual stream after attention"),
+    "normed_attended": ("normalized number", "normalized numbers after attention"),
+    "cross_output": ("cross-attention output", "numbers of the cross-attention output"),
+    "crossed": (
+        "stream after cross-attention",
+        "numbers of the residual stream after cross-attention",
+    ),
+    "normed_crossed": ("normalized number", "normalized numbers after cross-attention"),
     "gate": ("gate", "numbers of the gate"),
-    "up": ("up", "numbers of the first matrix"),
-    "hidden": ("hidden", "hidden numbers"),
-    "feed_forward": ("feed-forward", "numbers of the feed-forward"),
-    "normed_feed_forward": ("normed feed-forward", "numbers of the normed feed-forward"),
-    "scaled_feed_forward": ("scaled feed-forward", "numbers of the scaled feed-forward"),
+    "up": ("up projection", "numbers of the up projection"),
+    "hidden": ("hidden activation", "hidden activations"),
+    "feed_forward": ("feed-forward output", "numbers of the feed-forward output"),
+    "normed_feed_forward": (
+        "normalized feed-forward output",
+        "numbers of the normalized feed-forward output",
+    ),
+    "scaled_feed_forward": (
+        "scaled feed-forward output",
+        "numbers of the scaled feed-forward output",
+    ),
     "added": ("sum", "numbers of the sum"),
     "result": ("result", "numbers of the result"),
 }
@@ -441,7 +453,7 @@ NOUNS = {
 
 def axis_word(dim: str) -> str:
     """Return the name of an element along one of a stage's dims."""
-    return "column" if dim.startswith("d_") else {"token": "place"}.get(dim, dim)
+    return "column" if dim.startswith("d_") else {"token": "position"}.get(dim, dim)
 
 
 @lru_cache(maxsize=4)

@@ -43,7 +43,7 @@ class CachedTensor:
         return CachedTensor, (self.tensor,)
 
     def with_own_pictures(self) -> CachedTensor:
-        """Return a tensor of the same numbers whose tiles are drawn independently."""
+        """Return a tensor of the same numbers with its own tiles; itself if it has no tiles."""
         return self
 
     is_held = True
@@ -161,7 +161,7 @@ class CachedTensor:
         return 1.0
 
     def begun_share(self, rows: int, columns: int, index: Index = ()) -> float:
-        """Return the share of the rows of `read_pooled` of which any part was read."""
+        """Return the share of the rows of `read_pooled` that are at least partly computed."""
         return 1.0
 
     def sampled_rows(self, rows: int, columns: int, index: Index = ()) -> int:
@@ -170,7 +170,7 @@ class CachedTensor:
 
     def limits(self) -> tuple[float, float]:
         """Return the smallest and largest finite number; zeros if there are none."""
-        limits: tuple[float, float] = self.keep_result("limits", self._limits)
+        limits: tuple[float, float] = self.keep_result("limits", self._compute_limits)
         return limits
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
@@ -182,7 +182,7 @@ class CachedTensor:
         lengths: Tensor = self.tensor.detach().norm(dim=-1)
         return lengths
 
-    def _limits(self) -> tuple[float, float]:
+    def _compute_limits(self) -> tuple[float, float]:
         *_, low, high = self.row_limits()
         return (low, high) if low <= high else (0.0, 0.0)
 
@@ -197,10 +197,10 @@ class CachedTensor:
 
     def farthest(self, index: Index = ()) -> tuple[int, ...]:
         """Return the index of the finite number farthest from 0 within a part of the tensor."""
-        place: tuple[int, ...] = self.keep(
+        position: tuple[int, ...] = self.keep(
             ("farthest", index), lambda tensor: _farthest_at(tensor[index])
         )
-        return place
+        return position
 
     def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
         """Return weights transformed for display; see `Trace.seen`.

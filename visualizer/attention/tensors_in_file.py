@@ -1,4 +1,4 @@
-"""Tensors in a file that has no name; the system reads and writes its pages as memory allows."""
+"""Tensors in an anonymous temporary file, paged by the operating system."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ALIGNED = 64
-"""Tensors begin at multiples of so many bytes, as torch's own do."""
+"""Alignment of the tensors in bytes, as in torch."""
 LEEWAY = 2**20
-"""Bytes beyond those of the tensors, for their beginnings."""
+"""Extra bytes reserved for alignment."""
 
 _mapped_at: WeakValueDictionary[int, mmap] = WeakValueDictionary()
-"""By the address of each tensor, what it lies in."""
+"""Memory map of each tensor, by the address of its data."""
 
 
 class TensorFile:
-    """Room for tensors in a file, which is there as long as it or one of the tensors is.
+    """Allocates tensors in a temporary file that exists while this or any of its tensors does.
 
     Parameters
     ----------
     folder : Path
-        Where the file is made.
+        Folder of the file.
     size : int
-        The bytes that are reserved; a tensor beyond them has a file of its own.
+        Reserved bytes; a tensor that does not fit gets a separate file.
 
     Raises
     ------
@@ -47,7 +47,7 @@ class TensorFile:
         self._mapped = map_unnamed_file(folder, size + LEEWAY)
 
     def allocate(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """Return a new tensor in the file, of zeros; `OSError` where there is no room for it."""
+        """Return a new tensor of zeros in the file; raise `OSError` if the disk is full."""
         count = math.prod(shape)
         size = -(-count * dtype.itemsize // ALIGNED) * ALIGNED
         if self._used + size <= len(self._mapped):
@@ -61,5 +61,5 @@ class TensorFile:
 
 
 def is_in_file(tensor: Tensor) -> bool:
-    """Whether a tensor is a whole one of a `TensorFile`."""
+    """Whether a tensor was allocated by a `TensorFile`; False for its views at an offset."""
     return tensor.data_ptr() in _mapped_at

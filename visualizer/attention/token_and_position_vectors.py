@@ -1,7 +1,7 @@
 """Token embeddings and position vectors, learned or sinusoidal; imports no torch.
 
-Vectors are standard normal, as in ``torch.nn.Embedding``, but drawn by a generator of this module,
-so that they depend neither on the operating system nor on the other tokens of the sentence.
+Vectors are standard normal, as in ``torch.nn.Embedding``, but generated here, so that they depend
+neither on the operating system nor on the other tokens of the text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Raschka 2024, §3.3.1: the inputs printed in the book, one row a token.
+# Raschka 2024, §3.3.1: the inputs printed in the book, one row per token.
 BOOK_VECTORS = {
     "Your": (0.43, 0.15, 0.89),
     "journey": (0.55, 0.87, 0.66),
@@ -28,7 +28,7 @@ BOOK_SIZE = 3
 """Number of columns of the book's vectors."""
 PADDING = "⟨pad⟩"
 
-# Drawn vectors are cached, at most 16 MiB; longer ones are drawn each time.
+# Generated vectors are cached, at most 16 MiB; longer ones are generated each time.
 MAX_CACHED_VECTORS = 2_048
 MAX_CACHED_SIZE = 1_024
 
@@ -39,11 +39,11 @@ def embed(tokens: Sequence[str], d_in: int, seed: int) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        float64, [token, d_in]. The book's six words have the book's vectors where d_in is 3.
+        float64, [token, d_in]. The book's six words have the book's vectors if d_in is 3.
     """
     vectors = np.empty((len(tokens), d_in))
     for place, token in enumerate(tokens):
-        vectors[place] = _token(token, d_in, seed)
+        vectors[place] = _embed_token(token, d_in, seed)
     return vectors
 
 
@@ -65,7 +65,7 @@ def sinusoids(count: int, d_in: int) -> np.ndarray:
     return np.where(column % 2 == 0, np.sin(angles), np.cos(angles))
 
 
-def _token(token: str, d_in: int, seed: int) -> np.ndarray:
+def _embed_token(token: str, d_in: int, seed: int) -> np.ndarray:
     if token == PADDING:
         return np.zeros(d_in)
     if d_in == BOOK_SIZE and token in BOOK_VECTORS:
@@ -74,16 +74,16 @@ def _token(token: str, d_in: int, seed: int) -> np.ndarray:
 
 
 def normal(name: str, size: int, seed: int) -> np.ndarray:
-    """Draw a standard normal vector that depends on its name and the seed alone.
+    """Draw a standard normal vector that depends only on its name and the seed.
 
     A shorter vector is a prefix of a longer one. Source: Box and Muller 1958.
     """
     key = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, salt=seed.to_bytes(8))
-    draw = _drawn_once if size <= MAX_CACHED_SIZE else _drawn
+    draw = _draw_cached_vector if size <= MAX_CACHED_SIZE else _draw_vector
     return draw(int.from_bytes(key.digest()), size)
 
 
-def _drawn(key: int, size: int) -> np.ndarray:
+def _draw_vector(key: int, size: int) -> np.ndarray:
     words = np.random.Philox(key=key).random_raw(size + size % 2)
     uniform = ((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2**53
     radius, angle = np.sqrt(-2 * np.log(uniform[::2])), 2 * np.pi * uniform[1::2]
@@ -92,4 +92,4 @@ def _drawn(key: int, size: int) -> np.ndarray:
     return vector
 
 
-_drawn_once = lru_cache(maxsize=MAX_CACHED_VECTORS)(_drawn)
+_draw_cached_vector = lru_cache(maxsize=MAX_CACHED_VECTORS)(_draw_vector)

@@ -1,7 +1,7 @@
-"""Labels of the tokens of models: characters in place of bytes and marks; no torch here.
+"""Readable labels of model tokens: characters instead of bytes and marks; imports no torch.
 
-A token may hold a part of a character only. By itself it is written by its bytes, ``<0xE6><0x88>``,
-as SentencePiece writes them; next to the others of its character it is labelled ``我 1/2``.
+A token may contain only a part of a character. It is then labelled by its bytes, as in
+SentencePiece: ``<0xE6><0x88>``; or ``我 1/2`` if the tokens next to it complete the character.
 
 Sources: Radford et al. 2019 (byte-level BPE, whose vocabulary writes each byte as a printable
 character); Kudo and Richardson 2018, "SentencePiece" (the mark ▁ for a space, byte fallback).
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 METASPACE = "▁"
 _BLANKS = ("Ġ", "Ċ")
-"""A space and a line break of a byte-level vocabulary."""
+"""A space and a line break in a byte-level vocabulary."""
 _BYTES = re.compile(r"((?:<0x[0-9A-F]{2}>)+)")
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _MAX_CHARACTER_BYTES = 4
-"""Most bytes of a character."""
+"""Maximum number of UTF-8 bytes per character."""
 
 
 def write_bytes(content: bytes) -> str:
-    """Return bytes as text: the characters that are whole, and the other bytes by their numbers."""
-    return content.decode("utf-8", "surrogateescape").translate(_escaped())
+    """Decode bytes as UTF-8; bytes that are not part of a whole character become ``<0xE6>``."""
+    return content.decode("utf-8", "surrogateescape").translate(_byte_escapes())
 
 
 @cache
-def _escaped() -> dict[int, str]:
+def _byte_escapes() -> dict[int, str]:
     return {0xDC00 + byte: f"<0x{byte:02X}>" for byte in range(0x80, 0x100)}
 
 
 @cache
-def _alphabet() -> dict[str, int]:
-    """Return the byte that each character of a byte-level vocabulary stands for."""
+def _byte_alphabet() -> dict[str, int]:
+    """Return the byte that each character of a byte-level vocabulary represents."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = (byte for byte in range(0x100) if byte not in printable)
     alphabet = {chr(byte): byte for byte in printable}
@@ -48,17 +48,16 @@ def _alphabet() -> dict[str, int]:
 
 def bytes_of_byte_level(token: str) -> bytes | None:
     """Return the bytes of a token of a byte-level vocabulary; None if it cannot be one."""
-    alphabet = _alphabet()
+    alphabet = _byte_alphabet()
     if not all(letter in alphabet for letter in token):
         return None
     return bytes(alphabet[letter] for letter in token)
 
 
 def readable_tokens(tokens: Sequence[str]) -> tuple[str, ...]:
-    """Return labels of tokens that are written as in a vocabulary.
+    """Return labels for tokens as written in a vocabulary.
 
-    Tokens of a byte-level vocabulary become their characters, and ▁ becomes a space. Texts that are
-    not of such a vocabulary stay as they are.
+    Tokens of a byte-level vocabulary are decoded to characters; in other tokens, ▁ becomes a space.
     """
     found = [bytes_of_byte_level(token) for token in tokens]
     if _is_byte_level(tokens, found):
@@ -70,7 +69,7 @@ def readable_tokens(tokens: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_byte_level(tokens: Sequence[str], found: Sequence[bytes | None]) -> bool:
-    """Whether tokens are of a byte-level vocabulary: by its spaces, or as they make a text so."""
+    """Whether tokens are from a byte-level vocabulary: by its spaces, or because they decode."""
     if any(token.startswith(_BLANKS) for token in tokens):
         return True
     pairs = zip(tokens, found, strict=True)
@@ -84,7 +83,7 @@ def _is_byte_level(tokens: Sequence[str], found: Sequence[bytes | None]) -> bool
 
 
 class _Piece(Struct, frozen=True):
-    """A part of a token: text, or bytes of a character."""
+    """A part of a token: text, or bytes of characters."""
 
     token: int
     text: str
@@ -92,26 +91,26 @@ class _Piece(Struct, frozen=True):
 
 
 def join_split_characters(words: Sequence[str]) -> tuple[str, ...]:
-    """Label tokens that hold parts of a character by it: ``我 1/2`` and ``我 2/2``.
+    """Label tokens that split a character as parts of it: ``我 1/2`` and ``我 2/2``.
 
     Parameters
     ----------
     words : sequence of str
-        The tokens of a text in their order, with the bytes of `write_bytes`.
+        The tokens of a text in order, with bytes as written by `write_bytes`.
     """
     if not any("<0x" in word for word in words):
         return tuple(words)
     labels = [""] * len(words)
-    for run in _runs(words):
-        for piece in _labelled(run):
+    for run in _split_into_runs(words):
+        for piece in _label_run(run):
             before = labels[piece.token]
             is_apart = before and not before.endswith(" ") and "/" in before + piece.text
             labels[piece.token] = f"{before}{' ' * bool(is_apart)}{piece.text}"
     return tuple(labels)
 
 
-def _runs(words: Sequence[str]) -> Iterator[list[_Piece]]:
-    """Yield the parts of tokens, those together that are bytes in a row."""
+def _split_into_runs(words: Sequence[str]) -> Iterator[list[_Piece]]:
+    """Yield the parts of tokens, with consecutive bytes in one list."""
     run: list[_Piece] = []
     for at, word in enumerate(words):
         for text in filter(None, _BYTES.split(word)):
@@ -127,15 +126,15 @@ def _runs(words: Sequence[str]) -> Iterator[list[_Piece]]:
         yield run
 
 
-def _labelled(run: list[_Piece]) -> Iterator[_Piece]:
-    """Yield the labels of parts whose bytes are in a row, by the characters that they make."""
+def _label_run(run: list[_Piece]) -> Iterator[_Piece]:
+    """Yield the labels of a run of bytes: the characters that they form, by token."""
     if not run[0].content:
         yield run[0]
         return
     owners = [piece.token for piece in run for _ in piece.content]
     content, at = b"".join(piece.content for piece in run), 0
     while at < len(content):
-        letter, size = _character(content[at : at + _MAX_CHARACTER_BYTES])
+        letter, size = _first_character(content[at : at + _MAX_CHARACTER_BYTES])
         tokens = [*dict.fromkeys(owners[at : at + size])]
         for number, token in enumerate(tokens, 1):
             part = f" {number}/{len(tokens)}" if len(tokens) > 1 else ""
@@ -143,8 +142,8 @@ def _labelled(run: list[_Piece]) -> Iterator[_Piece]:
         at += size
 
 
-def _character(content: bytes) -> tuple[str, int]:
-    """Return the first character of bytes and its size; a byte by its number if it begins none."""
+def _first_character(content: bytes) -> tuple[str, int]:
+    """Return the first character and its size in bytes; an invalid byte as ``<0xE6>``."""
     for size in range(1, len(content) + 1):
         try:
             return content[:size].decode(), size

@@ -1,7 +1,7 @@
-"""Loads torch's largest library without the interpreter's lock, before torch is imported.
+"""Loads torch's largest library without holding the GIL, before torch is imported.
 
-An import holds the lock while the system loads a library, which takes 0.2 s for this one: no other
-thread runs Python meanwhile, and the window stands still.
+An import holds the GIL while the system loads a library, which takes 0.2 s for this one. In that
+time no other thread runs Python, and the window freezes.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from importlib.util import find_spec
 from pathlib import Path
 
 LIBRARIES = (("libtorch_global_deps.so", ctypes.RTLD_GLOBAL), ("libtorch_cpu.so", 0))
-"""In the order and the scope in which torch itself loads them."""
+"""Libraries and flags, in the order in which torch loads them."""
 
 
 @cache
 def load_torch_library() -> None:
-    """Load the library on Linux, where its name is known; elsewhere, the import does so.
+    """Load the library on Linux, where its name is known; elsewhere the import loads it.
 
-    What fails here fails again at the import of torch, which says why.
+    If loading fails here, importing torch fails too and reports the reason.
     """
     if sys.platform != "linux" or "torch" in sys.modules:
         return
     found = find_spec("torch")
     for folder in found.submodule_search_locations or () if found else ():
         with suppress(AttributeError):  # a C library without this function
-            load = ctypes.CDLL(None).dlopen  # called as any other function, without the lock
+            load = ctypes.CDLL(None).dlopen  # ctypes releases the GIL during the call
             load.restype, load.argtypes = ctypes.c_void_p, (ctypes.c_char_p, ctypes.c_int)
             for name, scope in LIBRARIES:
                 load(os.fsencode(Path(folder, "lib", name)), os.RTLD_NOW | scope)

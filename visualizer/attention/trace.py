@@ -126,7 +126,7 @@ class Trace:
         For matrices that are computed block by block, the inputs of the computation are copied.
         """
         if self.is_blockwise:
-            parts = self._parts(self._held)[2:]
+            parts = self._constructor_arguments(self._held)[2:]
             return _trace_by_blocks, (self.spec, self._own_rows, *parts)
         held = {name: self.read(name) for name in self.names}
         parameters = {name: self.read(name) for name in self.parameters}
@@ -141,21 +141,23 @@ class Trace:
         """The stages that a copy cannot derive from the spec; None if it can derive all."""
         return None if self.has_module else self.stages
 
-    def _parts(self, held: Mapping[str, CachedTensor]) -> tuple[Any, ...]:
+    def _constructor_arguments(self, held: Mapping[str, CachedTensor]) -> tuple[Any, ...]:
         return (
             self.spec, self.stages, self.parameters, held, self.recomputed, self.axes,
             self.model_weights, self.layer_masks, self.cut, self.measure_elsewhere,
         )  # fmt: skip
 
     def with_own_pictures(self) -> Trace:
-        """Return a trace of the same numbers whose tiles are drawn independently.
+        """Return a trace of the same numbers with its own copy of the drawn tiles.
 
-        If all stages are held in memory, return this trace.
+        Returns this trace if its matrices are not computed block by block.
         """
         if not self.is_blockwise:
             return self
         return Trace(
-            *self._parts({name: one.with_own_pictures() for name, one in self._held.items()})
+            *self._constructor_arguments(
+                {name: one.with_own_pictures() for name, one in self._held.items()}
+            )
         )
 
     def of_stages(self, names: Collection[str]) -> Trace:
@@ -170,7 +172,7 @@ class Trace:
             if row.name in kept
         )
         held = {row.name: self._held[row.name] for row in rows}
-        spec, _, parameters, _, recomputed, *others = self._parts(self._held)
+        spec, _, parameters, _, recomputed, *others = self._constructor_arguments(self._held)
         return Trace(spec, rows, parameters, held, recomputed & held.keys(), *others)
 
     def __contains__(self, stage: str) -> bool:
@@ -218,12 +220,12 @@ class Trace:
         return product(*map(range, self.leading))
 
     @cached_property
-    def _specs(self) -> tuple[AttentionSpec, ...]:
+    def _layer_specs(self) -> tuple[AttentionSpec, ...]:
         return tuple(with_mask(self.spec, one) for one in self.layer_masks)
 
     def spec_at(self, leading: LeadingIndex) -> AttentionSpec:
         """Return the spec with the mask of the layer, if the layers have different masks."""
-        return self._specs[self.at("layer", leading)] if self._specs else self.spec
+        return self._layer_specs[self.at("layer", leading)] if self._layer_specs else self.spec
 
     def allowed(
         self,
@@ -263,10 +265,10 @@ class Trace:
         """
         if head is None or stage not in FORBIDDING:
             return None
-        return self._cut.get((self.at("layer", leading), head))
+        return self._cut_masks.get((self.at("layer", leading), head))
 
     @cached_property
-    def _cut(self) -> dict[tuple[int, int], np.ndarray]:
+    def _cut_masks(self) -> dict[tuple[int, int], np.ndarray]:
         """Cut cells of each layer and head that has any."""
         found: dict[tuple[int, int], np.ndarray] = {}
         for layer, head, query, key in self.cut:
@@ -283,7 +285,7 @@ class Trace:
 
     @property
     def attention(self) -> str:
-        """Name of the stage that shows attention: weights, or scores where there are no weights."""
+        """Name of the attention stage: the weights, or the last stage (scores) without weights."""
         return "weights" if "weights" in self._held else self.last
 
     @property
@@ -308,7 +310,7 @@ class Trace:
 
     @property
     def held_stages(self) -> tuple[Stage, ...]:
-        """The stages whose numbers are in memory; for a long text, those before the scores."""
+        """The stages not computed block by block; for a long text, those before the scores."""
         return tuple(one for one in self.stages if not self._held[one.name].is_blockwise)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Weights of some queries that are read together; imports no torch."""
+"""Bands: the weights of consecutive queries; imports no torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Band(Struct, frozen=True, eq=False):
     Parameters
     ----------
     queries, keys : range
-        Which they are; the weights of all other keys are 0.
+        Positions of the queries and keys; the weights of all other keys are 0.
     has_others : bool
         Whether there are other keys.
     """

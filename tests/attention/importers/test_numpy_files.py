@@ -148,31 +148,31 @@ def test_what_does_not_fit_together_is_listed(tmp_path: Path) -> None:
         cross_attentions_0=attention((1, 2, 3, 4)),
     )
     assert refusal(tmp_path / "a.npz") == (
-        "These do not fit together: cross_attentions_0 (1 × 2 × 3 × 4), "
-        "2 of encoder_attentions_0 (1 × 2 × 4 × 4). Save one kind by itself."
+        "The file contains different kinds of arrays: cross_attentions_0 (1 × 2 × 3 × 4), "
+        "2 of encoder_attentions_0 (1 × 2 × 4 × 4). Save only one kind."
     )
 
 
 def test_a_batch_of_several_texts_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", attn_0=np.ones((2, 3, 4, 4)), attn_1=np.ones((2, 3, 4, 4)))
-    said = "attn_0 (2 × 3 × 4 × 4) is of a batch of 2 texts. Save one of them."
+    said = "attn_0 (2 × 3 × 4 × 4) is a batch of 2 texts. Save only one of them."
     assert refusal(tmp_path / "a.npz") == said
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (0, 4), (4, 0), (1, 1, 1, 1, 3, 3)])
 def test_what_is_no_attention_is_said_to_be_none(shape: tuple[int, ...], tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.ones(shape, np.float32))
-    assert refusal(tmp_path / "a.npy").startswith("No array in it is [layer, head, query, key]")
+    assert refusal(tmp_path / "a.npy").startswith("No array has the axes [layer, head, query, key]")
 
 
 def test_complex_numbers_are_named(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.ones((3, 3), np.complex64))
-    assert refusal(tmp_path / "a.npy").endswith("Found: an array of complex numbers.")
+    assert refusal(tmp_path / "a.npy").endswith("Found: an array (complex numbers).")
 
 
 def test_more_heads_than_can_be_shown_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.ones((1001, 1, 1), np.float32))
-    said = "Of 1 × 1,001 × 1 × 1, 1,001 would be heads, and 1,000 can be shown."
+    said = "Attention of shape 1 × 1,001 × 1 × 1 has 1,001 heads; the maximum is 1,000."
     assert refusal(tmp_path / "a.npy") == said
 
 
@@ -181,7 +181,7 @@ def test_what_does_not_fit_into_memory_is_not_read(
 ) -> None:
     monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda device: 1000)
     np.save(tmp_path / "a.npy", attention((12, 12)))
-    assert "can be used. Save fewer layers or heads." in refusal(tmp_path / "a.npy")
+    assert "is available. Save fewer layers or heads." in refusal(tmp_path / "a.npy")
 
 
 # -------------------------------------------------------------------------------- tokens
@@ -239,14 +239,14 @@ def test_a_small_archive_may_be_packed_as_tightly_as_it_likes(tmp_path: Path) ->
 def test_tokens_that_do_not_fit_are_left_out_and_said_to_be(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", weights=attention((4, 4)), tokens=np.array(WORDS))
     assert opened(tmp_path / "a.npz").query_tokens == ()
-    said = "There are 3 tokens, and there are 4 queries and 4 keys, so places are numbered."
+    said = "Found 3 tokens for 4 queries and 4 keys, so positions are numbered instead."
     assert notice(tmp_path / "a.npz") == said
 
 
 def test_a_broken_list_of_tokens_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", attention((3, 3)))
     (tmp_path / "a.json").write_text("[", encoding="utf-8")
-    assert refusal(tmp_path / "a.npy") == "“a.json” is no json file, or it is damaged."
+    assert refusal(tmp_path / "a.npy") == "“a.json” is not a valid json file, or it is damaged."
 
 
 @pytest.mark.parametrize("shape", ["(True, True)", "(1.0, 1)", "(-1, 1)", "(2, 1)"])
@@ -269,7 +269,8 @@ def test_what_is_no_file_is_said_to_be_none(tmp_path: Path) -> None:
     assert refusal(tmp_path / "folder.npy") == of_folder
     assert refusal(tmp_path / "absent.npy").startswith("There is no file “absent.npy” in ")
     assert refusal(tmp_path / "a.csv") == (
-        "“a.csv” is of no kind that can be opened. Use .npy, .npz, .safetensors, .pt, .pth, .bin."
+        "Cannot open “a.csv”: unsupported file type. "
+        "Supported: .npy, .npz, .safetensors, .pt, .pth, .bin."
     )
 
 

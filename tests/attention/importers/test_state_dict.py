@@ -87,10 +87,10 @@ def test_the_heads_of_split_columns_are_as_before_and_that_is_said(tmp_path: Pat
     spec, notice = opened(tmp_path / "a.pt", AttentionSpec(heads=4, d_out=8))
     assert spec.heads == 4
     assert notice == (
-        "Multi-head attention, 3 → 12. How many heads it has is not in the file: 4 was taken."
+        "Multi-head attention, 3 → 12. The file does not contain the number of heads; 4 is used."
     )
     spec, notice = opened(tmp_path / "a.pt", AttentionSpec(heads=5, d_out=10))
-    assert (spec.heads, notice.split(": ")[1]) == (1, "1 was taken.")
+    assert (spec.heads, notice.split("; ")[1]) == (1, "1 is used.")
     for heads in (0, 9_999_999):  # as while they are typed
         assert opened(tmp_path / "a.pt", AttentionSpec(heads=heads))[0].heads == 1
 
@@ -155,7 +155,7 @@ def test_torchs_projections_may_be_separate(tmp_path: Path) -> None:
     [
         (nn.MultiheadAttention(8, 2, kdim=6), "k_proj_weight (8 × 6) is not square: queries"),
         (nn.MultiheadAttention(8, 2, vdim=4), "v_proj_weight (8 × 4) is not square: queries"),
-        (nn.MultiheadAttention(8, 2, add_bias_kv=True), "bias_k (1 × 1 × 8) adds a key or a value"),
+        (nn.MultiheadAttention(8, 2, add_bias_kv=True), "bias_k (1 × 1 × 8) adds a key or value"),
     ],
 )
 def test_modules_of_torch_that_cannot_be_read_are_refused_with_the_reason(
@@ -170,7 +170,7 @@ def test_modules_of_torch_that_cannot_be_read_are_refused_with_the_reason(
 def test_a_torch_matrix_that_is_not_of_three_layers_is_refused(tmp_path: Path) -> None:
     state = nn.MultiheadAttention(8, 2).state_dict()
     torch.save({**state, "in_proj_bias": torch.zeros(12)}, tmp_path / "a.pt")
-    with pytest.raises(InputError, match="For W_query there is"):
+    with pytest.raises(InputError, match="W_query does not fit"):
         opened(tmp_path / "a.pt", AttentionSpec(d_out=8))
 
 
@@ -201,8 +201,8 @@ def test_a_block_is_known_by_its_layers(tmp_path: Path) -> None:
     base = AttentionSpec(d_out=4, activation=Activation.GELU)
     spec, notice = opened(tmp_path / "a.safetensors", base)
     assert notice.startswith(
-        "Transformer block, 4 → 4. Its heads and its activation are not in the file: 2 heads and "
-        "gelu were taken."
+        "Transformer block, 4 → 4. The file does not contain the number of heads or the "
+        "activation; 2 heads and gelu are used."
     )
     with torch.no_grad():
         expected = attend(replace(spec, own_weights=()), x, state).tensor("result")
@@ -216,7 +216,7 @@ def test_a_block_is_known_by_its_layers(tmp_path: Path) -> None:
 def test_a_block_whose_sizes_do_not_fit_is_refused(shape: tuple[int, ...], tmp_path: Path) -> None:
     state = block_state(spec_of(Mechanism.BLOCK, AttentionSpec(d_in=4)))
     torch.save(state | {"linear1.weight": torch.ones(shape)}, tmp_path / "a.pt")
-    with pytest.raises(InputError, match=r"For (linear1|linear2) there is "):
+    with pytest.raises(InputError, match=r"(linear1|linear2) does not fit"):
         opened(tmp_path / "a.pt")
 
 
@@ -226,8 +226,8 @@ MASKS = {
     "the book's": (np.triu(np.ones((6, 6)), 1), Mask.CAUSAL, ""),
     "nothing": (np.zeros((6, 6)), Mask.NONE, "Its mask forbids nothing."),
     "window": (WINDOW, Mask.WINDOW, "Its mask is a sliding window of 2 tokens."),
-    "booleans": (BLOCKS > 0, Mask.OWN, "Its mask was taken as the own mask."),
-    "everything": (np.ones((6, 6)), Mask.OWN, "Its mask was taken as the own mask."),
+    "booleans": (BLOCKS > 0, Mask.OWN, "Its mask is used as a custom mask."),
+    "everything": (np.ones((6, 6)), Mask.OWN, "Its mask is used as a custom mask."),
 }
 
 
@@ -243,7 +243,7 @@ def test_the_mask_in_a_file_counts(name: str, tmp_path: Path) -> None:
 def test_a_longer_mask_is_cut_to_the_text_as_the_book_does(tmp_path: Path) -> None:
     with_masks(tmp_path / "a.pt", [BLOCKS, BLOCKS])
     spec, notice = opened(tmp_path / "a.pt", tokens=5)
-    assert notice.endswith("Its mask of 6 tokens was cut to 5, and taken as the own mask.")
+    assert notice.endswith("Its mask for 6 tokens was cut to 5 and is used as a custom mask.")
     np.testing.assert_array_equal(allowed(spec, 5), BLOCKS[:5, :5] == 0)
 
 
@@ -252,21 +252,24 @@ def test_a_shorter_mask_is_refused_unless_its_kind_is_known(tmp_path: Path) -> N
     with pytest.raises(InputError) as refused:
         opened(tmp_path / "a.pt", tokens=7)
     assert refused.value.sentence == (
-        "Its mask is for 6 tokens, and the text has 7. Shorten the text, and open the file then."
+        "The mask is for 6 tokens, but the text has 7. Shorten the text and open the file again."
     )
     with_masks(tmp_path / "a.pt", [WINDOW, WINDOW])
     spec, notice = opened(tmp_path / "a.pt", tokens=7)
     assert (spec.mask, spec.window) == (Mask.WINDOW, 2)
-    assert notice.endswith("It was made for up to 6 tokens, and reads 7 here.")
+    assert notice.endswith("It was made for at most 6 tokens; this text has 7.")
 
 
 @pytest.mark.parametrize(
     ("masks", "said"),
     [
-        ([BLOCKS, BLOCKS.T], "Its heads have different masks, and here all heads have one."),
-        ([BLOCKS[:5], BLOCKS[:5]], "heads.0.mask (5 × 6) is no mask of rows and as many columns."),
-        ([BLOCKS[0], BLOCKS[0]], "heads.0.mask (6) is no mask of rows and as many columns."),
-        ([BLOCKS, BLOCKS[:5, :5]], "heads.1.mask (5 × 5) is no mask of rows and as many columns."),
+        (
+            [BLOCKS, BLOCKS.T],
+            "The heads have different masks, but all heads must have the same one.",
+        ),
+        ([BLOCKS[:5], BLOCKS[:5]], "heads.0.mask (5 × 6) is not a square mask."),
+        ([BLOCKS[0], BLOCKS[0]], "heads.0.mask (6) is not a square mask."),
+        ([BLOCKS, BLOCKS[:5, :5]], "heads.1.mask (5 × 5) is not a square mask."),
     ],
 )
 def test_masks_that_cannot_count_are_refused(
@@ -283,7 +286,7 @@ def test_a_mask_too_large_to_be_read_is_taken_for_the_books(tmp_path: Path) -> N
     with_masks(tmp_path / "a.pt", [mask])
     spec, notice = opened(tmp_path / "a.pt", tokens=6)
     assert spec.mask is Mask.CAUSAL
-    assert "Its mask of 4,097 tokens is too large to be read" in notice
+    assert "Its mask for 4,097 tokens is too large to read" in notice
 
 
 @pytest.mark.parametrize("dtype", Dtype)
@@ -309,7 +312,7 @@ def test_of_a_whole_model_the_first_module_is_taken(tmp_path: Path) -> None:
     spec, notice = opened(tmp_path / "a.pt")
     expected = blocks["trf_blocks.2.att.W_query.weight"].numpy().T
     np.testing.assert_array_equal(dict(spec.own_weights)["W_query"].array(), expected)
-    assert "Of 2 modules in it, this is the first: trf_blocks.2.att." in notice
+    assert "The file contains 2 modules; this is the first: trf_blocks.2.att." in notice
 
 
 def test_what_an_optimiser_remembers_is_no_module(tmp_path: Path) -> None:
@@ -330,10 +333,10 @@ def test_what_an_optimiser_remembers_is_no_module(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "tensor", "said"),
     [
-        ("W_key.weight", torch.ones(4, 2), "For W_key there is W_key.weight (4 × 2)"),
-        ("out_proj.weight", torch.ones(3, 4), "For out_proj there is out_proj.weight (3 × 4)"),
-        ("W_query.weight", torch.ones(4), "W_query.weight (4) is no matrix."),
-        ("W_value.weight", torch.full((4, 3), torch.nan), "Among the numbers of W_value are some"),
+        ("W_key.weight", torch.ones(4, 2), "W_key does not fit the module: found"),
+        ("out_proj.weight", torch.ones(3, 4), "out_proj does not fit the module: found"),
+        ("W_query.weight", torch.ones(4), "W_query.weight (4) is not a matrix."),
+        ("W_value.weight", torch.full((4, 3), torch.nan), "W_value contains numbers that are not"),
     ],
 )
 def test_what_does_not_fit_is_named(

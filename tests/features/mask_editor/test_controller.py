@@ -592,7 +592,7 @@ def test_another_text_is_said_with_what_mends_it(painter: Painter) -> None:
     shown = painter.mask
     painter.workspace.set("text", "Your journey starts with one small step")
     painter.hand.until(lambda: bool(painter.hand.problem("own_mask")))
-    said = "The matrix is 6 × 6 and the text needs 7 × 7."
+    said = "The matrix is 6 × 6, but the text needs 7 × 7."
     assert painter.hand.problem("own_mask") == f"{said} Set mask to Causal"
     assert words(painter.window.notice) == f"The picture stays as it was. {said}"
     assert painter.notes == SIZE_MISMATCH

@@ -113,7 +113,7 @@ def test_what_a_run_refuses_is_said_where_it_belongs() -> None:
         run(document.tokens(), document.spec)
     problem = shown(document, refused.value)["own_mask"].problem
     assert problem
-    assert problem.sentence == "The matrix is 2 × 2 and the text needs 6 × 6."
+    assert problem.sentence == "The matrix is 2 × 2, but the text needs 6 × 6."
 
 
 def test_what_padding_forbids_is_mended_where_it_is_said() -> None:

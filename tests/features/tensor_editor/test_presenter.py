@@ -336,7 +336,7 @@ def test_more_weights_than_a_document_should_hold_are_not_kept(
 ) -> None:
     monkeypatch.setattr(run_parameters_as_spec_weights, "MAX_ELEMENTS", 5)
     document = a_document()
-    with pytest.raises(InputError, match="Of 6 weights only 5 could be kept"):
+    with pytest.raises(InputError, match="There are 6 weights; at most 5"):
         edited(document, computed(document), "W_key", 0, 0, one(1))
 
 

@@ -442,7 +442,7 @@ def test_the_range_of_dropped_weights_ends_at_what_dropout_makes_of_1(hand: Hand
         hand.choose_in_menu(bar(hand).range, text)
         assert hand.panel("weights").colour.high == 1
         assert hand.panel("dropped").colour.high == 1.25
-    assert "Weights 0 to 1, Dropped 0 to 1.25" in bar(hand).range.accessibleDescription()
+    assert "Weights 0 to 1, Dropout 0 to 1.25" in bar(hand).range.accessibleDescription()
 
 
 def test_typed_limits_open_the_pane_where_they_are(hand: Hand) -> None:

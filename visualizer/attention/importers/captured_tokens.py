@@ -1,4 +1,4 @@
-"""The tokens of captured attention, from the file or from a file beside it."""
+"""Tokens of captured attention, read from its file or from a file next to it."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ NUMBERED_APART = (
 def with_tokens(
     path: Path, captured: CapturedAttention, texts: Texts
 ) -> tuple[CapturedAttention, str]:
-    """Add the tokens found in the file, or else beside it, to captured attention.
+    """Add tokens from the file, or else from a file next to it, to captured attention.
 
-    If there are fewer queries than keys, tokens for both are those of one text, of which the
-    queries are the last. Tokens that are named as those of the keys are of another text.
+    If there are fewer queries than keys, tokens given for both belong to one text, and the queries
+    are its last tokens. Tokens given for the keys only belong to a different text.
 
     Returns
     -------
     CapturedAttention
-        With tokens wherever their number matches the axis.
+        With tokens on each axis whose size matches their number.
     str
-        A sentence on tokens that do not match, or on how the positions are numbered; else empty.
+        A notice if tokens do not match or about the numbering of positions; else empty.
     """
-    found = texts or _beside(path)
-    both, queries, keys = (_first(found, names) for names in (BOTH, QUERIES, KEYS))
+    found = texts or _read_adjacent_tokens(path)
+    both, queries, keys = (_find_tokens(found, names) for names in (BOTH, QUERIES, KEYS))
     if len(found) == 1 and not (both or queries or keys):
         (both,) = found.values()
     if keys and not queries and not both:
@@ -65,32 +65,33 @@ def with_tokens(
         return fitting, NUMBERED_APART
     if has_some or not (queries or keys):
         return fitting, ""
-    counts = f"{len(queries or keys):,} tokens, and there are {captured.queries:,} queries"
-    return fitting, f"There are {counts} and {captured.keys:,} keys, so places are numbered."
+    counts = f"{len(queries or keys):,} tokens for {captured.queries:,} queries"
+    notice = f"Found {counts} and {captured.keys:,} keys, so positions are numbered instead."
+    return fitting, notice
 
 
-def _first(found: Texts, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the first list of one of these names; of dotted names the last part counts."""
+def _find_tokens(found: Texts, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the tokens of the first matching name; in dotted names, only the last part counts."""
     by_last = {name.rpartition(".")[2].lower(): words for name, words in found.items()}
     words = next((by_last[name] for name in names if name in by_last), ())
     return readable_tokens([word[:MAX_TOKEN_LENGTH] for word in words])
 
 
-def _beside(path: Path) -> Texts:
-    """Read tokens from a file of the same stem: JSON, or one token per line."""
+def _read_adjacent_tokens(path: Path) -> Texts:
+    """Read tokens from a file with the same stem: JSON, or text with one token per line."""
     for suffix in (".tokens.json", ".tokens.txt", ".json", ".txt"):
-        beside = path.with_name(path.stem + suffix)
-        if beside.is_file():
-            return _read(beside)
+        adjacent = path.with_name(path.stem + suffix)
+        if adjacent.is_file():
+            return _read_tokens(adjacent)
     return {}
 
 
-def _read(path: Path) -> Texts:
+def _read_tokens(path: Path) -> Texts:
     with as_input_errors(path):
         with open_regular_file(path) as file:
             content = file.read(MAX_TEXT_CHARACTERS + 1)
         if len(content) > MAX_TEXT_CHARACTERS:
-            raise unreadable_file_error(f"“{path.name}” is too long to be a list of tokens.")
+            raise unreadable_file_error(f"“{path.name}” is too large for a list of tokens.")
         written = content.decode("utf-8-sig")
         if path.suffix != ".json":
             return {"tokens": tuple(written.splitlines())}

@@ -1,4 +1,4 @@
-"""The arrays and fields listed in a tensor file, before any is read."""
+"""Listing of the arrays and texts in a tensor file, made before any array is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_ENTRIES = 2_000
 MAX_TEXT_CHARACTERS = 2**24
 NAMED = 4
-"""Most entries that a sentence names; of the others it states the number."""
+"""Maximum number of entries named in a message; the others are only counted."""
 
 
 class ArrayEntry(Struct, frozen=True, eq=False):
@@ -42,8 +42,8 @@ class ArrayEntry(Struct, frozen=True, eq=False):
 
     @property
     def said(self) -> str:
-        """Its name and shape, for messages."""
-        return f"{self.name or 'an array'} ({' × '.join(map(str, self.shape)) or 'one number'})"
+        """Name and shape, for messages."""
+        return f"{self.name or 'an array'} ({' × '.join(map(str, self.shape)) or 'a scalar'})"
 
 
 class FileContents(Struct, frozen=True, eq=False):
@@ -56,7 +56,7 @@ class FileContents(Struct, frozen=True, eq=False):
     texts : dict of str to tuple of str
         Lists of tokens by name.
     left_out : tuple of str
-        Descriptions of contents that cannot be used.
+        Descriptions of unsupported contents.
     """
 
     entries: tuple[ArrayEntry, ...]
@@ -65,7 +65,7 @@ class FileContents(Struct, frozen=True, eq=False):
 
     @property
     def said(self) -> str:
-        """A sentence that lists the contents."""
+        """A sentence that lists the contents, for messages."""
         all_ = [*(entry.said for entry in self.entries), *self.left_out]
         more = f" and {len(all_) - NAMED:,} more" if len(all_) > NAMED else ""
-        return f"Found: {', '.join(all_[:NAMED])}{more}." if all_ else "There is nothing in it."
+        return f"Found: {', '.join(all_[:NAMED])}{more}." if all_ else "The file is empty."

@@ -39,11 +39,10 @@ PACKED = 100
 ALWAYS_FITS = 2**26
 """Archives that unpack to more than `PACKED` times their size and `ALWAYS_FITS` are rejected."""
 
-
 DOCUMENT = "document"
-"""The array of an NPZ of this program from which it is opened again: the bytes of a document."""
+"""Array in an exported NPZ that contains the bytes of the document it was exported from."""
 EXPORT_MEMBERS = {"spec.npy", "tokens.npy", "input.npy"}
-"""Members of every NPZ that this program has exported from a module."""
+"""Members of every NPZ that this program exports from a module."""
 
 
 class NpyHeader(NamedTuple):
@@ -58,7 +57,7 @@ def npy(path: Path) -> FileContents:
     """List the array of a ``.npy`` file."""
     with as_input_errors(path), open_regular_file(path) as file:
         size = os.fstat(file.fileno()).st_size
-        return _combine_arrays([_list_arrays(path, "", file, size, partial(_check_complete, path))])
+        return _combine_arrays([_list_arrays(path, "", file, size, partial(_open_file, path))])
 
 
 def npz(path: Path) -> FileContents:
@@ -82,12 +81,15 @@ def npz(path: Path) -> FileContents:
 def _check_size(path: Path, members: list[zipfile.ZipInfo]) -> None:
     if len(members) > MAX_ENTRIES:
         raise unreadable_file_error(
-            f"“{path.name}” holds {len(members):,} files. Save only the attention."
+            f"“{path.name}” contains {len(members):,} arrays; the maximum is {MAX_ENTRIES:,}. "
+            "Save only the attention."
         )
     unpacked, size = sum(member.file_size for member in members), path.stat().st_size
     if unpacked > max(ALWAYS_FITS, PACKED * size):
         times = f"{unpacked / size:,.0f} times its size"
-        raise unreadable_file_error(f"“{path.name}” would unpack to {times}, so it is not opened.")
+        raise unreadable_file_error(
+            f"“{path.name}” was not opened because it would unpack to {times}."
+        )
 
 
 @contextmanager
@@ -97,7 +99,7 @@ def _read_archive(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 @contextmanager
-def _check_complete(path: Path) -> Iterator[IO[bytes]]:
+def _open_file(path: Path) -> Iterator[IO[bytes]]:
     with open_regular_file(path) as file:
         yield file
 
@@ -111,7 +113,7 @@ def _open_member(path: Path, member: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
 def _combine_arrays(found: list[FileContents]) -> FileContents:
     entries = [entry for contents in found for entry in contents.entries]
     texts = {name: words for contents in found for name, words in contents.texts.items()}
-    left_out = tuple(said for contents in found for said in contents.left_out)
+    left_out = tuple(text for contents in found for text in contents.left_out)
     return FileContents(in_natural_order(entries), texts, left_out)
 
 
@@ -127,7 +129,7 @@ def _list_arrays(path: Path, name: str, file: IO[bytes], size: int, open_: Open)
         words = _read_array(file, header).astype(str).tolist()
         return FileContents((), {name: tuple(words)})
     called = "complex numbers" if kind == "c" else f"type {header.dtype}"[:40]
-    return FileContents((), {}, (f"{name or 'an array'} of {called}",))
+    return FileContents((), {}, (f"{name or 'an array'} ({called})",))
 
 
 def _read_header(file: IO[bytes]) -> NpyHeader:
@@ -136,8 +138,8 @@ def _read_header(file: IO[bytes]) -> NpyHeader:
     if version != (1, 0):
         read = np.lib.format.read_array_header_2_0
     header = NpyHeader(*read(file))
-    if not all(type(size) is int for size in header.shape):  # numpy takes True for 1
-        raise ValueError("a size is no whole number")
+    if not all(type(size) is int for size in header.shape):  # numpy accepts True as 1
+        raise ValueError("a size is not an integer")
     return header
 
 

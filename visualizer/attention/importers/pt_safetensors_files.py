@@ -1,4 +1,4 @@
-"""Readers of ``.pt`` files, without running code in them, and of ``.safetensors`` files."""
+"""Readers of ``.safetensors`` files and of ``.pt`` files, whose code is never run."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-DEEPEST = 8
+MAX_DEPTH = 8
 _DOUBLE = {torch.float64, torch.int64, torch.uint32, torch.uint64}
-_HALF = {"F64": 8, "I64": 8, "U64": 8, "U32": 8}
+_WIDE = {"F64": 8, "I64": 8, "U64": 8, "U32": 8}
 
 
 def safetensors(path: Path) -> FileContents:
     """List the tensors of a ``.safetensors`` file, and the tokens in its metadata."""
     entries, left_out, size = [], [], path.stat().st_size
     with as_input_errors(path), safe_open(str(path), framework="pt") as file:
-        texts = _tokens_of(file.metadata() or {})
+        texts = _read_tokens(file.metadata() or {})
         names = list(file.keys())
         _check_count(path, len(names))
         for name in names:
@@ -47,20 +47,20 @@ def safetensors(path: Path) -> FileContents:
             shape, dtype = tuple(part.get_shape()), part.get_dtype()
             check_declared_size(name, shape, 1, 2 * size)  # the smallest types take half a byte
             if dtype.startswith("C"):
-                left_out.append(f"{name} of complex numbers")
+                left_out.append(f"{name} (complex numbers)")
             else:
-                read = partial(_of_safetensors, path, name)
-                entries.append(ArrayEntry(name, shape, dtype in _HALF, read))
+                read = partial(_read_safetensors, path, name)
+                entries.append(ArrayEntry(name, shape, dtype in _WIDE, read))
     return FileContents(in_natural_order(entries), texts, tuple(left_out))
 
 
-def _of_safetensors(path: Path, name: str) -> np.ndarray:
+def _read_safetensors(path: Path, name: str) -> np.ndarray:
     with as_input_errors(path), safe_open(str(path), framework="pt") as file:
         return _to_array(file.get_tensor(name))
 
 
-def _tokens_of(metadata: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    """Read tokens written as JSON lists; other metadata is ignored."""
+def _read_tokens(metadata: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    """Read tokens stored as JSON lists; other metadata is ignored."""
     found = {}
     for name, written in metadata.items():
         if len(written) <= MAX_TEXT_CHARACTERS and written.lstrip().startswith("["):
@@ -74,14 +74,15 @@ def _tokens_of(metadata: dict[str, str]) -> dict[str, tuple[str, ...]]:
 
 
 def pt(path: Path) -> FileContents:
-    """List the tensors of a file that `torch.save` wrote; code in it is rejected, not run."""
+    """List the tensors of a file written by `torch.save`; files with code are rejected."""
     with as_input_errors(path):
         _check_stored(path)
         try:
             held = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         except UnpicklingError as error:
-            said = "holds Python objects, which could run code, so it is not opened"
-            sentence = f"“{path.name}” {said}. Save tensors, lists and dicts only."
+            reason = "it contains Python objects, which could run code"
+            sentence = f"“{path.name}” was not opened because {reason}. "
+            sentence += "Save only tensors, lists and dicts."
             raise unreadable_file_error(sentence) from error
     return _list_tensors(path, held)
 
@@ -89,9 +90,9 @@ def pt(path: Path) -> FileContents:
 def _check_stored(path: Path) -> None:
     """Reject formats that do not state their size in advance, and contents larger than the file."""
     if not zipfile.is_zipfile(path):
-        said = "is no file of PyTorch 1.6 or later"
         raise unreadable_file_error(
-            f"“{path.name}” {said}. Load it and save it anew with torch.save."
+            f"“{path.name}” is not in the format of PyTorch 1.6 or later. "
+            "Load it and save it again with torch.save."
         )
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
@@ -99,7 +100,7 @@ def _check_stored(path: Path) -> None:
     is_packed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
     if is_packed or sum(member.file_size for member in members) > size:
         raise unreadable_file_error(
-            f"“{path.name}” is packed in a way torch.save does not, so it is not opened."
+            f"“{path.name}” was not opened because it was not written by torch.save."
         )
     _check_count(path, len(members))
 
@@ -107,7 +108,7 @@ def _check_stored(path: Path) -> None:
 def _check_count(path: Path, count: int) -> None:
     if count > MAX_ENTRIES:
         raise unreadable_file_error(
-            f"“{path.name}” holds {count:,} tensors. Save only the attention."
+            f"“{path.name}” contains more than {MAX_ENTRIES:,} tensors. Save only the attention."
         )
 
 
@@ -117,10 +118,10 @@ def _list_tensors(path: Path, held: Any) -> FileContents:
         _check_count(path, count)
         if isinstance(value, torch.Tensor):
             if value.layout is not torch.strided or value.is_quantized or value.is_complex():
-                left_out.append(f"{name or 'a tensor'} of {value.dtype}, {value.layout}")
+                left_out.append(f"{name or 'a tensor'} ({value.dtype}, {value.layout})")
                 continue
             if value.device.type != "cpu":
-                left_out.append(f"{name or 'a tensor'} without numbers")
+                left_out.append(f"{name or 'a tensor'} (no data)")
                 continue
             shape = tuple(value.shape)
             check_declared_size(name or path.name, shape, value.element_size(), size)
@@ -132,10 +133,10 @@ def _list_tensors(path: Path, held: Any) -> FileContents:
 
 
 def _walk_entries(name: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    """Yield the tensors and token lists in nested dicts and lists by dotted name, each once."""
+    """Yield the tensors and token lists of nested dicts and lists once, with dotted names."""
     if isinstance(value, torch.Tensor) or _is_text(value):
         yield name, value
-    elif isinstance(value, dict | list | tuple) and depth < DEEPEST and id(value) not in seen:
+    elif isinstance(value, dict | list | tuple) and depth < MAX_DEPTH and id(value) not in seen:
         seen.add(id(value))
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, inner in pairs:

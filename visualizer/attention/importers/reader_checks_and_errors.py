@@ -1,4 +1,4 @@
-"""What the readers of tensor files share: checks of sizes, order of names, errors."""
+"""Helpers for readers of tensor files: size checks, natural order, errors."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 def unreadable_file_error(sentence: str) -> InputError:
-    """Return the error of a file that cannot be opened."""
+    """Return an `InputError` for a file that cannot be opened."""
     return InputError("open", sentence)
 
 
 def lacks_document(path: Path) -> str:
-    """Say that a file which this program exported cannot be opened again."""
+    """Return the message for an exported file that does not contain its document."""
     return (
-        f"“{path.name}” was exported by an older version, without all settings of its document. "
-        "Open that document, and export it again."
+        f"“{path.name}” was exported by an older version and does not contain all settings. "
+        "Open the original document and export it again."
     )
 
 
@@ -37,22 +37,22 @@ def in_natural_order(entries: list[ArrayEntry]) -> tuple[ArrayEntry, ...]:
 
 
 def natural_order_key(name: str) -> list[tuple[int, str]]:
-    """Return the key of natural order: digits compare as numbers, other parts as text."""
+    """Return a sort key for natural order: digits compare as numbers, other parts as text."""
     parts = re.split(r"([0-9]+)", name)
     return [(int(part[:18]), part) if part.isdecimal() else (-1, part) for part in parts]
 
 
 def check_declared_size(name: str, shape: tuple[int, ...], itemsize: int, room: int) -> None:
-    """Raise `InputError` if an array's declared size exceeds that of its file."""
+    """Raise `InputError` if the declared size of an array exceeds the available bytes."""
     if any(size < 0 for size in shape) or math.prod(shape) * itemsize > room:
         sizes = " × ".join(f"{size:,}" for size in shape[:8])
         raise unreadable_file_error(
-            f"“{name}” says that it is {sizes}, and its file holds less. It is damaged."
+            f"“{name}” is damaged: its shape is {sizes}, but the file contains less data."
         )
 
 
 def widened(array: np.ndarray) -> np.ndarray:
-    """Convert numbers to float32, or to float64 where they may need it."""
+    """Convert numbers to float32, or to float64 if they may need it."""
     return np.ascontiguousarray(array, dtype=np.float64 if is_double(array.dtype) else np.float32)
 
 
@@ -63,7 +63,7 @@ def is_double(dtype: np.dtype) -> bool:
 
 @contextmanager
 def as_input_errors(path: Path) -> Iterator[None]:
-    """Convert any exception of a file-reading library to an `InputError` with a sentence.
+    """Convert any exception of a file-reading library to an `InputError` with a message.
 
     Raises
     ------
@@ -77,10 +77,10 @@ def as_input_errors(path: Path) -> Iterator[None]:
     except MemoryError as error:
         raise unreadable_file_error(f"There is not enough memory to open “{path.name}”.") from error
     except OSError as error:
-        reason = error.strerror or "it is damaged"
+        reason = error.strerror or "the file is damaged"
         raise unreadable_file_error(f"“{path.name}” could not be read: {reason}.") from error
-    except Exception as error:  # damaged files make libraries raise exceptions of any type
-        kind = path.suffix.removeprefix(".") or "known"
+    except Exception as error:  # libraries raise all kinds of exceptions for damaged files
+        kind = path.suffix.removeprefix(".") or "tensor"
         raise unreadable_file_error(
-            f"“{path.name}” is no {kind} file, or it is damaged."
+            f"“{path.name}” is not a valid {kind} file, or it is damaged."
         ) from error

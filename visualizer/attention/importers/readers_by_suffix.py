@@ -1,4 +1,4 @@
-"""The readers by file suffix; reads captured attention, or weights as a spec."""
+"""Readers by file suffix, which read captured attention, or weights as a spec."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ READERS: dict[str, Callable[[Path], FileContents]] = {
 def read_tensor_file(
     path: Path, base: AttentionSpec, tokens: int | None = None
 ) -> tuple[CapturedAttention | AttentionSpec, str]:
-    """Read a tensor file, without running code in it or trusting its declared sizes.
+    """Read a tensor file without running its code or trusting its declared sizes.
 
     Parameters
     ----------
     base : AttentionSpec
-        The current spec, which supplies the settings that a file of weights lacks.
+        The current spec, which supplies settings that are missing from a file of weights.
     tokens : int, optional
-        Tokens of the current text, to which the mask of a file of weights is cut.
+        Number of tokens of the current text, to which the mask of a module is cut.
 
     Returns
     -------
     CapturedAttention or AttentionSpec
-        Attention, or the spec of the module whose weights the file holds.
+        Attention weights, or the spec of the module whose weights are in the file.
     str
         A notice for the user; may be empty.
 
     Raises
     ------
     InputError
-        Of ``open``: what is wrong with the file and what to do about it.
+        With the field ``open``: what is wrong with the file and what to do.
     """
     contents = list_arrays(path)
     if is_module(contents):
@@ -65,9 +65,13 @@ def list_arrays(path: Path) -> FileContents:
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         known = ", ".join(READERS)
-        raise unreadable_file_error(f"“{path.name}” is of no kind that can be opened. Use {known}.")
+        raise unreadable_file_error(
+            f"Cannot open “{path.name}”: unsupported file type. Supported: {known}."
+        )
     try:
-        check_regular_file(path)  # torch and safetensors open paths, and a pipe would block
+        check_regular_file(
+            path
+        )  # torch and safetensors open paths themselves, and a pipe would block
     except FileNotFoundError as error:
         sentence = f"There is no file “{path.name}” in {path.absolute().parent}."
         raise unreadable_file_error(sentence) from error

@@ -1,8 +1,8 @@
-"""Conversion of a ``state_dict`` of the book's modules, or of torch's, to a spec with own weights.
+"""Conversion of a ``state_dict`` of the book's or torch's modules to a spec with custom weights.
 
 Source: Raschka 2024, §3.4 to §3.6 (names and shapes of the modules' parameters). The state does
-not include the number of heads of a `MultiHeadAttention`, its dropout and its scale. The buffer
-``mask`` of its causal modules has 1 for forbidden cells, and is cut to the text's tokens.
+not include the number of heads of a `MultiHeadAttention`, its dropout or its scale. The buffer
+``mask`` of the causal modules is 1 at forbidden cells, and is cut to the tokens of the text.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
 
 OPTIMISER = "optimiser/"
-"""How the names of what the optimiser remembers of weights begin, in checkpoints of the lab."""
+"""Prefix of the names of optimizer state in checkpoints of the lab."""
 MAX_ELEMENTS = 4_000_000
 MAX_MASK_TOKENS = 4_096
-"""Tokens up to which a mask is read; one of more is taken for the book's causal mask."""
+"""Largest mask that is read; larger ones are assumed to be the book's causal mask."""
 _NAME = re.compile(
     r"(?P<before>(?:.*\.)?)"
     r"(?P<layer>W_query|W_key|W_value|out_proj|mask|ln1|ln2|linear1|linear2)"
@@ -55,7 +55,7 @@ _HEAD = re.compile(r"(?P<module>(?:.*\.)?)heads\.(?P<head>[0-9]{1,6})\.")
 
 @dataclass(slots=True)
 class StateDictModule:
-    """The entries of one module, by layer or bias and by head."""
+    """Entries of one module, by layer or bias and by head."""
 
     parts: dict[str, dict[int, ArrayEntry]] = field(default_factory=dict)
     heads: set[int] = field(default_factory=set)
@@ -66,42 +66,43 @@ class StateDictModule:
 
 
 def is_module(contents: FileContents) -> bool:
-    """Whether a file holds weights of the book's modules."""
+    """Whether a file contains weights of one of the book's modules."""
     return any(_has_all(module) for module in _find_modules(contents).values())
 
 
 def spec_in(
     contents: FileContents, base: AttentionSpec, tokens: int | None = None
 ) -> tuple[AttentionSpec, str]:
-    """Return the spec of the module in a file; of the first, where there are several.
+    """Return the spec of the module in a file, or of the first if there are several.
 
     Parameters
     ----------
     base : AttentionSpec
-        Supplies the settings that a file does not contain.
+        Supplies the settings that the file does not contain.
     tokens : int, optional
-        Tokens of the text, to which the file's mask is cut.
+        Number of tokens of the text, to which the file's mask is cut.
 
     Returns
     -------
     AttentionSpec
-        With the file's weights and biases as own weights, and its mask.
+        With the file's weights and biases as custom weights, and its mask.
     str
-        A notice that names the module, the settings missing from the file and what its mask is.
+        A notice that names the module, the settings missing from the file and the kind of mask.
 
     Raises
     ------
     InputError
-        When the shapes do not fit together, a number is not finite, or a mask that is not of a
-        known kind has fewer tokens than the text.
+        If the shapes do not fit together, a number is not finite, or a custom mask is smaller than
+        the text.
     """
     modules = {name: module for name, module in _find_modules(contents).items() if _has_all(module)}
     name = min(modules, key=natural_order_key)
     spec = _with_weights(modules[name], _read_sizes(modules[name], base))
     for problem in problems(spec):
         raise unreadable_file_error(f"The weights do not fit together: {problem.sentence}")
-    spec, masked = _with_mask(modules[name], spec, tokens)
-    return spec, " ".join(filter(None, (_settings_notice(spec, name, len(modules)), masked)))
+    spec, mask_notice = _with_mask(modules[name], spec, tokens)
+    settings_notice = _settings_notice(spec, name, len(modules))
+    return spec, " ".join(filter(None, (settings_notice, mask_notice)))
 
 
 def _find_modules(contents: FileContents) -> dict[str, StateDictModule]:
@@ -130,7 +131,7 @@ def _read_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
     is_raw = all(layer in module.parts for layer in LAYERS)
     first = module.entries("W_query" if is_raw else "W_query.weight")[0]
     if len(first.shape) != 2:
-        raise unreadable_file_error(f"{first.said} is no matrix.")
+        raise unreadable_file_error(f"{first.said} is not a matrix.")
     d_in, d_out = first.shape if is_raw else first.shape[::-1]
     heads = len(module.heads)
     mechanism = Mechanism.CAUSAL if "mask" in module.parts else Mechanism.SELF
@@ -155,7 +156,7 @@ def _read_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
 
 
 def _read_block(module: StateDictModule) -> dict[str, Any]:
-    """Return the fields of a block where all its layers are there."""
+    """Return the fields of a block if all its layers are present; else an empty dict."""
     names = [f"{layer}{kind}" for layer in BLOCK_LAYERS for kind in (".weight", BIAS)]
     if not all(name in module.parts for name in names):
         return {}
@@ -166,41 +167,44 @@ def _read_block(module: StateDictModule) -> dict[str, Any]:
 def _with_mask(
     module: StateDictModule, spec: AttentionSpec, tokens: int | None
 ) -> tuple[AttentionSpec, str]:
-    """Take the mask of a module, and say which it is where it is not the book's."""
+    """Add the mask of a module; return a notice if it is not the book's causal mask."""
     entries = module.entries("mask")
     if not entries:
         return spec, ""
     size = _mask_size(entries)
     if size > MAX_MASK_TOKENS:
         return replace(spec, mask=Mask.CAUSAL), (
-            f"Its mask of {size:,} tokens is too large to be read, so the causal mask was taken."
+            f"Its mask for {size:,} tokens is too large to read; a causal mask is used instead."
         )
     forbidden = entries[0].read() != 0  # query key
     if any(((entry.read() != 0) != forbidden).any() for entry in entries[1:]):
-        raise unreadable_file_error("Its heads have different masks, and here all heads have one.")
-    spec, said = _masked_by(spec, forbidden, tokens)
+        raise unreadable_file_error(
+            "The heads have different masks, but all heads must have the same one."
+        )
+    spec, notice = _apply_mask(spec, forbidden, tokens)
     if tokens is not None and size < tokens:
         if spec.mask is Mask.OWN:
             raise unreadable_file_error(
-                f"Its mask is for {size:,} tokens, and the text has {tokens:,}. "
-                "Shorten the text, and open the file then."
+                f"The mask is for {size:,} tokens, but the text has {tokens:,}. "
+                "Shorten the text and open the file again."
             )
-        said = f"{said} It was made for up to {size:,} tokens, and reads {tokens:,} here.".strip()
-    return spec, said
+        limit = f"It was made for at most {size:,} tokens; this text has {tokens:,}."
+        notice = f"{notice} {limit}".strip()
+    return spec, notice
 
 
 def _mask_size(entries: list[ArrayEntry]) -> int:
     size = entries[0].shape[-1:]
     for entry in entries:
         if entry.shape != 2 * size or not all(size):
-            raise unreadable_file_error(f"{entry.said} is no mask of rows and as many columns.")
+            raise unreadable_file_error(f"{entry.said} is not a square mask.")
     return size[0]
 
 
-def _masked_by(
+def _apply_mask(
     spec: AttentionSpec, forbidden: np.ndarray, tokens: int | None
 ) -> tuple[AttentionSpec, str]:
-    """Return a spec with a mask [query, key]: of its kind, or as the user's own."""
+    """Return a spec with a mask [query, key], as a known kind or as a custom mask, and a notice."""
     size, allowed = len(forbidden), ~forbidden
     if np.array_equal(allowed, np.tri(size, dtype=bool)):
         return replace(spec, mask=Mask.CAUSAL), ""
@@ -209,13 +213,13 @@ def _masked_by(
     window = int(allowed[-1].sum())
     band = np.tri(size, dtype=bool) & ~np.tri(size, k=-window, dtype=bool)
     if window and np.array_equal(allowed, band):
-        said = f"Its mask is a sliding window of {format_count(window, 'token')}."
-        return replace(spec, mask=Mask.WINDOW, window=window), said
-    said = "Its mask was taken as the own mask."
+        notice = f"Its mask is a sliding window of {format_count(window, 'token')}."
+        return replace(spec, mask=Mask.WINDOW, window=window), notice
+    notice = "Its mask is used as a custom mask."
     if tokens and tokens < size:
         allowed = allowed[:tokens, :tokens]
-        said = f"Its mask of {size:,} tokens was cut to {tokens:,}, and taken as the own mask."
-    return replace(spec, mask=Mask.OWN, own_mask=BooleanMatrix.of(allowed)), said
+        notice = f"Its mask for {size:,} tokens was cut to {tokens:,} and is used as a custom mask."
+    return replace(spec, mask=Mask.OWN, own_mask=BooleanMatrix.of(allowed)), notice
 
 
 def _fitting_heads(base: AttentionSpec, d_out: int) -> int:
@@ -230,7 +234,7 @@ def _with_weights(module: StateDictModule, spec: AttentionSpec) -> AttentionSpec
         or sum(rows * columns for rows, columns in sizes.values()) > MAX_ELEMENTS
     ):
         raise unreadable_file_error(
-            f"More than {MAX_ELEMENTS:,} weights cannot be held. Open a smaller module."
+            f"The module has more than {MAX_ELEMENTS:,} weights. Open a smaller one."
         )
     own = tuple((name, _read_matrix(module, spec, name, size)) for name, size in sizes.items())
     return replace(spec, own_weights=own)
@@ -239,7 +243,7 @@ def _with_weights(module: StateDictModule, spec: AttentionSpec) -> AttentionSpec
 def _read_matrix(
     module: StateDictModule, spec: AttentionSpec, name: str, size: tuple[int, int]
 ) -> NumberMatrix:
-    """Join the heads of a layer or of its bias side by side, [row, width]."""
+    """Concatenate the heads of a layer or of its bias, [row, width]."""
     is_bias, layer = name.endswith(BIAS), name.removesuffix(BIAS)
     is_raw = spec.projection is Projection.UNIFORM and layer in LAYERS
     known = layer.replace("W_output", "out_proj")
@@ -249,10 +253,10 @@ def _read_matrix(
     is_vector = is_bias or layer in NORMS
     shape = each if is_raw else each[1:] if is_vector else each[::-1]
     if len(entries) != parts or any(entry.shape != shape for entry in entries):
-        said = ", ".join(entry.said for entry in entries[:2]) or "nothing"
-        wanted = " × ".join(map(str, shape))
+        found = ", ".join(entry.said for entry in entries[:2]) or "nothing"
+        expected = f"{parts} of " * (parts > 1) + " × ".join(map(str, shape))
         raise unreadable_file_error(
-            f"For {known} there is {said}, and {parts} of {wanted} would fit."
+            f"{known} does not fit the module: found {found}, expected {expected}."
         )
     arrays = [entry.read() for entry in entries]
     if is_vector:
@@ -260,18 +264,21 @@ def _read_matrix(
     else:
         whole = np.concatenate([part if is_raw else part.T for part in arrays], axis=1)
     if not np.isfinite(whole).all():
-        raise unreadable_file_error(f"Among the numbers of {known} are some that are not finite.")
+        raise unreadable_file_error(f"{known} contains numbers that are not finite.")
     return NumberMatrix.of(whole)
 
 
 def _settings_notice(spec: AttentionSpec, name: str, count: int) -> str:
     mechanism = mechanism_of(spec)
-    said = [f"{TITLES[mechanism]}, {spec.d_in} → {spec.d_out}."]
+    sentences = [f"{TITLES[mechanism]}, {spec.d_in} → {spec.d_out}."]
     if count > 1:
-        said.append(f"Of {count:,} modules in it, this is the first: {name.rstrip('.')}.")
+        first = name.rstrip(".")
+        sentences.append(f"The file contains {count:,} modules; this is the first: {first}.")
     if mechanism is Mechanism.BLOCK:
-        found = f"{format_count(spec.heads, 'head')} and {spec.activation}"
-        said.append(f"Its heads and its activation are not in the file: {found} were taken.")
+        used = f"{format_count(spec.heads, 'head')} and {spec.activation}"
+        sentences.append(
+            f"The file does not contain the number of heads or the activation; {used} are used."
+        )
     if mechanism is Mechanism.MULTI_HEAD and spec.output_projection:
-        said.append(f"How many heads it has is not in the file: {spec.heads} was taken.")
-    return " ".join(said)
+        sentences.append(f"The file does not contain the number of heads; {spec.heads} is used.")
+    return " ".join(sentences)

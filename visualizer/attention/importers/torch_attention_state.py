@@ -1,6 +1,6 @@
 """Conversion of a ``state_dict`` of ``torch.nn.MultiheadAttention`` to the book's names.
 
-torch keeps the three projections in one matrix ``in_proj_weight`` [3·width, width], or in three
+torch stores the three projections in one matrix ``in_proj_weight`` [3·width, width], or in three
 ``q_proj_weight`` … if keys or values have another size, and their biases in ``in_proj_bias``.
 """
 
@@ -26,13 +26,13 @@ _EXTRA = ("bias_k", "bias_v")
 
 
 def with_book_names(entries: Sequence[ArrayEntry]) -> tuple[ArrayEntry, ...]:
-    """Rename the entries of torch's modules, and split those that hold three layers.
+    """Rename the entries of torch's modules, and split those that contain three layers.
 
     Raises
     ------
     InputError
-        When a module has a key and a value besides those of its tokens, or queries, keys and
-        values are computed from vectors of different sizes.
+        If a module has an extra key and value without a token, or if its queries, keys and values
+        are computed from vectors of different sizes.
     """
     names = {entry.name for entry in entries}
     modules = {
@@ -45,10 +45,10 @@ def with_book_names(entries: Sequence[ArrayEntry]) -> tuple[ArrayEntry, ...]:
     for entry in entries:
         if entry.name in extra:
             raise unreadable_file_error(
-                f"{entry.said} adds a key or a value that belongs to no token (add_bias_kv). "
-                "Open a module without it."
+                f"{entry.said} adds a key or value without a token (add_bias_kv), which is "
+                "not supported. Open a module without it."
             )
-        found += _renamed(entry)
+        found += _convert_entry(entry)
     weights = {f"{module}out_proj.weight" for module in modules}
     for entry in entries:
         bias = f"{entry.name.removesuffix('.weight')}{BIAS}"
@@ -57,12 +57,12 @@ def with_book_names(entries: Sequence[ArrayEntry]) -> tuple[ArrayEntry, ...]:
     return tuple(found)
 
 
-def _renamed(entry: ArrayEntry) -> list[ArrayEntry]:
+def _convert_entry(entry: ArrayEntry) -> list[ArrayEntry]:
     if match := _SEPARATE.fullmatch(entry.name):
         if len(set(entry.shape)) > 1:
             raise unreadable_file_error(
-                f"{entry.said} is not square: queries, keys and values are computed from vectors "
-                "of different sizes (kdim, vdim), so the module is no self-attention."
+                f"{entry.said} is not square: queries, keys and values are computed from "
+                "vectors of different sizes (kdim, vdim), so the module is not self-attention."
             )
         layer = LAYERS["qkv".index(match["letter"])]
         return [replace(entry, name=f"{match['module']}{layer}.weight")]
@@ -83,6 +83,6 @@ def _renamed(entry: ArrayEntry) -> list[ArrayEntry]:
 
 
 def _zero_bias(weight: ArrayEntry, name: str) -> ArrayEntry:
-    """Return the bias of an output projection that has none (``bias=False``)."""
+    """Return a zero bias for an output projection without one (``bias=False``)."""
     shape = weight.shape[:1]
     return replace(weight, name=name, shape=shape, read=lambda: np.zeros(shape, np.float32))
