@@ -172,8 +172,8 @@ LEFT_OUT = (
     "Only attention is shown. The other stages of all layers would need {size} of memory. "
     "Use a shorter text or fewer layers to show them."
 )
-SPREAD = "a model is spread over processes, or read from the disk"
-ON_CPU_ALONE = "from there it computes on the CPU alone"
+SPREAD = "a model can be split over processes or run from disk, but not both"
+ON_CPU_ALONE = "models run from disk on the CPU only"
 DISK_STAGES_NOTICE = (
     "Only attention is shown. The other stages need the weights of all layers, but this model "
     "loads its layers from disk one at a time."
@@ -350,9 +350,9 @@ class OpenedModel:
         Raises
         ------
         InputError
-            If the text is empty, or too long for the model or for memory; with field ``chat`` if the
-            text cannot be put into a chat template; with field ``layers`` and ``stages`` if one does
-            not exist.
+            If the text is empty, or too long for the model or for memory; with field ``chat`` if
+            the text cannot be put into a chat template; with field ``layers`` and ``stages`` if one
+            does not exist.
         """
         inputs = self.inputs(text, second, is_chat=is_chat)
         attend = self._attend if self._is_held_whole(inputs[0]) else self._attend_to_long
@@ -366,8 +366,8 @@ class OpenedModel:
         Raises
         ------
         InputError
-            With field ``image`` if it cannot be read, or has too many patches for memory; for ``model``,
-            if it does not accept images.
+            With field ``image`` if it cannot be read, or has too many patches for memory; for
+            ``model``, if it does not accept images.
         """
         return kept.of_runs(self.read_image(self.image(path), kept=kept).runs)
 
@@ -854,8 +854,9 @@ class OpenedModel:
         Raises
         ------
         InputError
-            As in `attend`; with field ``model`` if it predicts no next token; with field ``heads`` if a head
-            does not exist or cannot be edited; with field ``cuts`` if a query would have no key left.
+            As in `attend`; with field ``model`` if it predicts no next token; with field ``heads``
+            if a head does not exist or cannot be edited; with field ``cuts`` if a query would have
+            no key left.
         """
         if self.why_no_next_token:
             raise InputError("model", self.why_no_next_token)
@@ -929,8 +930,8 @@ class OpenedModel:
         Raises
         ------
         InputError
-            With field ``model`` if heads cannot be recorded separately: the model has its own attention
-            implementation, or its layers run several times.
+            With field ``model`` if heads cannot be recorded separately: the model has its own
+            attention implementation, or its layers run several times.
         """
         return self._calls_by_layer(given, edits, cuts)[0]
 
