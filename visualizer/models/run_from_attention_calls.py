@@ -385,7 +385,7 @@ def _describe_vectors(group: LayerGroup) -> CapturedVectors:
     assert one.values is not None
     odd = _not_understood(one)
     has_bias = any(each.bias is not None for each in group.added)
-    # A gate by sinks that scales context vectors after the softmax is not part of the weights.
+    # Sinks that scale the context vectors after the softmax leave row sums of 1.
     has_sinks = _sink_logits(one) is not None and not all(map(_are_rows_whole, group.calls))
     return CapturedVectors(
         one.queries.shape[-1],
