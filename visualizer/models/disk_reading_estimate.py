@@ -97,7 +97,7 @@ def disk_reading_estimate(folder: ModelFolder, dtype: Dtype) -> DiskReadingEstim
         files = weight_files(folder.path)
         speed = _bytes_per_second(max(files, key=lambda file: file.stat().st_size))
     except OSError as error:
-        raise InputError("model", f"The weights cannot be read: {reason_of(error)}.") from error
+        raise InputError("model", f"Cannot read the weights: {reason_of(error)}.") from error
     sizes = folder.layer_sizes
     memory = memory_from_disk(folder.numbers, sizes, dtype)
     return DiskReadingEstimate(sizes.layers, sizes.bytes, memory, sizes.bytes / speed)

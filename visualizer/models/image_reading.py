@@ -84,10 +84,12 @@ def _preprocess_image(image: Image.Image, processor: Any, name: str) -> Tensor:
     try:
         pixels = processor(images=image, return_tensors="pt")["pixel_values"]
     except Exception as error:  # processors raise various errors
-        sentence = f"“{name}” cannot be prepared for this model: {error}"
+        sentence = f"Preprocessing “{name}” for this model failed: {error}"
         raise InputError("image", sentence[:300]) from error
     if not isinstance(pixels, torch.Tensor) or pixels.ndim != 4 or len(pixels) != 1:
-        raise InputError("image", "This model reads an image in several parts, which is not shown.")
+        raise InputError(
+            "image", "This model splits images into several parts, which is not supported."
+        )
     return pixels
 
 
