@@ -501,8 +501,10 @@ def _with_cuts(
         is_open = whole[:, head] if is_choice else whole[:, head] > lowest / 2
         empty = (~is_open.any(-1)).any(0).nonzero().flatten().tolist()
         if cut_off := [at for at in empty if at in cut.queries]:
-            sentence = f"Query {cut_off[0] + 1} of {cut.name} would have no key left. Keep at least one "
-                "of its edges."
+            sentence = (
+                f"Query {cut_off[0] + 1} of {cut.name} would have no key left. "
+                "Keep at least one of its edges."
+            )
             raise InputError("cuts", sentence)
     return whole
 

@@ -42,8 +42,8 @@ class KeptParts(Struct, frozen=True):
         numbered = numbered_by_layer(calls)
         known = sorted({number for number, _ in numbered})
         if missing := sorted(self.layers.difference(known)):
-            sentence = f"Layer {missing[0]} has no attention. Layers with attention: "
-                f"{_format_numbers(known)}."
+            layers = _format_numbers(known)
+            sentence = f"Layer {missing[0]} has no attention. Layers with attention: {layers}."
             raise InputError("layers", sentence)
         selected = [(number, call) for number, call in numbered if number in self.layers]
         calls_found = [call for _, call in selected]
