@@ -329,7 +329,7 @@ def test_a_disk_that_cannot_be_asked_is_said(
 
     monkeypatch.setattr(shutil, "disk_usage", broken)
     said = refusal(look_up, NAME, cache, environment)
-    assert said == f"The folder {cache} cannot be read: Input/output error."
+    assert said == f"Cannot read the cache folder {cache}: Input/output error."
 
 
 def test_a_silent_hub_is_left_at_once(
@@ -367,7 +367,7 @@ def test_one_download_of_a_repository_at_a_time(cache: Path, environment: dict[s
             said.append(refusal(download, offer, no_progress, environment))
 
     download(offer, again, environment)
-    assert said == ["org/tiny is being downloaded already."]
+    assert said == ["org/tiny is already being downloaded."]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links may not be allowed")

@@ -106,7 +106,7 @@ def test_every_architecture_gives_its_numbers_or_is_refused(tmp_path: Path, kind
     folder = save_tiny_model(tmp_path / "m", kind)
     wanted = open_model(folder, Device.CPU).attend(TEXT)
     if kind in REFUSED:
-        with pytest.raises(InputError, match="cannot be read layer by layer"):
+        with pytest.raises(InputError, match="cannot be run from disk"):
             open_model(folder, Device.CPU, is_from_disk=True)
         return
     streamed = open_model(folder, Device.CPU, is_from_disk=True)
@@ -365,7 +365,7 @@ def test_files_that_change_between_layers_are_refused(tmp_path: Path, spoil: str
 )  # fmt: skip
 def test_models_that_cannot_be_streamed_are_refused(tmp_path: Path, kind: str, why: str) -> None:
     folder = save_tiny_model(tmp_path / "m", kind)
-    with pytest.raises(InputError, match="cannot be read layer by layer") as found:
+    with pytest.raises(InputError, match="cannot be run from disk") as found:
         open_model(folder, Device.CPU, is_from_disk=True)
     assert why in found.value.sentence
     assert [*tmp_path.iterdir()] == [folder]  # nothing is written anew

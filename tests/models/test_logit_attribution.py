@@ -78,7 +78,7 @@ def test_a_heads_part_is_what_its_output_gives_by_hand(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", CHANGED)
 def test_models_that_change_what_heads_write_are_refused(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(InputError, match="what a head writes is changed before it is added"):
+    with pytest.raises(InputError, match="the attention output is changed before it is added"):
         opened(tmp_path, kind).logit_parts(TEXT)
 
 
@@ -121,9 +121,9 @@ def test_an_encoder_has_no_logits_of_a_next_token(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
-        ("cohere", "what its last matrix gives is scaled or capped afterwards"),
+        ("cohere", "its logits are scaled or capped after the unembedding"),
         pytest.param(
-            *("gemma3n_text", "its layers do not pass on a single vector for each token"),
+            *("gemma3n_text", "its layers do not output one vector per token"),
             marks=pytest.mark.slow,
         ),
     ],

@@ -65,17 +65,17 @@ def test_in_the_local_cache_a_model_is_called_by_its_repository(tmp_path: Path) 
 
 
 def test_what_is_no_folder_or_no_model(folder: Path, tmp_path: Path) -> None:
-    assert refusal(tmp_path / "nothing") == f"There is no folder “{tmp_path / 'nothing'}”."
+    assert refusal(tmp_path / "nothing") == f"Folder not found: “{tmp_path / 'nothing'}”."
     (folder / CONFIG).unlink()
-    assert refusal(folder) == "“small” has no config.json, so it is no model's folder."
+    assert refusal(folder) == "“small” is not a model folder: it has no config.json."
 
 
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [
-        ("{", "“config.json” is damaged: it is not JSON."),
-        ("[" * 100_000, "“config.json” is damaged: it is not JSON."),
-        ("[]", "The config.json holds no settings."),
+        ("{", "“config.json” is damaged: it is not valid JSON."),
+        ("[" * 100_000, "“config.json” is damaged: it is not valid JSON."),
+        ("[]", "config.json is invalid: it must contain a JSON object."),
         ('{"auto_map": {}}', "names code of its own (auto_map), which is never run"),
     ],
     ids=["cut", "deep", "list", "code"],
@@ -123,7 +123,7 @@ def test_weights_in_several_files(folder: Path) -> None:
     (folder / WEIGHTS).rename(folder / names[0])
     index = {"weight_map": dict(zip(("one", "two"), names, strict=True))}
     (folder / INDEX).write_text(json.dumps(index), encoding="utf-8")
-    assert refusal(folder).startswith("1 of 2 files of the weights are missing, such as part-2.")
+    assert refusal(folder).startswith("1 of 2 weights files are missing, for example part-2.")
     save_file({"three": np.ones(3, np.float32)}, folder / names[1])
     assert read_model_folder(folder).numbers == 20
 
@@ -152,7 +152,10 @@ def test_a_tokenizer_that_names_code(folder: Path) -> None:
 def test_weights_of_another_name(folder: Path) -> None:
     config = json.loads((folder / CONFIG).read_text())
     (folder / CONFIG).write_text(json.dumps(config | {"transformers_weights": "x.bin"}))
-    assert refusal(folder) == "The config.json names other weights than model.safetensors."
+    assert (
+        refusal(folder)
+        == "config.json names weights files other than model.safetensors, which is not supported."
+    )
 
 
 def test_what_is_read_is_what_is_counted(folder: Path) -> None:

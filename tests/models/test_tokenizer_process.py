@@ -188,7 +188,7 @@ def test_a_text_that_takes_too_long_to_split_is_refused(
 
 
 def test_what_the_library_cannot_split_is_said_of_the_text(opened: OpenedModel) -> None:
-    with pytest.raises(InputError, match="The tokenizer of bytes cannot read this: ") as refused:
+    with pytest.raises(InputError, match="The tokenizer of bytes failed on this text: ") as refused:
         opened.inputs("lone \ud800 surrogate")
     assert refused.value.field == "text"
     assert len(processes()) == 1

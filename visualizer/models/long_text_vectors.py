@@ -90,7 +90,7 @@ def file_for_vectors(bytes_of_token: int, tokens: int) -> TensorFile | None:
         why, limit = f"which cannot be written: {reason_of(error)}", in_memory
     else:
         why, limit = f"where {format_size(room)} is available", max(room, in_memory)
-    sentence = f"{where}, {why}. Use at most about {limit // bytes_of_token:,} tokens."
+    sentence = f"{where}, {why}. About {limit // bytes_of_token:,} tokens fit."
     raise InputError("text", sentence)
 
 

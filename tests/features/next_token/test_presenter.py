@@ -95,7 +95,7 @@ def test_all_edits_are_said() -> None:
 
 
 def test_what_cannot_be_edited_is_said_there() -> None:
-    said = "The text has 3 tokens, and the other one 2."
+    said = "The text has 3 tokens, but the text to patch from has 2."
     assert panel_of(View(), reading(), refused=InputError("edits", said)).problem == said
     assert panel_of(View(), reading(), refused=InputError("text", said)).problem == ""
 
