@@ -85,7 +85,7 @@ def test_layers_are_read_from_the_disk(folder: Path, capsys: pytest.CaptureFixtu
     wanted, _ = model(capsys, folder, "--text", TEXT)
     out, err = model(capsys, folder, "--text", TEXT, "--from-disk")
     assert out == wanted
-    assert "each pass reads" in err
+    assert "Each pass reads" in err
     assert DISK_STAGES_NOTICE in err
 
 

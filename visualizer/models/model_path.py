@@ -131,7 +131,7 @@ def model_path(path: Path, environment: Mapping[str, str] = os.environ) -> Path:
 
 def missing_link_target(path: Path) -> str:
     """Return the message for a model file that is a broken link."""
-    sentence = f"“{path.name}” is a broken link: its target file no longer exists."
+    sentence = f"“{path.name}” is missing: it is a link to a file that no longer exists."
     return f"{sentence} {download_again(path.parent)}"
 
 
