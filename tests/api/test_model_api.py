@@ -221,7 +221,7 @@ def test_of_several_runs_and_texts_the_last_and_the_first_are_kept() -> None:
 
 def test_capturing_says_what_it_cannot() -> None:
     model = tiny_model("llama")
-    assert "no model of transformers" in refusal(_run, nn.Linear(2, 2), ())
+    assert "Only transformers models" in refusal(_run, nn.Linear(2, 2), ())
     assert "was not run" in refusal(_run, model, ())
     assert model.config._attn_implementation == "sdpa"
     words = ["one", "two"]

@@ -142,7 +142,7 @@ def test_what_was_changed_meanwhile_is_not_taken(
     (begun,) = (cache / "models--org--tiny" / "blobs").glob("*.incomplete")
     begun.write_bytes(b"\0" * 5_000)
     server.stops_after = None
-    assert "another hash" in refusal(fetched, cache, environment)
+    assert "wrong hash" in refusal(fetched, cache, environment)
     assert files_of(fetched(cache, environment)) == server.files
     begun.write_bytes(bytes(len(server.files[WEIGHTS]) + 1))
     (begun.with_suffix("")).unlink()
@@ -215,7 +215,7 @@ def test_an_endless_file_is_broken_off(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     server.is_endless = True
-    assert "larger than announced" in refusal(fetched, cache, environment)
+    assert "larger than expected" in refusal(fetched, cache, environment)
     size = len(server.files[WEIGHTS])
     assert all(file.stat().st_size <= size for file in cache.rglob("*") if file.is_file())
     assert list_models(cache) == ()
@@ -227,7 +227,7 @@ def test_a_file_with_another_content_is_not_taken(
     for name in ("config.json", WEIGHTS):
         content = server.files[name]
         server.served = {name: content[:-1] + bytes([content[-1] ^ 1])}
-        assert "another hash" in refusal(fetched, cache, environment)
+        assert "wrong hash" in refusal(fetched, cache, environment)
         assert list_models(cache) == ()
     server.served = {WEIGHTS: server.files[WEIGHTS][:-10]}
     assert "broke off" in refusal(fetched, cache, environment)
@@ -239,7 +239,7 @@ def test_a_repository_whose_code_would_run_is_refused_before_its_weights(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     server.files["config.json"] = b'{"auto_map": {"AutoModel": "code.Model"}}'
-    assert "code of its own" in refusal(fetched, cache, environment)
+    assert "custom code" in refusal(fetched, cache, environment)
     assert WEIGHTS not in server.downloads
 
 
@@ -247,7 +247,7 @@ def test_what_prepares_images_is_downloaded_unless_it_names_code(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     server.files["preprocessor_config.json"] = b'{"auto_map": {"AutoImageProcessor": "code.It"}}'
-    assert "code of its own" in refusal(fetched, cache, environment)
+    assert "custom code" in refusal(fetched, cache, environment)
     assert WEIGHTS not in server.downloads
     server.files["preprocessor_config.json"] = b'{"image_processor_type": "ViTImageProcessor"}'
     assert files_of(fetched(cache, environment)) == server.files
@@ -257,7 +257,7 @@ def test_weights_in_other_formats_are_not_downloaded(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     server.files["pytorch_model.bin"] = server.files.pop(WEIGHTS)
-    assert "no weights as .safetensors" in refusal(look_up, NAME, cache, environment)
+    assert "has no .safetensors weights" in refusal(look_up, NAME, cache, environment)
 
 
 def test_weights_in_several_files(
@@ -296,7 +296,7 @@ def test_what_keeps_a_repository_from_being_downloaded_is_said(
     assert "is gated" in refusal(fetched, cache, environment)
     server.refused_files = None
     assert "HF_HUB_OFFLINE" in refusal(look_up, NAME, cache, {**environment, "HF_HUB_OFFLINE": "1"})
-    assert "no address" in refusal(look_up, NAME, cache, {"HF_ENDPOINT": "file:///etc"})
+    assert "HF_ENDPOINT is invalid" in refusal(look_up, NAME, cache, {"HF_ENDPOINT": "file:///etc"})
     monkeypatch.setattr(hub_download, "ROOM_LEFT", 2**62)
     assert "Free some space" in refusal(look_up, NAME, cache, environment)
 

@@ -277,7 +277,7 @@ def test_another_image_in_the_place_of_the_chosen_one_is_refused(
     source, _model = open_source(folder, Device.CPU)
     source = replace(source, image=image_file_at(path))
     Image.new("RGB", (32, 32)).save(path)
-    said = "“cat.png” is no longer the image that was chosen. Choose it again to read it as it is"
+    said = "“cat.png” has changed since it was chosen. Choose it again to use the current"
     assert refusal(read_text, source, "", Device.CPU) == ("image", f"{said} now.")
     path.unlink()
     said = f"Image not found: “cat.png” in {tmp_path}."

@@ -147,7 +147,7 @@ def test_a_model_that_does_not_fit_into_the_memory(
 ) -> None:
     monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda device: 1000)
     said = refusal("model", open_model, folder, Device.CPU)
-    assert said.startswith("tiny needs 0.0 GiB as float32, and")
+    assert said.startswith("tiny needs 0.0 GiB of memory as float32; ")
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def eight_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("eight_ranks")
 def test_more_processes_than_layers_are_refused(saved: Path) -> None:
-    with pytest.raises(InputError, match=r"has 2 layers, .* for 8 processes\. Start 2 at most"):
+    with pytest.raises(InputError, match=r"has only 2 layers for 8 processes\. Start at most 2"):
         open_model(saved, Device.CPU, parallelism=Parallelism.PIPELINE)
 
 
@@ -186,7 +186,7 @@ def test_a_folder_without_a_tokenizer(folder: Path) -> None:
 
 def test_a_tokenizer_that_is_damaged(folder: Path) -> None:
     (folder / "tokenizer.json").write_text("{", encoding="utf-8")
-    assert refusal("model", open_model, folder) == "The tokenizer of tiny cannot be opened."
+    assert refusal("model", open_model, folder) == "Cannot load the tokenizer of tiny."
 
 
 def test_an_architecture_that_is_not_known(folder: Path) -> None:
@@ -204,7 +204,7 @@ def test_weights_that_are_missing_or_of_other_sizes(folder: Path) -> None:
     del held[name]
     save_file(held, folder / "model.safetensors")
     said = refusal("model", open_model, folder)
-    assert f"“{name}”, which is 32 × 32" in said
+    assert f"“{name}” (32 × 32) is missing" in said
     assert "1 missing of 21 tensors" in said
 
 

@@ -112,7 +112,7 @@ def test_what_is_not_there_is_said(model: Model, given: dict[str, Any], sentence
 
 
 def test_an_encoder_has_no_next_token(encoder: Model) -> None:
-    with pytest.raises(InputError, match="does not continue a text"):
+    with pytest.raises(InputError, match="does not generate text"):
         encoder.next_tokens(TEXT)
 
 

@@ -75,7 +75,7 @@ def test_heads_that_are_off_change_what_comes_after_them(source: ModelSource) ->
     before = opened.next_token_log_probabilities(TEXT).exp()
     assert off.reading
     assert off.reading.edits == {(0, 1): "off"}
-    assert off.notices[0].startswith("Edited: layer 1, head 2: off. Weights are still computed")
+    assert off.notices[0].startswith("Edited: layer 1, head 2: off. The attention weights")
     assert caption(off).endswith(" · layer 1, head 2: off")
     for row in off.reading.next_tokens:
         at = next(at for at in range(len(logs)) if opened.token(at) == row.token)
@@ -180,7 +180,7 @@ def test_a_model_that_continues_nothing_says_so(tmp_path: Path) -> None:
     run = read_text(open_source(folder, Device.CPU)[0], TEXT, Device.CPU)
     assert run.reading
     assert run.reading.next_tokens == ()
-    assert "does not continue a text" in run.reading.no_next_token
+    assert "does not generate text" in run.reading.no_next_token
 
 
 @pytest.mark.slow

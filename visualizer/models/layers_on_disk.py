@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CPU = "cpu"
 DISK = "disk"
 """Name of the disk in a device map of accelerate."""
-GONE = "The files of {name} have changed since it was opened. Open it again."
+GONE = "The files of {name} were changed or removed since it was opened. Open it again."
 LAYOUT_MISMATCH = "the layout of its weights files does not match its layers"
 WHOLE_LAYERS = "its files lack some tensors of its layers"
 

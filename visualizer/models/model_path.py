@@ -125,7 +125,7 @@ def model_path(path: Path, environment: Mapping[str, str] = os.environ) -> Path:
     cache = hub_cache(environment)
     if found := snapshot_of(cache / f"{CACHE_PREFIX}{path.as_posix().replace('/', '--')}"):
         return found
-    sentence = f"No model “{path}”: neither a folder in {Path.cwd()} nor a repository in {cache}."
+    sentence = f"Model not found: “{path}” is neither a folder in {Path.cwd()} nor in {cache}."
     raise _model_error(f"{sentence} {_download_instructions(path.as_posix())}")
 
 

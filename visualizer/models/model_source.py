@@ -113,7 +113,7 @@ class HeadEdit(Struct, frozen=True):
             text = " ".join(self.text.split())
             short = text if len(text) <= SHORT_SOURCE else f"{text[:SHORT_SOURCE]}…"
             return f"from “{short}”"
-        return "off" if self.kind is HeadEditKind.OFF else "its mean"
+        return "off" if self.kind is HeadEditKind.OFF else "mean"
 
 
 class CutEdges(Struct, frozen=True):

@@ -112,7 +112,7 @@ def test_a_model_of_the_cache_is_opened_by_keys(
     assert dialog.table.currentRow() == 1
     assert dialog.place.text() == "Runs in float32 on the CPU."
     press(dialog, Qt.Key.Key_Up)
-    assert "code of its own" in dialog.note.text()
+    assert "custom code" in dialog.note.text()
     assert not dialog.open_button.isEnabled()
     press(dialog, Qt.Key.Key_Return)
     assert not chooser(hand).is_working

@@ -85,7 +85,7 @@ def test_all_edits_are_said() -> None:
     panel = panel_of(View(), reading(), replace(SOURCE, edits=edits, cuts=cuts))
     assert panel.edits_in_words == (
         f"Edited: layer 4, head 1: × 2.5 · layer 4, head 2: from “a grey wolf {'x' * 28}…” · "
-        "layer 5, heads 1, 2: its mean.",
+        "layer 5, heads 1, 2: mean.",
         "Cut: layer 4, head 1: “starts” (3) no longer reads “Your” (1), “journey” (2), “starts” "
         "(3).",
         "Cut: layer 5, head 3: “journey” (2) no longer reads “Your” (1).",
