@@ -69,7 +69,7 @@ def test_several_texts_are_read_as_each_alone(
     with torch.no_grad():
         weights = model.opened.model(**ids, output_attentions=True).attentions
     np.testing.assert_allclose(read[0]["weights"], torch.cat(weights).numpy(), atol=1e-5)
-    assert refusal(model.attend, ["a", " "]).startswith("Text 2 of 2: There is nothing to read")
+    assert refusal(model.attend, ["a", " "]).startswith("Text 2 of 2: The text is empty")
     assert "read the pairs apart" in refusal(model.attend, ["a", "b"], "c")
     assert "is empty" in refusal(model.attend, [])
     monkeypatch.setattr(several_texts, "MAX_TEXTS", 1)
@@ -222,7 +222,7 @@ def test_of_several_runs_and_texts_the_last_and_the_first_are_kept() -> None:
 def test_capturing_says_what_it_cannot() -> None:
     model = tiny_model("llama")
     assert "Only transformers models" in refusal(_run, nn.Linear(2, 2), ())
-    assert "was not run" in refusal(_run, model, ())
+    assert "No attention was recorded" in refusal(_run, model, ())
     assert model.config._attn_implementation == "sdpa"
     words = ["one", "two"]
     assert "There are 2 token labels, but the text has 5 tokens." in refusal(

@@ -175,10 +175,13 @@ def test_files_that_are_no_images(
         os.mkfifo(tmp_path / "pipe.png")
         assert "it is no file, but a pipe" in refusal(attend, tmp_path / "pipe.png")[1]
     monkeypatch.setattr(image_file, "MAX_PIXELS", 1_000)
-    said = ("image", "“noise.png” has 32 × 32 pixels, and 1,000 can be read.")
+    said = (
+        "image",
+        "“noise.png” has 32 × 32 pixels. The limit is 1,000 pixels. Scale the image down.",
+    )
     assert refusal(attend, image) == said
     monkeypatch.setattr(image_file, "MAX_FILE_BYTES", 100)
-    assert refusal(attend, image)[1].startswith("“noise.png” is larger than")
+    assert refusal(attend, image)[1].startswith("“noise.png” is too large")
 
 
 BAD_SETTINGS: dict[str, tuple[Any, str]] = {
@@ -278,7 +281,7 @@ def test_another_image_in_the_place_of_the_chosen_one_is_refused(
     source = replace(source, image=image_file_at(path))
     Image.new("RGB", (32, 32)).save(path)
     said = "“cat.png” has changed since it was chosen. Choose it again to use the current"
-    assert refusal(read_text, source, "", Device.CPU) == ("image", f"{said} now.")
+    assert refusal(read_text, source, "", Device.CPU) == ("image", f"{said} version.")
     path.unlink()
     said = f"Image not found: “cat.png” in {tmp_path}."
     assert refusal(read_text, source, "", Device.CPU) == ("image", said)

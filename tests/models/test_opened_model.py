@@ -173,7 +173,7 @@ def test_processes_share_the_memory_of_the_machine(
     saved = save_tiny_model(tmp_path / "wide", num_attention_heads=8, num_key_value_heads=8)
     needed = bytes_in_memory(read_model_folder(saved).numbers, Dtype.FLOAT32)
     monkeypatch.setattr(attention_device, "free_bytes", lambda device: needed)
-    with pytest.raises(InputError, match="can be used"):
+    with pytest.raises(InputError, match="is available"):
         open_model(saved, Device.CPU, parallelism=Parallelism.TENSOR)
 
 

@@ -164,7 +164,7 @@ def test_other_files_in_the_folder_are_noticed(source: ModelSource) -> None:
 
 
 def test_what_cannot_be_read_is_said(source: ModelSource, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nothing to read") as refused:
+    with pytest.raises(InputError, match="text is empty") as refused:
         read_text(source, " ", Device.CPU)
     assert refused.value.field == "text"
     gone = replace(source, folder=str(tmp_path / "gone"))

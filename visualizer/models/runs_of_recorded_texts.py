@@ -45,7 +45,9 @@ def runs_of_text(text: RecordedText, name: str, words: Tokens | None) -> tuple[L
     by_call = {id(each.call): each for each in text.calls}
     groups = groups_of([each.call for each in text.calls])
     if not groups:
-        sentence = "No attention was recorded. Run the model during the recording."
+        sentence = (
+            "No attention was recorded: the model was not run, or its attention is unsupported."
+        )
         raise InputError("model", sentence)
     each_first = [by_call[id(group.calls[0])] for group in groups]
     lengths = {one.length for one in each_first}
