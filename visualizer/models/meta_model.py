@@ -145,7 +145,7 @@ def _describe_mismatch(model: Any, found: dict[str, Any]) -> str:
         first = f"“{name[:80]}”{wanted} is missing from the files."
     counts = Counter({"missing": len(missing), "of another shape": len(shapes)})
     total = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-    return f"{first} In total: {total}, of {len(order):,} tensors."
+    return f"{first} In total: {total} of {len(order):,} tensors."
 
 
 def _shape_in_words(shape: Sequence[int]) -> str:
