@@ -98,7 +98,7 @@ def test_weights_that_could_run_code_are_refused_with_the_way_out(folder: Path) 
     assert "pytorch_model.bin is not opened because loading this format can run code." in said
     assert "save_pretrained" in said
     (folder / "pytorch_model.bin").unlink()
-    assert "there is no model.safetensors in it" in refusal(folder)
+    assert "model.safetensors is missing" in refusal(folder)
 
 
 @pytest.mark.parametrize("left", [0, 5, 8, 40, -1])
