@@ -171,7 +171,7 @@ def test_what_cannot_be_read_is_said(source: ModelSource, tmp_path: Path) -> Non
     with pytest.raises(InputError, match=r"Folder not found: “.*gone”") as refused:
         read_text(gone, TEXT, Device.CPU)
     assert refused.value.field == "model"
-    with pytest.raises(InputError, match="no head 9 in a layer 0"):
+    with pytest.raises(InputError, match="Head 9 of layer 0 does not exist"):
         read_text(replace(source, edits=heads_off([(0, 9)])), TEXT, Device.CPU)
 
 
