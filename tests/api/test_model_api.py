@@ -69,11 +69,11 @@ def test_several_texts_are_read_as_each_alone(
     with torch.no_grad():
         weights = model.opened.model(**ids, output_attentions=True).attentions
     np.testing.assert_allclose(read[0]["weights"], torch.cat(weights).numpy(), atol=1e-5)
-    assert refusal(model.attend, ["a", " "]).startswith("Text 2 of 2: There is nothing to read")
+    assert refusal(model.attend, ["a", " "]).startswith("Text 2 of 2: The text is empty")
     assert "read the pairs apart" in refusal(model.attend, ["a", "b"], "c")
     assert "is empty" in refusal(model.attend, [])
     monkeypatch.setattr(several_texts, "MAX_TEXTS", 1)
-    assert refusal(model.attend, texts) == "There are 2 texts, and at most 1 are read together."
+    assert refusal(model.attend, texts) == "There are 2 texts; at most 1 can be run together."
 
 
 def test_a_model_says_what_it_is(model: Model, seen: ModelAttention) -> None:
@@ -145,7 +145,7 @@ def test_an_encoder_and_a_decoder_are_taken_apart(pair: ModelAttention) -> None:
     found = across.explain("weights", layer=0, head=0, query=1, key=2)
     assert found.value == pytest.approx(float(across["weights"][0, 0, 1, 2]))
     assert pair.part("encoder.layers")["weights"].shape == (2, 4, 7, 7)
-    assert "There is no single part “layers”" in refusal(pair.part, "layers")
+    assert "“layers” must match exactly one" in refusal(pair.part, "layers")
 
 
 def test_heads_are_measured(seen: ModelAttention) -> None:
@@ -221,11 +221,11 @@ def test_of_several_runs_and_texts_the_last_and_the_first_are_kept() -> None:
 
 def test_capturing_says_what_it_cannot() -> None:
     model = tiny_model("llama")
-    assert "no model of transformers" in refusal(_run, nn.Linear(2, 2), ())
-    assert "was not run" in refusal(_run, model, ())
+    assert "Only transformers models" in refusal(_run, nn.Linear(2, 2), ())
+    assert "No attention was recorded" in refusal(_run, model, ())
     assert model.config._attn_implementation == "sdpa"
     words = ["one", "two"]
-    assert "There are 2 tokens, and the model read 5." in refusal(
+    assert "There are 2 token labels, but the text has 5 tokens." in refusal(
         _run, model, (torch.arange(5)[None],), words
     )
     with visualizer.capture(model) as seen:

@@ -57,7 +57,7 @@ def _numbers(model: visualizer.Model, tokens: tuple[str, ...]) -> list[int]:
     [
         ([], 2, "argument --prompt: is missing. A real model needs a text to continue."),
         (["--prompt", "a", "--step", "3"], 2, "argument --step: is for runs of the lab"),
-        (["--prompt", " "], 2, "argument --prompt: There is nothing to read yet."),
+        (["--prompt", " "], 2, "argument --prompt: The text is empty."),
         (["--prompt", "a", "--tokens", "9999"], 2, "argument --tokens: The text has"),
     ],
 )
@@ -75,4 +75,4 @@ def test_what_is_missing_is_said(
 def test_a_damaged_model_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.json").write_text("{", encoding="utf-8")
     assert generate([str(tmp_path), "--prompt", "a"]) == 1
-    assert "“config.json” is damaged: it is not JSON." in capfd.readouterr().err
+    assert "“config.json” is damaged: it is not valid JSON." in capfd.readouterr().err

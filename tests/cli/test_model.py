@@ -85,7 +85,7 @@ def test_layers_are_read_from_the_disk(folder: Path, capsys: pytest.CaptureFixtu
     wanted, _ = model(capsys, folder, "--text", TEXT)
     out, err = model(capsys, folder, "--text", TEXT, "--from-disk")
     assert out == wanted
-    assert "each pass reads" in err
+    assert "Each pass reads" in err
     assert DISK_STAGES_NOTICE in err
 
 
@@ -94,7 +94,7 @@ def test_what_is_not_read_from_the_disk_is_said(
 ) -> None:
     for each in (pair, FOLDER):
         _, err = model(capsys, each, "--text", TEXT, "--from-disk", status=1)
-        assert "cannot be read layer by layer" in err
+        assert "cannot be run from disk" in err
 
 
 def test_the_heads_of_several_texts_are_one_table(
@@ -142,7 +142,9 @@ def test_a_part_is_chosen_where_there_are_several(
 ) -> None:
     given = (pair, "--text", "the cat sat", "--second", "a dog")
     _, said = model(capsys, *given, status=2)
-    assert said.startswith("argument --part: The model has several kinds of attention. Take one of")
+    assert said.startswith(
+        "argument --part: The model has several kinds of attention. Select one of"
+    )
     out, _ = model(capsys, *given, "--part", "encoder_attn")
     assert len(table_of(out)) == 8
 
@@ -152,7 +154,7 @@ def test_a_part_is_chosen_where_there_are_several(
     [
         ((), 2, "argument FOLDER: is missing. Name the folder of a model."),
         (("nothing",), 2, "argument --text: is missing. Give a text to read, or an --image."),
-        (("nothing", "--text", "a"), 1, "There is no folder “nothing”."),
+        (("nothing", "--text", "a"), 1, "Folder not found: “nothing”."),
         (("F", "--text", " "), 2, "argument --text: got ' ', takes a text that is not blank"),
         (("F", "--text", "a", "--layer", "2"), 2,
          "argument --layer: is for files. Add --export with a file's name."),
@@ -169,14 +171,14 @@ def test_a_part_is_chosen_where_there_are_several(
         (("F", "--text", "a", "--text", "b", "--second", "c"), 2,
          "argument --second: is for one text, and 2 are given."),
         (("F", "--text", "a", "--text", "a " * 200), 2,
-         "argument --text: Text 2 of 2: The text has 201 tokens, and tiny reads 67. "
-         "Use less text."),
+         "argument --text: Text 2 of 2: The text has 201 tokens; tiny supports at most 67. "
+         "Use a shorter text."),
         (("F", "--texts", "nowhere.txt"), 2,
          "argument --texts: 'nowhere.txt' could not be read: No such file or directory"),
         (("F", "--text", "a", "--part", "z"), 2,
-         "argument --part: There is no single part “z” among model.layers.*.self_attn."),
+         "argument --part: “z” must match exactly one of model.layers.*.self_attn."),
         (("F", "--text", "a " * 200), 2,
-         "argument --text: The text has 201 tokens, and tiny reads 67. Use less text."),
+         "argument --text: The text has 201 tokens; tiny supports at most 67. Use a shorter text."),
         (("F", "--text", "a", "--heads", "nowhere/heads.csv"), 1,
          "Cannot write “heads.csv” to nowhere: No such file or directory."),
     ],

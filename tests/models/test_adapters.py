@@ -78,7 +78,7 @@ def test_an_adapter_is_not_applied_where_peft_is_installed(folder: Path) -> None
 def test_a_folder_with_an_adapter_only_names_its_model(folder: Path) -> None:
     for name in ("config.json", "model.safetensors"):
         (folder / name).unlink()
-    with pytest.raises(InputError, match="for the model “org/base”, and no model") as caught:
+    with pytest.raises(InputError, match="only an adapter for the model “org/base”") as caught:
         open_model(folder, Device.CPU)
     assert "merge_and_unload" in caught.value.sentence
 

@@ -141,19 +141,19 @@ def test_a_large_lens_says_what_it_takes_first(
     monkeypatch.setattr(answering, "MAX_CHEAP_PRODUCTS", 1000)
     said = answer(reading, ModelQuestion(QuestionKind.LENS))
     assert isinstance(said, CostlyAnswer)
-    assert "2 layers at 9 tokens are 18 predictions among 331 tokens each" in said.sentence
+    assert "18 predictions (2 layers × 9 tokens) over a vocabulary of 331 tokens" in said.sentence
     lens = answer(reading, ModelQuestion(QuestionKind.LENS, is_costly=True))
     assert isinstance(lens, LensAnswer)
 
 
 def test_a_text_that_is_given_as_a_message_is_refused(reading: ModelReading) -> None:
     given = replace(reading, is_text_alone=False)
-    with pytest.raises(InputError, match="as it is: switch off “The text is a user’s message”"):
+    with pytest.raises(InputError, match="“The text is a user’s message” and remove"):
         answer(given, ModelQuestion(QuestionKind.LENS))
 
 
 def test_what_is_no_token_is_refused(reading: ModelReading) -> None:
-    with pytest.raises(InputError, match="is 2 tokens of tiny, and not one"):
+    with pytest.raises(InputError, match="is 2 tokens of tiny"):
         answer(reading, ModelQuestion(QuestionKind.PARTS, "the cat"))
 
 

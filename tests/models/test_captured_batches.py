@@ -166,7 +166,7 @@ def test_tokens_are_given_with_padding_or_without() -> None:
     assert [each.tokens[0] for each in first.texts] == ["a", "1", "1"]
     with pytest.raises(InputError, match="4 lists of tokens, and 3 texts"):
         captured(model, [*words, ["a"]], **padded("right"))
-    with pytest.raises(InputError, match="2 tokens, and the model read 5"):
+    with pytest.raises(InputError, match="2 token labels, but the text has 5"):
         _ = captured(model, [words[0], ["a", "b"]], **padded("right")).texts
 
 

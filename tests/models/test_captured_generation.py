@@ -75,7 +75,7 @@ def test_generated_text_has_the_rows_of_all_steps(kind: str) -> None:
     text = ids[:, :-1]  # the last token was chosen and not read
     assert text.shape[1] == 10 > 4  # longer than the window
     assert_is_reading_of(seen, model, text)
-    assert not any("Rows recorded" in notice for notice in seen.notices)
+    assert not any("rows were recorded" in notice for notice in seen.notices)
 
 
 @pytest.mark.parametrize("kind", others_slow(["gptj", "bloom"]))
@@ -181,7 +181,7 @@ def test_without_tokens_a_step_is_labelled_by_its_position() -> None:
     assert "8 (query 8)" in explained.sentence
     assert "7 (key 7)" in explained.sentence
     with (
-        pytest.raises(InputError, match="There are 2 tokens, and the model read 8"),
+        pytest.raises(InputError, match="2 token labels, but the text has 8"),
         torch.no_grad(),
         visualizer.capture(model, tokens=["a", "b"]),
     ):

@@ -27,7 +27,7 @@ def eager_weights(model: Any, **given: Any) -> np.ndarray:
 
 
 class Adapter(nn.Module):
-    """As PeftModel: no model of transformers itself, and two modules around one."""
+    """As PeftModel: No transformers model itself, and two modules around one."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ def test_of_several_models_one_is_to_be_chosen() -> None:
 def test_what_contains_no_model_is_refused() -> None:
     others: list[Any] = [nn.Linear(2, 2), [], None, "llama", type(tiny_model("llama"))]
     for other in others:
-        assert "no model of transformers" in refusal(other)
+        assert "No transformers model" in refusal(other)
     endless: list[Any] = []
     endless.append(endless)
     assert "of type list" in refusal(endless)

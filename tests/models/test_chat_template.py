@@ -153,6 +153,6 @@ def test_a_template_that_takes_much_memory_is_stopped(
 ) -> None:
     monkeypatch.setattr(model_tokenizer, "MESSAGE", AnswerLimits(20, 2**27))
     model = opened(saved, template)
-    with pytest.raises(InputError, match="it takes more than 128 MiB of memory"):
+    with pytest.raises(InputError, match="it needs more than 128 MiB of memory"):
         model.attend("cat", chat=True)
     assert model.attend("the cat").tokens == ("<s>", "the", "cat")

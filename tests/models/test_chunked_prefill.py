@@ -147,7 +147,7 @@ def test_keys_that_change_from_chunk_to_chunk_are_refused(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(whole_text_cache.WholeTextLayer, "update", turned)
     model = tiny_model("llama")
-    with pytest.raises(NotByRuleError, match="another one"):
+    with pytest.raises(NotByRuleError, match="differs between chunks"):
         in_chunks(model)
     with torch.inference_mode():
         assert not reads_alike_in_chunks(model, run_of(model), given())
@@ -305,7 +305,7 @@ def test_python_reads_in_chunks_what_does_not_fit(
     assert seen.runs[0].run.trace.is_blockwise
     assert seen.tokens == whole.tokens
     assert np.abs(seen["weights"] - whole["weights"]).max() <= 1e-6
-    assert "stages around it are left out" in seen.notices[0]
+    assert "The other stages are not available" in seen.notices[0]
     row = seen.attention(0)["weights", 0, 1, 20]
     assert np.abs(row - whole["weights"][0, 1, 20]).max() <= 1e-6
     cell = seen.explain("weights", layer=1, head=2, query=30, key=4)

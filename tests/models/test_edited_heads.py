@@ -342,15 +342,15 @@ def test_notebooks_scale_and_cut(model: Model) -> None:
     [
         (
             "the old cat sat on the mat the cat",
-            "The text has 9 tokens, and the other one 10. Use texts of as many tokens; they differ "
-            "in nothing → “<unk>”.",
+            "The text has 9 tokens, but the text to patch from has 10. Use texts with the same "
+            "number of tokens. Differences: nothing → “<unk>”.",
         ),
         (
             "the dog ran on the mat",
-            "The text has 9 tokens, and the other one 7. Use texts of as many tokens; they differ "
-            "in “cat|sat” → “dog|ran”, “the|cat” → nothing.",
+            "The text has 9 tokens, but the text to patch from has 7. Use texts with the same "
+            "number of tokens. Differences: “cat|sat” → “dog|ran”, “the|cat” → nothing.",
         ),
-        (" ", "Type the other text, of as many tokens as the one that is read."),
+        (" ", "Enter the text to patch from. It must have as many tokens as the current text."),
     ],
 )
 def test_a_text_of_other_length_is_refused(source: ModelSource, text: str, sentence: str) -> None:
@@ -365,7 +365,8 @@ def test_a_query_keeps_a_key(source: ModelSource, model: Model) -> None:
     with pytest.raises(InputError) as refused:
         read_text(replace(source, cuts=(cut,)), TEXT, Device.CPU)
     assert (refused.value.field, refused.value.sentence) == (
-        "cuts", "Query 2 of layer 2, head 3 would read nothing. Leave it a key to read.",
+        "cuts",
+        "Query 2 of layer 2, head 3 would have no key left. Keep at least one of its edges.",
     )  # fmt: skip
     with pytest.raises(InputError, match="There is no query 9 or key 0 in this text"):
         model.cut(TEXT, [(0, 0, 9, 0)])

@@ -135,10 +135,10 @@ def test_what_a_model_does_not_read_is_said(
     folder: Path, image: Path, tiny_model_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     vision, text = visualizer.open_model(folder), visualizer.open_model(tiny_model_folder)
-    assert refusal(text.attend, image=image) == ("model", "tiny reads no images.")
+    assert refusal(text.attend, image=image) == ("model", "tiny does not accept images.")
     field, sentence = refusal(vision.attend, "a cat")
     assert field == "model"
-    assert sentence.startswith("tiny_vit reads images, and no texts: ")
+    assert sentence.startswith("tiny_vit takes images instead of text. ")
     assert refusal(vision.attend)[1] == "There is nothing to read: give a text or an image."
     assert refusal(vision.attend, "a cat", image=image)[0] == "image"
     assert refusal(vision.attend, image=image, chat=True)[0] == "chat"
@@ -147,7 +147,7 @@ def test_what_a_model_does_not_read_is_said(
     assert main(["model", str(folder), "--image", str(image), "--chat"]) == 2
     assert "--chat: an image is no message." in capsys.readouterr().err
     assert main(["model", str(folder), "--image", str(folder / "config.json")]) == 2
-    assert "argument --image: “config.json” is no image that can" in capsys.readouterr().err
+    assert "argument --image: Cannot open “config.json” as an image" in capsys.readouterr().err
 
 
 def test_an_image_of_another_size_than_the_model_reads_is_refused(
@@ -157,17 +157,17 @@ def test_an_image_of_another_size_than_the_model_reads_is_refused(
     model = open_model(save_vision_model(tmp_path / "vit", size=other), Device.CPU)
     field, sentence = refusal(model.attend_image, image)
     assert field == "image"
-    assert sentence.startswith("vit cannot read this image: Input image size (64*64) doesn't match")
+    assert sentence.startswith("vit failed on this image: Input image size (64*64) doesn't match")
 
 
 def test_files_that_are_no_images(
     folder: Path, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attend = open_model(folder, Device.CPU).attend_image
-    assert refusal(attend, tmp_path / "no.png")[1].startswith("There is no file “no.png” in")
+    assert refusal(attend, tmp_path / "no.png")[1].startswith("Image not found: “no.png” in")
     (tmp_path / "cut.png").write_bytes(image.read_bytes()[:200])
-    kinds = "Use one of PNG, JPEG, WEBP, BMP, GIF."
-    said = ("image", f"“cut.png” is no image that can be read. {kinds}")
+    kinds = "Supported formats: PNG, JPEG, WEBP, BMP, GIF."
+    said = ("image", f"Cannot open “cut.png” as an image. {kinds}")
     assert refusal(attend, tmp_path / "cut.png") == said
     Image.open(image).save(tmp_path / "image.tiff")
     assert kinds in refusal(attend, tmp_path / "image.tiff")[1]
@@ -175,25 +175,34 @@ def test_files_that_are_no_images(
         os.mkfifo(tmp_path / "pipe.png")
         assert "it is not a file, but a pipe" in refusal(attend, tmp_path / "pipe.png")[1]
     monkeypatch.setattr(image_file, "MAX_PIXELS", 1_000)
-    said = ("image", "“noise.png” has 32 × 32 pixels, and 1,000 can be read.")
+    said = (
+        "image",
+        "“noise.png” has 32 × 32 pixels. The limit is 1,000 pixels. Scale the image down.",
+    )
     assert refusal(attend, image) == said
     monkeypatch.setattr(image_file, "MAX_FILE_BYTES", 100)
-    assert refusal(attend, image)[1].startswith("“noise.png” is larger than")
+    assert refusal(attend, image)[1].startswith("“noise.png” is too large")
 
 
 BAD_SETTINGS: dict[str, tuple[Any, str]] = {
-    "no JSON": ("{", "“preprocessor_config.json” is damaged: it is not JSON."),
-    "a list": ("[]", "The preprocessor_config.json holds no settings."),
-    "huge": ({"size": {"height": 10**6}}, "The preprocessor_config.json says a size of more than"),
-    "code": ({"auto_map": {}}, "The preprocessor_config.json names code of its own (auto_map)"),
-    "unknown": ({"image_processor_type": "x"}, "The preprocessor_config.json of bad cannot be"),
-    "nothing": (None, "There is no preprocessor_config.json in “bad”."),
+    "no JSON": ("{", "“preprocessor_config.json” is damaged: it is not valid JSON."),
+    "a list": ("[]", "preprocessor_config.json is invalid: it must contain a JSON object."),
+    "huge": (
+        {"size": {"height": 10**6}},
+        "preprocessor_config.json is invalid: “size” must be at most",
+    ),
+    "code": ({"auto_map": {}}, "preprocessor_config.json requires custom code (auto_map)"),
+    "unknown": ({"image_processor_type": "x"}, "The preprocessor_config.json of bad is invalid"),
+    "nothing": (
+        None,
+        "“bad” has no preprocessor_config.json, so images cannot be prepared for this model.",
+    ),
 }
 
 
 def test_an_image_that_is_far_longer_than_wide_is_refused(folder: Path, tmp_path: Path) -> None:
     Image.new("RGB", (2, 60_000)).save(tmp_path / "line.png")
-    with pytest.raises(InputError, match="one side is more than 10 times the other"):
+    with pytest.raises(InputError, match="the aspect ratio must be at most 10:1"):
         open_model(folder, Device.CPU).attend_image(tmp_path / "line.png")
 
 
@@ -253,7 +262,7 @@ def test_what_is_beyond_the_last_whole_patch_is_not_in_the_picture(tmp_path: Pat
 def test_a_document_asks_for_an_image(folder: Path, image: Path) -> None:
     source, _model = open_source(folder, Device.CPU)
     assert source.image == ImageFile()
-    said = "tiny_vit reads images. Choose one, or drop its file on the window."
+    said = "tiny_vit takes images. Choose an image, or drop an image file on the window."
     assert refusal(read_text, source, "", Device.CPU) == ("image", said)
     run = read_text(replace(source, image=image_file_at(image)), "", Device.CPU)
     expected = open_model(folder, Device.CPU).attend_image(image)[0].run
@@ -271,10 +280,10 @@ def test_another_image_in_the_place_of_the_chosen_one_is_refused(
     source, _model = open_source(folder, Device.CPU)
     source = replace(source, image=image_file_at(path))
     Image.new("RGB", (32, 32)).save(path)
-    said = "“cat.png” is no longer the image that was chosen. Choose it again to read it as it is"
-    assert refusal(read_text, source, "", Device.CPU) == ("image", f"{said} now.")
+    said = "“cat.png” has changed since it was chosen. Choose it again to use the current"
+    assert refusal(read_text, source, "", Device.CPU) == ("image", f"{said} version.")
     path.unlink()
-    said = f"There is no file “cat.png” in {tmp_path}."
+    said = f"Image not found: “cat.png” in {tmp_path}."
     assert refusal(read_text, source, "", Device.CPU) == ("image", said)
 
 
@@ -300,5 +309,5 @@ def test_heads_that_read_an_image_are_edited(folder: Path, image: Path) -> None:
         np.delete(row, 3), np.delete(weights[0, 2, 5], 3) / (1 - weights[0, 2, 5, 3]), rtol=1e-5
     )
     patched = HeadEdit(0, 1, HeadEditKind.PATCHED, text="a cat")
-    said = "Heads that read an image cannot be patched from a text."
+    said = "Heads cannot be patched from a text when the model’s input is an image."
     assert refusal(read_text, replace(source, edits=(patched,)), "", Device.CPU)[1].endswith(said)

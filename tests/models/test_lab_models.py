@@ -226,8 +226,11 @@ def test_what_it_does_not_know_is_named(example: OpenedModel) -> None:
     said = refusal(example.attend, "Your journey")
     assert said == ("text", "“Y”, “␣” are not in the model’s vocabulary.")
     said = refusal(example.attend, "a" * 33)
-    assert said == ("text", "The text has 33 tokens, and trained_example reads 32. Use less text.")
-    assert refusal(example.attend, " ")[1].startswith("There is nothing to read yet.")
+    assert said == (
+        "text",
+        "The text has 33 tokens; trained_example supports at most 32. Use a shorter text.",
+    )
+    assert refusal(example.attend, " ")[1].startswith("The text is empty.")
     made = visualizer.Model(example).generate
     assert refusal(made, TEXT, 20)[0] == "tokens"
 
@@ -237,7 +240,7 @@ def test_a_model_without_heads_is_refused(tmp_path: Path, kind: ModelKind) -> No
     saved(tmp_path / "simple.safetensors", quick(model=kind))
     field, sentence = refusal(open_model, tmp_path / "simple.safetensors")
     assert field == "model"
-    assert sentence.startswith("simple is of the kind “")
+    assert sentence.startswith("simple is a “")
     assert sentence.endswith(
         "“Transformer”, “Transformer from the lecture notes” or “Attention only”."
     )
@@ -251,9 +254,9 @@ def test_a_run_without_weights_is_refused(tmp_path: Path, folder: Path) -> None:
 
 
 DAMAGES: dict[str, tuple[dict[str, str], str]] = {
-    "no JSON": ({"run": "{"}, "is damaged, or not of the language lab."),
+    "no JSON": ({"run": "{"}, "is damaged, or is not from the language lab."),
     "a list": ({"run": "[]"}, "is damaged: its run does not have the supported schema version 1."),
-    "no run": ({"checkpoint": "{}"}, "is damaged, or not of the language lab."),
+    "no run": ({"checkpoint": "{}"}, "is damaged, or is not from the language lab."),
     "other weights": ({}, "belongs to another model."),
 }
 

@@ -156,4 +156,4 @@ def test_stages_that_take_too_much_are_left_out_and_it_is_said(
     assert "residual" not in found.run.trace
     assert found.run.trace.names[0] == "queries"
     (notice,) = found.notices
-    assert notice.startswith("Only attention is shown: the stages around it, of all layers, would")
+    assert notice.startswith("Only attention is shown. The other stages of all layers would need")

@@ -58,8 +58,8 @@ def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
     (broken / "model.safetensors").write_bytes(b"\xff" * 100)
     (cache_config(tmp_path, "d/bare", LLAMA) / "config.json").unlink()
     said = {model.name: model.why_not for model in list_models(tmp_path)}
-    assert "code of its own" in said["a/code"]
-    assert "could run code" in said["b/pickled"]
+    assert "custom code" in said["a/code"]
+    assert "can run code" in said["b/pickled"]
     assert "damaged" in said["c/broken"]
     assert "no config.json" in said["d/bare"]
     assert all(model.bytes for model in list_models(tmp_path))

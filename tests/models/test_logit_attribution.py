@@ -78,12 +78,12 @@ def test_a_heads_part_is_what_its_output_gives_by_hand(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", CHANGED)
 def test_models_that_change_what_heads_write_are_refused(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(InputError, match="what a head writes is changed before it is added"):
+    with pytest.raises(InputError, match="the attention output is changed before it is added"):
         opened(tmp_path, kind).logit_parts(TEXT)
 
 
 def test_a_token_is_one_of_the_vocabulary(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="“the cat” is 2 tokens of llama, and not one"):
+    with pytest.raises(InputError, match="“the cat” is 2 tokens of llama"):
         opened(tmp_path, "llama").logit_parts(TEXT, "the cat")
 
 
@@ -113,7 +113,7 @@ def test_a_lens_stops_between_layers(tmp_path: Path) -> None:
 def test_an_encoder_has_no_logits_of_a_next_token(tmp_path: Path) -> None:
     encoder = opened(tmp_path, "bert")
     for act in (encoder.logit_parts, encoder.logit_lens, encoder.generate):
-        with pytest.raises(InputError, match="does not continue a text"):
+        with pytest.raises(InputError, match="does not generate text"):
             act(TEXT)
 
 
@@ -121,9 +121,9 @@ def test_an_encoder_has_no_logits_of_a_next_token(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
-        ("cohere", "what its last matrix gives is scaled or capped afterwards"),
+        ("cohere", "its logits are scaled or capped after the unembedding"),
         pytest.param(
-            *("gemma3n_text", "its layers do not pass on a single vector for each token"),
+            *("gemma3n_text", "its layers do not output one vector per token"),
             marks=pytest.mark.slow,
         ),
     ],

@@ -140,7 +140,7 @@ def test_a_text_without_room_is_refused_before_it_is_read_and_what_fits_is_read(
         lambda _, __, given: read.append(given["input_ids"].shape[-1]), with_kwargs=True
     )
     where = re.escape(str(cache))
-    said = f"^49 tokens need a file of 26.0 KiB in {where}, where 15.9 KiB can be used. About 30 "
+    said = f"^49 tokens need 26.0 KiB in a temporary file in {where}, where 15.9 KiB is available. "
     with pytest.raises(InputError, match=said) as refused:
         read_text(source, TEXT, Device.CPU)
     assert refused.value.field == "text"

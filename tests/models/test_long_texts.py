@@ -298,7 +298,7 @@ def test_heads_of_a_long_text_are_switched_off_but_not_given_means(folder: Path)
     of_all = max(each.probability_of_all_heads for each in run.reading.next_tokens)
     assert of_all == pytest.approx(float(plain.max().exp()), abs=1e-6)
     mean = replace(source, edits=(HeadEdit(0, 1, HeadEditKind.MEAN),))
-    with pytest.raises(InputError, match="not kept"):
+    with pytest.raises(InputError, match="are not kept"):
         read_text(mean, TEXT, Device.CPU)
 
 
@@ -312,7 +312,7 @@ def test_other_models_read_it_whole_where_that_fits(
     run = read_text(source, TEXT, Device.CPU)
     assert not run.trace.is_blockwise
     monkeypatch.setattr("visualizer.models.run_from_attention_calls.USABLE", 0)
-    with pytest.raises(InputError, match="held whole: 2 layers × 4 heads"):
+    with pytest.raises(InputError, match="kept in memory: 2 layers × 4 heads"):
         read_text(source, f"{TEXT} cat", Device.CPU)
 
 

@@ -65,18 +65,18 @@ def test_in_the_local_cache_a_model_is_called_by_its_repository(tmp_path: Path) 
 
 
 def test_what_is_no_folder_or_no_model(folder: Path, tmp_path: Path) -> None:
-    assert refusal(tmp_path / "nothing") == f"There is no folder “{tmp_path / 'nothing'}”."
+    assert refusal(tmp_path / "nothing") == f"Folder not found: “{tmp_path / 'nothing'}”."
     (folder / CONFIG).unlink()
-    assert refusal(folder) == "“small” has no config.json, so it is no model's folder."
+    assert refusal(folder) == "“small” is not a model folder: it has no config.json."
 
 
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [
-        ("{", "“config.json” is damaged: it is not JSON."),
-        ("[" * 100_000, "“config.json” is damaged: it is not JSON."),
-        ("[]", "The config.json holds no settings."),
-        ('{"auto_map": {}}', "names code of its own (auto_map), which is never run"),
+        ("{", "“config.json” is damaged: it is not valid JSON."),
+        ("[" * 100_000, "“config.json” is damaged: it is not valid JSON."),
+        ("[]", "config.json is invalid: it must contain a JSON object."),
+        ('{"auto_map": {}}', "requires custom code (auto_map), which is never run"),
     ],
     ids=["cut", "deep", "list", "code"],
 )
@@ -95,10 +95,10 @@ def test_odd_values_in_a_config_are_left_out(folder: Path) -> None:
 def test_weights_that_could_run_code_are_refused_with_the_way_out(folder: Path) -> None:
     (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
     said = refusal(folder)
-    assert "pytorch_model.bin could run code when it is opened, so it is not." in said
+    assert "pytorch_model.bin is not opened because loading this format can run code." in said
     assert "save_pretrained" in said
     (folder / "pytorch_model.bin").unlink()
-    assert "there is no model.safetensors in it" in refusal(folder)
+    assert "model.safetensors is missing" in refusal(folder)
 
 
 @pytest.mark.parametrize("left", [0, 5, 8, 40, -1])
@@ -123,7 +123,7 @@ def test_weights_in_several_files(folder: Path) -> None:
     (folder / WEIGHTS).rename(folder / names[0])
     index = {"weight_map": dict(zip(("one", "two"), names, strict=True))}
     (folder / INDEX).write_text(json.dumps(index), encoding="utf-8")
-    assert refusal(folder).startswith("1 of 2 files of the weights are missing, such as part-2.")
+    assert refusal(folder).startswith("1 of 2 weights files are missing, for example part-2.")
     save_file({"three": np.ones(3, np.float32)}, folder / names[1])
     assert read_model_folder(folder).numbers == 20
 
@@ -134,25 +134,28 @@ def test_weights_in_several_files(folder: Path) -> None:
 def test_an_index_names_files_beside_it_alone(folder: Path, name: str) -> None:
     (folder / WEIGHTS).unlink()
     (folder / INDEX).write_text(json.dumps({"weight_map": {"one": name}}), encoding="utf-8")
-    assert f"names “{name}”, which is no file beside it" in refusal(folder)
+    assert f"names “{name}”, which is not a valid file name" in refusal(folder)
 
 
 @pytest.mark.parametrize("index", ["[]", "{}", '{"weight_map": {"a": 1}}'])
 def test_a_damaged_index(folder: Path, index: str) -> None:
     (folder / WEIGHTS).unlink()
     (folder / INDEX).write_text(index, encoding="utf-8")
-    assert "does not say where the weights are" in refusal(folder)
+    assert "its weight_map is missing or invalid" in refusal(folder)
 
 
 def test_a_tokenizer_that_names_code(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text('{"auto_map": {}}', encoding="utf-8")
-    assert "The tokenizer_config.json names code of its own" in refusal(folder)
+    assert "tokenizer_config.json requires custom code" in refusal(folder)
 
 
 def test_weights_of_another_name(folder: Path) -> None:
     config = json.loads((folder / CONFIG).read_text())
     (folder / CONFIG).write_text(json.dumps(config | {"transformers_weights": "x.bin"}))
-    assert refusal(folder) == "The config.json names other weights than model.safetensors."
+    assert (
+        refusal(folder)
+        == "config.json names weights files other than model.safetensors, which is not supported."
+    )
 
 
 def test_what_is_read_is_what_is_counted(folder: Path) -> None:
@@ -168,13 +171,13 @@ def test_what_is_read_is_what_is_counted(folder: Path) -> None:
 )
 def test_a_config_of_layers_without_end(folder: Path, config: dict[str, object]) -> None:
     (folder / CONFIG).write_text(json.dumps({"model_type": "llama", **config}), encoding="utf-8")
-    assert refusal(folder).endswith(": more than 1,000.")
+    assert "must be at most 1,000, not " in refusal(folder)
 
 
 def test_a_tokenizer_without_end(folder: Path) -> None:
     with (folder / "tokenizer.json").open("wb") as file:
         file.truncate(MAX_VOCABULARY_BYTES + 1)
-    assert "“tokenizer.json” is 64.0 MiB; at most 64.0 MiB" in refusal(folder)
+    assert "“tokenizer.json” is too large: 64.0 MiB, limit 64.0 MiB" in refusal(folder)
 
 
 def test_a_fingerprint_tells_files_apart(folder: Path) -> None:

@@ -127,12 +127,12 @@ def test_in_float64(saved: Path) -> None:
 @pytest.mark.parametrize("text", ["", "   ", "\n"])
 def test_without_a_text_there_is_nothing_to_read(model: OpenedModel, text: str) -> None:
     said = refusal("text", model.attend, text)
-    assert said == "There is nothing to read yet. Type a word or a sentence."
+    assert said == "The text is empty. Enter a word or a sentence."
 
 
 def test_a_text_longer_than_the_model_has_positions(model: OpenedModel) -> None:
     said = refusal("text", model.attend, "the cat " * 10_000)
-    assert said == "The text has 20,001 tokens, and tiny reads 67. Use less text."
+    assert said == "The text has 20,001 tokens; tiny supports at most 67. Use a shorter text."
 
 
 def test_more_layers_than_fit_into_the_memory(
@@ -147,7 +147,7 @@ def test_a_model_that_does_not_fit_into_the_memory(
 ) -> None:
     monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda device: 1000)
     said = refusal("model", open_model, folder, Device.CPU)
-    assert said.startswith("tiny needs 0.0 GiB as float32, and")
+    assert said.startswith("tiny needs 0.0 GiB of memory as float32; ")
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def eight_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("eight_ranks")
 def test_more_processes_than_layers_are_refused(saved: Path) -> None:
-    with pytest.raises(InputError, match=r"has 2 layers, .* for 8 processes\. Start 2 at most"):
+    with pytest.raises(InputError, match=r"has only 2 layers for 8 processes\. Start at most 2"):
         open_model(saved, Device.CPU, parallelism=Parallelism.PIPELINE)
 
 
@@ -173,7 +173,7 @@ def test_processes_share_the_memory_of_the_machine(
     saved = save_tiny_model(tmp_path / "wide", num_attention_heads=8, num_key_value_heads=8)
     needed = bytes_in_memory(read_model_folder(saved).numbers, Dtype.FLOAT32)
     monkeypatch.setattr(attention_device, "free_bytes", lambda device: needed)
-    with pytest.raises(InputError, match="can be used"):
+    with pytest.raises(InputError, match="is available"):
         open_model(saved, Device.CPU, parallelism=Parallelism.TENSOR)
 
 
@@ -181,37 +181,37 @@ def test_a_folder_without_a_tokenizer(folder: Path) -> None:
     for each in folder.glob("tokenizer*"):
         each.unlink()
     said = refusal("model", open_model(folder).attend, TEXT)
-    assert said == "tiny has no tokenizer, so that it cannot read a text."
+    assert said == "tiny has no tokenizer, so it cannot process text."
 
 
 def test_a_tokenizer_that_is_damaged(folder: Path) -> None:
     (folder / "tokenizer.json").write_text("{", encoding="utf-8")
-    assert refusal("model", open_model, folder) == "The tokenizer of tiny cannot be opened."
+    assert refusal("model", open_model, folder) == "Cannot load the tokenizer of tiny."
 
 
 def test_an_architecture_that_is_not_known(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"model_type": "unheard"}))
     said = refusal("model", open_model, folder)
-    assert said == "The config.json names “unheard”, which this transformers does not know."
+    assert "has an architecture (“unheard”) that is not supported by" in said
 
 
 def test_weights_that_are_missing_or_of_other_sizes(folder: Path) -> None:
     held = load_file(folder / "model.safetensors")
     name = "model.layers.0.self_attn.q_proj.weight"
     save_file({**held, name: torch.zeros(8, 8)}, folder / "model.safetensors")
-    assert f"“{name}” is 8 × 8 in the files and 32 × 32" in refusal("model", open_model, folder)
+    assert f"“{name}” is 8 × 8 in the files, but 32 × 32" in refusal("model", open_model, folder)
     del held[name]
     save_file(held, folder / "model.safetensors")
     said = refusal("model", open_model, folder)
-    assert f"“{name}”, which is 32 × 32" in said
+    assert f"“{name}” (32 × 32) is missing" in said
     assert "1 missing of 21 tensors" in said
 
 
 def test_a_model_without_attention(tmp_path: Path) -> None:
     model = open_model(save_tiny_model(tmp_path / "mamba", "mamba", state_size=4))
     said = refusal("model", model.attend, TEXT)
-    assert said == "mamba computes no attention that could be read."
+    assert said == "No attention could be recorded in mamba."
 
 
 def test_without_transformers_it_is_said_what_to_install(
@@ -232,7 +232,7 @@ def test_a_class_that_is_no_model_of_the_architecture_is_not_called(folder: Path
 def test_what_an_architecture_cannot_read_is_said_of_the_text(tmp_path: Path) -> None:
     model = open_model(save_tiny_model(tmp_path / "roberta", "roberta"))
     said = refusal("text", model.attend, "the cat " * 33)  # its positions begin after padding
-    assert said.startswith("roberta cannot read this text: ")
+    assert said.startswith("roberta failed on this text: ")
 
 
 def test_an_empty_second_text_is_none(tmp_path: Path) -> None:
@@ -243,4 +243,4 @@ def test_an_empty_second_text_is_none(tmp_path: Path) -> None:
 def test_a_decoders_text_may_be_too_long_as_well(tmp_path: Path) -> None:
     model = open_model(save_tiny_model(tmp_path / "pair", "bart"))
     said = refusal("second", model.attend, "the cat", "a dog " * 100)
-    assert said == "The text has 201 tokens, and pair reads 67. Use less text."
+    assert said == "The text has 201 tokens; pair supports at most 67. Use a shorter text."

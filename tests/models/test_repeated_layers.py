@@ -123,11 +123,11 @@ def test_only_what_is_asked_for_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "field", "words"),
     [
-        ({"layers": [0, 9]}, "layers", "There is no layer 9 with attention, only 0 to 1."),
+        ({"layers": [0, 9]}, "layers", "Layer 9 has no attention. Layers with attention: 0 to 1."),
         ({"layers": []}, "layers", "layers is empty"),
         ({"layers": [0.5]}, "layers", "0.5"),
         ({"stages": ["wieghts"]}, "stages", "There is no stage “wieghts”"),
-        ({"stages": ["dropped"]}, "stages", "There is no stage “dropped” of this text"),
+        ({"stages": ["dropped"]}, "stages", "Stage “dropped” is not available"),
     ],
 )
 def test_layers_and_stages_that_there_are_not_are_refused(

@@ -97,12 +97,12 @@ def test_the_map_of_all_heads_is_that_of_each_alone(model: Model) -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"heads": [(2, 0)]}, "There is no head 0 in a layer 2."),
-        ({"heads": [(0, 4)]}, "There is no head 4 in a layer 0."),
-        ({"heads": [(0, -1)]}, "There is no head -1 in a layer 0."),
+        ({"heads": [(2, 0)]}, "Head 0 of layer 2 does not exist."),
+        ({"heads": [(0, 4)]}, "Head 4 of layer 0 does not exist."),
+        ({"heads": [(0, -1)]}, "Head -1 of layer 0 does not exist."),
         ({"heads": [3]}, "heads is a list of (layer, head), such as [(5, 1)], and not [3]."),
         ({"heads": 3}, "heads is a list of (layer, head), such as [(5, 1)], and not 3."),
-        ({"heads": [(0, 0)], "most": 0}, "most is from 1 to 331, and not 0."),
+        ({"heads": [(0, 0)], "most": 0}, "most must be from 1 to 331. It is 0."),
     ],
 )
 def test_what_is_not_there_is_said(model: Model, given: dict[str, Any], sentence: str) -> None:
@@ -112,12 +112,12 @@ def test_what_is_not_there_is_said(model: Model, given: dict[str, Any], sentence
 
 
 def test_an_encoder_has_no_next_token(encoder: Model) -> None:
-    with pytest.raises(InputError, match="does not continue a text"):
+    with pytest.raises(InputError, match="does not generate text"):
         encoder.next_tokens(TEXT)
 
 
 def test_heads_of_models_that_attend_by_themselves_stay_on(tmp_path: Path) -> None:
     bloom = visualizer.open_model(save_tiny_model(tmp_path / "bloom", "bloom"))
     assert bloom.next_tokens(TEXT)
-    with pytest.raises(InputError, match="cannot be switched off one by one"):
+    with pytest.raises(InputError, match="cannot be edited"):
         bloom.ablate(TEXT, [(0, 0)])

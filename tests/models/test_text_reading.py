@@ -75,7 +75,7 @@ def test_heads_that_are_off_change_what_comes_after_them(source: ModelSource) ->
     before = opened.next_token_log_probabilities(TEXT).exp()
     assert off.reading
     assert off.reading.edits == {(0, 1): "off"}
-    assert off.notices[0].startswith("Edited: layer 1, head 2: off. Weights are still computed")
+    assert off.notices[0].startswith("Edited: layer 1, head 2: off. The attention weights")
     assert caption(off).endswith(" · layer 1, head 2: off")
     for row in off.reading.next_tokens:
         at = next(at for at in range(len(logs)) if opened.token(at) == row.token)
@@ -140,8 +140,8 @@ def test_layers_that_differ_are_left_out_and_that_is_said(tmp_path: Path) -> Non
     assert run.reading.layers == (0,)
     (said,) = run.notices[:1]
     assert said == (
-        "Shown: transformer.h.*.attn, layer 1. The command line and notebooks read 2 other "
-        "layers, too."
+        "Shown: transformer.h.*.attn, layer 1. Use the command line or a notebook to show 2 other "
+        "layers."
     )
 
 
@@ -159,19 +159,19 @@ def test_layers_with_different_masks_are_one_run(tmp_path: Path) -> None:
 
 def test_other_files_in_the_folder_are_noticed(source: ModelSource) -> None:
     run = read_text(replace(source, fingerprint="0" * 64), TEXT, Device.CPU)
-    said = "The files of tiny are others than when the document was saved."
+    said = "The files of tiny have changed since the document was saved."
     assert said.replace("tiny", source.name) in run.notices
 
 
 def test_what_cannot_be_read_is_said(source: ModelSource, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nothing to read") as refused:
+    with pytest.raises(InputError, match="text is empty") as refused:
         read_text(source, " ", Device.CPU)
     assert refused.value.field == "text"
     gone = replace(source, folder=str(tmp_path / "gone"))
-    with pytest.raises(InputError, match=r"There is no folder “.*gone”") as refused:
+    with pytest.raises(InputError, match=r"Folder not found: “.*gone”") as refused:
         read_text(gone, TEXT, Device.CPU)
     assert refused.value.field == "model"
-    with pytest.raises(InputError, match="no head 9 in a layer 0"):
+    with pytest.raises(InputError, match="Head 9 of layer 0 does not exist"):
         read_text(replace(source, edits=heads_off([(0, 9)])), TEXT, Device.CPU)
 
 
@@ -180,7 +180,7 @@ def test_a_model_that_continues_nothing_says_so(tmp_path: Path) -> None:
     run = read_text(open_source(folder, Device.CPU)[0], TEXT, Device.CPU)
     assert run.reading
     assert run.reading.next_tokens == ()
-    assert "does not continue a text" in run.reading.no_next_token
+    assert "does not generate text" in run.reading.no_next_token
 
 
 @pytest.mark.slow
@@ -190,7 +190,7 @@ def test_heads_of_layers_that_attend_twice_stay_on(tmp_path: Path, kind: str) ->
     run = read_text(source, TEXT, Device.CPU)
     assert run.reading
     assert not run.reading.are_heads_switchable
-    with pytest.raises(InputError, match="cannot be switched off one by one"):
+    with pytest.raises(InputError, match="cannot be edited"):
         read_text(replace(source, edits=heads_off([(0, 1)])), TEXT, Device.CPU)
 
 
@@ -203,7 +203,7 @@ def test_no_head_of_a_stack_that_has_more_layers_than_the_other_is_switched(
     run = read_text(source, TEXT, Device.CPU)
     assert run.reading
     assert not run.reading.are_heads_switchable
-    with pytest.raises(InputError, match="cannot be switched off one by one"):
+    with pytest.raises(InputError, match="cannot be edited"):
         read_text(replace(source, edits=heads_off([(2, 1)])), TEXT, Device.CPU)
 
 

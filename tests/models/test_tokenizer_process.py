@@ -141,7 +141,7 @@ def test_a_number_outside_the_vocabulary_is_named_by_itself(opened: OpenedModel)
 def test_of_a_text_that_is_much_too_long_only_the_length_is_told(opened: OpenedModel) -> None:
     coded = opened.tokenizer_for_text.encode("!" * 30_001)
     assert (coded.count, coded.numbers, coded.words) == (30_001, {}, [])
-    with pytest.raises(InputError, match="The text has 30,001 tokens, and bytes reads 67"):
+    with pytest.raises(InputError, match="The text has 30,001 tokens; bytes supports at most 67"):
         opened.inputs("!" * 30_001)
 
 
@@ -171,7 +171,7 @@ def test_an_end_within_a_question_is_said_and_the_next_one_answered(opened: Open
     (process,) = processes()
     process.suspend()  # so that the question is not answered before the end
     threading.Timer(0.05, process.kill).start()
-    with pytest.raises(InputError, match="ended before it answered; try again") as refused:
+    with pytest.raises(InputError, match="exited unexpectedly; try again") as refused:
         opened.inputs(TEXT)
     assert refused.value.field == "text"
     assert opened.inputs("the cat")[1]
@@ -188,7 +188,7 @@ def test_a_text_that_takes_too_long_to_split_is_refused(
 
 
 def test_what_the_library_cannot_split_is_said_of_the_text(opened: OpenedModel) -> None:
-    with pytest.raises(InputError, match="The tokenizer of bytes cannot read this: ") as refused:
+    with pytest.raises(InputError, match="The tokenizer of bytes failed on this text: ") as refused:
         opened.inputs("lone \ud800 surrogate")
     assert refused.value.field == "text"
     assert len(processes()) == 1

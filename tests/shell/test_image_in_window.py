@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from visualizer.features.token_strip.patch_strip_widget import PatchStrip
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
-ASKED = "tiny_vit reads images. Choose one, or drop its file on the window."
+ASKED = "tiny_vit takes images. Choose an image, or drop an image file on the window."
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_an_image_is_dropped_and_another_one_after_it(
     drop(hand, tmp_path / "no.webp")
     setup = hand.window.setup_pane
     hand.until(setup.image_problem.isVisible)
-    assert words(setup.image_problem).startswith("“no.webp” is no image that can be read.")
+    assert words(setup.image_problem).startswith("Cannot open “no.webp” as an image.")
     assert words(setup.image_name) == "red.jpg"
     drop(hand, tmp_path / "red.jpg")
     hand.until(lambda: not setup.image_problem.isVisible())
@@ -251,7 +251,7 @@ def test_a_document_keeps_the_image_and_opens_without_it(
     hand.window.head_edit_controller.switch(0, 1)  # which takes reading it again
     setup = hand.window.setup_pane
     hand.until(setup.image_problem.isVisible)
-    assert words(setup.image_problem).startswith("There is no file “noise.png” in ")
+    assert words(setup.image_problem).startswith("Image not found: “noise.png” in ")
 
 
 def test_a_model_that_is_named_when_the_program_starts_asks_for_an_image(

@@ -132,7 +132,7 @@ def test_what_is_wrong_with_a_model_is_said_and_the_picture_stays(
     dialog = hand.window.model_chooser_controller.dialog
     assert dialog is not None
     hand.until(dialog.problem.isVisible)
-    assert dialog.problem.text() == "“config.json” is damaged: it is not JSON."
+    assert dialog.problem.text() == "“config.json” is damaged: it is not valid JSON."
     dialog.close()
     assert hand.window.workspace.run is before
 
@@ -146,7 +146,7 @@ def test_it_reads_what_is_typed(model_window: Hand, folder: Path) -> None:
     expected = visualizer.open_model(folder).attend("the mat sat on the cat")
     np.testing.assert_allclose(run.trace.read("weights"), expected["weights"], atol=1e-6)
     hand.type_sentence(" ")
-    hand.until(lambda: "There is nothing to read yet" in hand.window.setup_pane.problem.text())
+    hand.until(lambda: "The text is empty" in hand.window.setup_pane.problem.text())
     assert hand.window.workspace.run is run
 
 
@@ -374,8 +374,8 @@ def test_shown_heads_are_scaled_set_to_their_mean_and_patched(
     QTest.keyClicks(pane.source, " and")
     hand.until(lambda: pane.problem.isVisible())
     assert pane.problem.text() == (
-        "The text has 7 tokens, and the other one 8. Use texts of as many tokens; they differ in "
-        "“the|cat|sat|on…” → “a|dog|ran|to…”."
+        "The text has 7 tokens, but the text to patch from has 8. Use texts with the same number "
+        "of tokens. Differences: “the|cat|sat|on…” → “a|dog|ran|to…”."
     )
     assert pane.bars.rows == before
     assert pane.source.text() == "a dog ran to a log and"
@@ -450,7 +450,7 @@ def test_a_query_that_would_read_nothing_is_refused(model_window: Hand) -> None:
     hand.window.actions_.by_id["painter.toggle"].trigger()
     hand.settle()
     hand.click_cell(Cell("weights", (0, 0, 0)))
-    said = "Query 1 of layer 2, head 1 would read nothing. Leave it a key to read."
+    said = "Query 1 of layer 2, head 1 would have no key left. Keep at least one of its edges."
     hand.until(lambda: hand.window.panes["Next token"].problem.text() == said)
     panel = hand.window.workspace.screen.panel(MASK_EDIT)
     assert panel
@@ -464,7 +464,7 @@ def test_there_are_no_masks_for_a_model_whose_text_is_refused(model_window: Hand
     hand.window.actions_.by_id["painter.toggle"].trigger()
     hand.settle()
     hand.type_sentence(" ")
-    hand.until(lambda: "There is nothing to read yet" in hand.window.setup_pane.problem.text())
+    hand.until(lambda: "The text is empty" in hand.window.setup_pane.problem.text())
     before = workspace.document
     assert bar.isVisible()
     assert bar.caption.text() == "Cut edges"
@@ -547,7 +547,7 @@ def test_a_model_that_cannot_read_the_text_is_not_opened(hand: Hand, folder: Pat
     keeps, stages = controller.keeps_numbers, workspace.wanted.stages
     said = open_and_fail(hand, folder)
     assert said.startswith("tiny was not opened.")
-    assert said.endswith(f"tokens, and tiny reads {POSITIONS}. Use less text.")
+    assert said.endswith(f"tokens; tiny supports at most {POSITIONS}. Use a shorter text.")
     assert workspace.document == before
     assert workspace.wanted.stages == stages
     assert workspace.undone_change == past
@@ -574,7 +574,7 @@ def test_a_model_that_fails_beside_another_leaves_that_one(
     before, run = workspace.document, workspace.run
     without_attention = save_tiny_model(tmp_path / "mamba", "mamba", state_size=4)
     said = open_and_fail(hand, without_attention)
-    assert said == "mamba was not opened. mamba computes no attention that could be read."
+    assert said == "mamba was not opened. No attention could be recorded in mamba."
     assert workspace.document == before
     assert workspace.run is run
     hand.type_sentence("a dog ran")
@@ -618,7 +618,7 @@ def test_a_model_waits_for_a_text(hand: Hand, folder: Path) -> None:
     hand.window.document_controller.open(folder)
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.until(lambda: not hand.window.workspace.is_working)
-    assert "There is nothing to read yet" in hand.text_problem
+    assert "The text is empty" in hand.text_problem
     assert hand.window.workspace.document.model
     assert not hand.boxes()
     hand.type_sentence(TEXT)

@@ -94,8 +94,8 @@ def test_what_is_wrong_with_a_second_text_is_said_at_it(hand: Hand, encoder: Pat
     said = words(setup.second_problem)
     count = 1 + len(TEXT.split()) + 1 + POSITIONS
     assert (
-        said
-        == f"The two texts have {count} tokens, and tiny_bert reads {POSITIONS}. Use less text."
+        said == f"The two texts have {count} tokens; tiny_bert supports at most {POSITIONS}. "
+        "Use a shorter text."
     )
     assert hand.text_problem == ""
     assert said in words(hand.window.notice)

@@ -342,7 +342,10 @@ def test_too_long_a_text_is_refused_in_a_sentence(continuing: Continuing) -> Non
     assert continuing.problem == ""
     continuing.controller.sample()
     continuing.rest()
-    assert continuing.problem == "The text has 68 tokens, and tiny reads 67. Use less text."
+    assert (
+        continuing.problem
+        == "The text has 68 tokens; tiny supports at most 67. Use a shorter text."
+    )
     assert continuing.pane.problem.isVisible()
     assert len(continuing.controller.tree.tokens) == 67
     before = controller.panel.bars.bars
@@ -388,7 +391,7 @@ def test_a_model_without_a_cache_that_can_be_read_is_refused(
     hand: Hand, bloom_folder: Path
 ) -> None:
     continuing = Continuing(hand, bloom_folder)
-    assert "keeps no keys and values that could be read" in continuing.problem
+    assert "does not support a key–value cache" in continuing.problem
     assert continuing.controller.tree.nodes == ()
 
 
@@ -407,7 +410,7 @@ def test_the_pane_shows_who_reads_whom(continuing: Continuing) -> None:
 def test_the_text_is_given_as_a_message(hand: Hand, chat_folder: Path) -> None:
     continuing = Continuing(hand, chat_folder)
     strip = hand.window.token_pane.strip
-    assert strip.tip(0) == "<s>, token 1 (BOS: a text begins)"
+    assert strip.tip(0) == "<s>, token 1 (BOS: start of the text)"
     assert strip.tip(1) == "the, token 2"
     by_id = hand.window.actions_.by_id
     by_id["model_generation.toggle_chat"].trigger()
@@ -418,7 +421,7 @@ def test_the_text_is_given_as_a_message(hand: Hand, chat_folder: Path) -> None:
     assert run
     assert run.texts == (words,)
     assert by_id["model_generation.toggle_chat"].isChecked()
-    assert strip.tip(8) == "</s>, token 9 (EOS: a text ends)"
+    assert strip.tip(8) == "</s>, token 9 (EOS: end of the text)"
     continuing.controller.pick(9)
     continuing.rest()
     hand.until(lambda: continuing.controller.panel.can_use)  # else its command is greyed

@@ -73,7 +73,7 @@ def test_a_full_disk_is_said_at_the_text_and_the_last_picture_stays(
     monkeypatch.setattr(long_text_vectors, "free_bytes", lambda _: 0)
     long.type_sentence(f"{TEXT} the cat")
     long.until(lambda: long.text_problem != "")
-    assert f"16 tokens need a file of 8.5 KiB in {cache}" in long.text_problem
+    assert f"16 tokens need 8.5 KiB in a temporary file in {cache}" in long.text_problem
     assert "About 0 tokens fit" in long.text_problem
     assert long.window.workspace.run is before
     np.testing.assert_array_equal(long.panel("weights").values, picture)

@@ -85,7 +85,9 @@ def test_a_folder_that_holds_no_model_is_refused_before_a_window_opens(
 ) -> None:
     (tmp_path / "config.json").write_text("{", encoding="utf-8")
     assert app.open_or_export_each(parser().parse_args([str(tmp_path)])) == 2
-    assert capsys.readouterr().err.endswith("FILE: “config.json” is damaged: it is not JSON.\n")
+    assert capsys.readouterr().err.endswith(
+        "FILE: “config.json” is damaged: it is not valid JSON.\n"
+    )
 
 
 @pytest.mark.slow

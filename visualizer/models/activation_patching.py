@@ -46,8 +46,8 @@ def log_probabilities_with(
 
 
 TOO_LONG = (
-    "Of a text this long, what heads hand on is not kept: their means and other texts cannot take "
-    "its place. Switch heads off or scale them, or use less text."
+    "Mean ablation and patching are not available for a text this long, because the outputs of "
+    "heads are not kept. Ablate or scale the heads, or use a shorter text."
 )
 
 
@@ -62,8 +62,7 @@ def context_edits(
     """Return the edits of the context vectors of heads, as expected by `OpenedModel.read`.
 
     Means and the context vectors of another text are computed with the unedited model. The other
-    text
-    is passed to the model in the same way as the text.
+    text is passed to the model in the same way as the text.
 
     Parameters
     ----------
@@ -97,7 +96,9 @@ def image_context_edits(
     """
 
     def given(_: str) -> tuple[Mapping[str, Any], tuple[str, ...], tuple[str, ...]]:
-        raise InputError("edits", "Heads that read an image cannot be patched from a text.")
+        raise InputError(
+            "edits", "Heads cannot be patched from a text when the model’s input is an image."
+        )
 
     plain = partial(model.read_image_plainly, image)
     return {edit.place: _create_context_edit("", edit, given, lambda _: plain()) for edit in edits}
@@ -123,7 +124,7 @@ def _head_context(plain: PlainReading, place: LayerAndHead) -> torch.Tensor:
     layer, head = place
     context = plain.contexts.get(layer)
     if context is None or not 0 <= head < context.shape[1]:
-        raise InputError("heads", f"There is no head {head} in a layer {layer}.")
+        raise InputError("heads", f"Head {head} of layer {layer} does not exist.")
     return context[:, head]
 
 
@@ -141,20 +142,23 @@ def check_as_many_tokens(given: GivenOf, text: str, source: str) -> None:
         With field ``edits``.
     """
     if not source.strip():
-        raise InputError("edits", "Type the other text, of as many tokens as the one that is read.")
+        raise InputError(
+            "edits",
+            "Enter the text to patch from. It must have as many tokens as the current text.",
+        )
     try:
         _, others, _ = given(source)
     except InputError as refused:
-        raise InputError("edits", f"The other text: {refused.sentence}") from refused
+        raise InputError("edits", f"Text to patch from: {refused.sentence}") from refused
     _, tokens, _ = given(text)
     if len(tokens) != len(others):
         sentence = (
-            f"The text has {len(tokens):,} tokens, and the other one {len(others):,}. Use texts of "
-            "as many tokens"
+            f"The text has {len(tokens):,} tokens, but the text to patch from has {len(others):,}. "
+            "Use texts with the same number of tokens."
         )
         if max(len(tokens), len(others)) <= MAX_COMPARED_TOKENS:
-            sentence += f"; they differ in {differences_in_words(tokens, others)}"
-        raise InputError("edits", f"{sentence}.")
+            sentence += f" Differences: {differences_in_words(tokens, others)}."
+        raise InputError("edits", sentence)
 
 
 def differences_in_words(one: Sequence[str], other: Sequence[str]) -> str:
@@ -167,7 +171,7 @@ def differences_in_words(one: Sequence[str], other: Sequence[str]) -> str:
     ]
     rest = len(differences) - MAX_LISTED_DIFFERENCES
     return ", ".join(differences[:MAX_LISTED_DIFFERENCES]) + (
-        f" and {rest:,} more places" if rest > 0 else ""
+        f" and {rest:,} more" if rest > 0 else ""
     )
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from visualizer.progress_callback import Progress
 
 CHAT_UNSUPPORTED = (
-    "This is known of a text that is given as it is: switch off “The text is a user’s message”, "
-    "and take away the second text."
+    "This is not available for chat messages and pairs of texts. Turn off “The text is a user’s "
+    "message” and remove the second text."
 )
 TOP_TOKENS = 5
 """Number of tokens listed at each position."""
@@ -95,6 +95,6 @@ def _lens_cost_warning(model: OpenedModel, text: str) -> str:
     if float(layers) * tokens * width * words <= MAX_CHEAP_PRODUCTS:
         return ""
     return (
-        f"{layers:,} layers at {tokens:,} tokens are {layers * tokens:,} predictions among "
-        f"{words:,} tokens each: this takes a while."
+        f"The logit lens computes {layers * tokens:,} predictions ({layers:,} layers × {tokens:,} "
+        f"tokens) over a vocabulary of {words:,} tokens. This may take a while."
     )

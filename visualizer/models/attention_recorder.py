@@ -3,8 +3,7 @@
 There are two methods; each call names the one that was used:
 
 - *interface*: the model asks transformers for its attention function. Our function forwards the
-  call to the model's own eager function and records queries, keys, values and the returned
-  weights,
+  call to the model's own eager function and records queries, keys, values and the returned weights,
   so every argument of every architecture takes effect.
 - *softmax*: for a model that computes attention itself, the results of softmax are observed. Only
   the weights are known in this case.
@@ -92,8 +91,7 @@ class AttentionCall(Struct, frozen=True, eq=False):
         The path of the attention module within its model: ``model.layers.3.self_attn``.
     weights : Tensor
         The model's own, [batch, head, query, key]. If they are recomputed on demand, an empty
-        tensor
-        on the device ``meta``; use `read_weights` to read them.
+        tensor on the device ``meta``; use `read_weights` to read them.
     queries, keys, values : Tensor or None
         As used in the dot product: after rotary embedding and norms, [batch, head, token, d_head].
         Keys and values may have fewer heads, each shared by several query heads. None if the model
@@ -105,8 +103,7 @@ class AttentionCall(Struct, frozen=True, eq=False):
     arguments : mapping
         Other arguments of the attention function that are not None.
     context : Tensor or None
-        Context vectors of the heads after edits, [batch, query, head, d_value]; None if the
-        queries
+        Context vectors of the heads after edits, [batch, query, head, d_value]; None if the queries
         are.
     cuts : mapping
         By head, the edges that were masked in addition to the model's own mask.
@@ -299,8 +296,7 @@ def record_attention(
         Whether calls are stored, not only edited.
     watches : bool
         Whether softmax is observed as well, which slows down every operation. Not needed for a
-        model
-        that is known to use the interface.
+        model that is known to use the interface.
     holds_weights : bool
         Whether weights are stored, not recomputed when they are read. To recompute them, the model
         must stay as it is: in evaluation mode, with its weights in memory.
@@ -317,8 +313,7 @@ def record_attention(
     ------
     InputError
         With field ``model`` if it is not a transformers model; with field ``package`` if
-        transformers
-        is not installed.
+        transformers is not installed.
     """
     last = LastPass()
     keeper = last if keeps else None
@@ -343,7 +338,7 @@ def record_calls(
     from transformers import PreTrainedModel
 
     if not isinstance(model, PreTrainedModel):
-        sentence = "This is no model of transformers (no PreTrainedModel), so it is not recorded."
+        sentence = "Only transformers models (PreTrainedModel) can be recorded."
         raise InputError("model", sentence)
     _wrap_attention_interface()
     recording = _RecordingSession(
@@ -507,7 +502,8 @@ def _with_cuts(
         empty = (~is_open.any(-1)).any(0).nonzero().flatten().tolist()
         if cut_off := [at for at in empty if at in cut.queries]:
             sentence = (
-                f"Query {cut_off[0] + 1} of {cut.name} would read nothing. Leave it a key to read."
+                f"Query {cut_off[0] + 1} of {cut.name} would have no key left. "
+                "Keep at least one of its edges."
             )
             raise InputError("cuts", sentence)
     return whole

@@ -1,10 +1,8 @@
 """Formats a text as a user's message, with the chat template of the model's tokenizer.
 
 The template is code from the model's folder. transformers renders it in a sandbox without access
-to
-files and other objects. It is rendered in the process of `TokenizerProcess`, which is terminated
-if
-the template takes too long or too much memory.
+to files and other objects. It is rendered in the process of `TokenizerProcess`, which is terminated
+if the template takes too long or too much memory.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ def as_users_message(tokenizer: Any, text: str, name: str) -> str:
     try:
         template = tokenizer.get_chat_template()
         if len(template) > MAX_TEMPLATE_LENGTH:
-            raise refused_template(name, f"it is longer than {MAX_TEMPLATE_LENGTH:,} letters")
+            raise refused_template(name, f"it is longer than {MAX_TEMPLATE_LENGTH:,} characters")
         rendered = tokenizer.apply_chat_template(
             [{"role": "user", "content": text}],
             chat_template=template,
@@ -55,16 +53,16 @@ def as_users_message(tokenizer: Any, text: str, name: str) -> str:
         reason = lines[0][:200] if lines else type(error).__name__
         raise refused_template(name, reason) from error
     if len(rendered) > len(text) + MAX_ADDED_LENGTH:
-        raise refused_template(name, f"it adds more than {MAX_ADDED_LENGTH:,} letters")
+        raise refused_template(name, f"it adds more than {MAX_ADDED_LENGTH:,} characters")
     return str(rendered)
 
 
 def without_template(name: str) -> InputError:
     """Return the error for a model without a template."""
-    return InputError("chat", f"{name} has no chat template. Give the text as it is.")
+    return InputError("chat", f"{name} has no chat template. Use the text without one.")
 
 
 def refused_template(name: str, reason: str) -> InputError:
     """Return the error for a template that cannot be used."""
-    sentence = f"The chat template of {name} cannot be used: {reason.rstrip('.')}."
-    return InputError("chat", f"{sentence} Give the text as it is.")
+    sentence = f"The chat template of {name} failed: {reason.rstrip('.')}."
+    return InputError("chat", f"{sentence} Use the text without a template.")

@@ -80,7 +80,7 @@ def read_in_chunks(
     size = chunk or CHUNK
     cache = whole_text_cache(model.config, tokens)
     if cache is None:
-        raise NotByRuleError("Some of its layers keep no keys and values.")
+        raise NotByRuleError("Some layers of this model do not cache keys and values.")
     recorded = record_long_text(
         model, edits, tokens=tokens, layers=layers, keeps=keeps, ranks=ranks
     )

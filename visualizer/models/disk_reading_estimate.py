@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 SAMPLE = 32 * 2**20
 """Number of bytes that are read to measure the speed of the disk."""
 MINUTE = 60
-STREAMING_ERROR = "{name} cannot be read layer by layer from the disk: {why}."
+STREAMING_ERROR = "{name} cannot be run from disk: {why}."
 INSTEAD = (
-    "Its layers can be read from the disk instead: by File > Open a model…, by "
-    "“attention-visualizer model --from-disk”, or by from_disk=True in Python."
+    "Run it from disk instead, one layer at a time: use File > Open a model…, "
+    "“attention-visualizer model --from-disk”, or from_disk=True in Python."
 )
-LAB_MODEL_REASON = "models of the language lab are small, and opened whole"
+LAB_MODEL_REASON = "models of the language lab are small and always loaded completely"
 QUANTISED = "its weights are quantised"
-SEVERAL_STACKS = "it has no single stack of layers"
+SEVERAL_STACKS = "its layers do not form a single stack"
 
 
 class DiskReadingEstimate(Struct, frozen=True):
@@ -60,9 +60,9 @@ class DiskReadingEstimate(Struct, frozen=True):
         minutes = format_count(round(self.seconds / MINUTE), "minute")
         time_ = seconds if rounded < 2 * MINUTE else minutes
         return (
-            f"From the disk, each pass reads {format_size(self.bytes)} in "
-            f"{format_count(self.layers, 'layer')}, about {time_} at the speed just measured, and "
-            f"the weights take {format_size(self.memory)} of memory at most."
+            f"Each pass reads {format_size(self.bytes)} in {format_count(self.layers, 'layer')} "
+            f"from disk, which takes about {time_} at the measured speed. The weights need at most "
+            f"{format_size(self.memory)} of memory."
         )
 
 
@@ -97,7 +97,7 @@ def disk_reading_estimate(folder: ModelFolder, dtype: Dtype) -> DiskReadingEstim
         files = weight_files(folder.path)
         speed = _bytes_per_second(max(files, key=lambda file: file.stat().st_size))
     except OSError as error:
-        raise InputError("model", f"The weights cannot be read: {reason_of(error)}.") from error
+        raise InputError("model", f"Cannot read the weights: {reason_of(error)}.") from error
     sizes = folder.layer_sizes
     memory = memory_from_disk(folder.numbers, sizes, dtype)
     return DiskReadingEstimate(sizes.layers, sizes.bytes, memory, sizes.bytes / speed)

@@ -72,9 +72,11 @@ def check_file_sizes(folder: Path) -> None:
         except FileNotFoundError:
             raise _rejection_error(missing_link_target(path)) from None
         except OSError as error:
-            raise _rejection_error(f"“{path.name}” cannot be read: {reason_of(error)}.") from error
+            raise _rejection_error(f"Cannot read “{path.name}”: {reason_of(error)}.") from error
         if size > limit:
-            sentence = f"“{path.name}” is {format_size(size)}; at most {format_size(limit)} is read"
+            sentence = (
+                f"“{path.name}” is too large: {format_size(size)}, limit {format_size(limit)}"
+            )
             raise _rejection_error(f"{sentence}. Check that it belongs to this model.")
 
 
@@ -84,7 +86,7 @@ def _files_read(folder: Path) -> Iterator[Path]:
         if (folder / TEMPLATES).is_dir():
             yield from sorted((folder / TEMPLATES).iterdir())
     except OSError as error:
-        sentence = f"The folder “{folder.name}” cannot be read: {reason_of(error)}."
+        sentence = f"Cannot read the folder “{folder.name}”: {reason_of(error)}."
         raise _rejection_error(sentence) from error
 
 
@@ -97,16 +99,16 @@ def check_counts(config: Mapping[str, Any]) -> None:
         With field ``model`` and the name of the setting.
     """
     if _count_values(config) > MAX_VALUES:
-        raise _rejection_error(f"The config.json has more than {MAX_VALUES:,} values.")
+        raise _rejection_error(f"config.json is invalid: it has more than {MAX_VALUES:,} values.")
     for settings in _nested_configs(config):
         for name, value in settings.items():
-            most = MAX_LABELS if name == "num_labels" else MAX_LAYERS
+            limit = MAX_LABELS if name == "num_labels" else MAX_LAYERS
             is_count = name == "num_labels" or _LAYER_COUNT.fullmatch(name)
             if name in _LAYER_COUNTS or (is_count and isinstance(value, int)):
                 count = sum(_whole_numbers(value))
-                if count > most:
+                if count > limit:
                     raise _rejection_error(
-                        f"The config.json says {name} of {count:,}: more than {most:,}."
+                        f"config.json is invalid: {name} must be at most {limit:,}, not {count:,}."
                     )
 
 

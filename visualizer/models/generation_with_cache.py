@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_STEPS = 10_000
 MAX_REPR_CHARACTERS = 160
 """Maximum number of characters of the generated text in its representation."""
-CACHE_MISSING = "keeps no keys and values that could be read, so its text is not continued here."
+CACHE_MISSING = "does not support a key–value cache, so it cannot generate text here."
 
 
 class GeneratedText(Struct, frozen=True, eq=False):
@@ -91,17 +91,18 @@ def generate(
     ------
     InputError
         As `OpenedModel.attend`; with field ``model`` if it does not continue texts; with
-        ``tokens``
-        if there are too many; with a field of ``sampling`` if that is invalid.
+        ``tokens`` if there are too many; with a field of ``sampling`` if that is invalid.
     """
     reader = TokenReader(model, text, is_chat=is_chat)
     start = len(reader.words)
     if not 1 <= steps <= MAX_STEPS:
-        raise InputError("tokens", f"tokens is from 1 to {MAX_STEPS:,}, and not {steps:,}.")
+        raise InputError("tokens", f"tokens must be from 1 to {MAX_STEPS:,}. It is {steps:,}.")
     try:
         model.check_length(start + steps - 1)
     except InputError as refused:
-        raise InputError("tokens", refused.sentence.replace("less text", "fewer")) from refused
+        raise InputError(
+            "tokens", refused.sentence.replace("a shorter text", "fewer tokens")
+        ) from refused
     reader.check_memory(steps)
     check(sampling)
     rows: list[Mapping[int, np.ndarray]] = []
@@ -143,8 +144,7 @@ class ReadToken(Struct, frozen=True, eq=False):
     ----------
     rows : mapping
         For each layer, by its number, the weights [head, query, key]: of all tokens of the given
-        text,
-        or only of the last token if others were generated.
+        text, or only of the last token if others were generated.
     logits : ndarray
         Logits of the next token, [vocabulary], float64.
     tokens : int
@@ -174,8 +174,7 @@ class TokenReader:
     ------
     InputError
         As `OpenedModel.attend`; with field ``model`` if it does not continue texts; with ``heads``
-        if
-        there is no such head, or it cannot be ablated.
+        if there is no such head, or it cannot be ablated.
     """
 
     def __init__(

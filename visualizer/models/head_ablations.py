@@ -53,8 +53,7 @@ def ablation_changes(
     ------
     InputError
         With field ``model`` if it does not continue texts; with ``text`` if its layers differ in
-        their
-        heads; with ``token`` if it is not a single token.
+        their heads; with ``token`` if it is not a single token.
     """
     before = model.next_token_log_probabilities(text, edits, cuts)
     number = int(before.argmax()) if token is None else model.number_of(token)
@@ -62,7 +61,9 @@ def ablation_changes(
     layers = tuple(sorted({layer for layer, _ in heads}))
     count = 1 + max(head for _, head in heads)
     if len(heads) != count * len(layers):
-        raise InputError("text", "The layers differ in their heads: use ablate.")
+        raise InputError(
+            "text", "The layers have different numbers of heads. Ablate single heads instead."
+        )
     changes = np.full((len(layers), count), np.nan)
     if known is not None and known.changes.shape == changes.shape:
         changes = known.changes.copy()

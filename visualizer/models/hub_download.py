@@ -90,7 +90,7 @@ def look_up(
     endpoint = _hub_endpoint(environment)
     name = repository.strip().removeprefix(f"{endpoint}/").rstrip("/")
     if not REPOSITORY.fullmatch(name) or "--" in name or ".." in name:
-        raise _download_error("Type the name of a repository as organisation/name.")
+        raise _download_error("Enter a repository name in the form organisation/name.")
     with _explain_errors(name, endpoint):
         url = f"{endpoint}/api/models/{name}/revision/main?blobs=true"
         with _open_url(url, environment, partial(progress, 0, 0)) as answer:
@@ -101,10 +101,14 @@ def look_up(
         missing = sum(file.size - _bytes_there(folder, file) for file in files)
         free = free_bytes(cache)
     except OSError as error:
-        raise _download_error(f"The folder {cache} cannot be read: {reason_of(error)}.") from error
+        raise _download_error(
+            f"Cannot read the cache folder {cache}: {reason_of(error)}."
+        ) from error
     if missing + ROOM_LEFT > free:
-        sizes = f"{format_size(missing)}, and {format_size(free)} are free in {cache}"
-        raise _download_error(f"{name} needs {sizes}. Free some space, or set HF_HUB_CACHE.")
+        space = f"{format_size(missing)} of disk space; {format_size(free)} is free in {cache}"
+        raise _download_error(
+            f"{name} needs {space}. Free some space, or set HF_HUB_CACHE to another folder."
+        )
     return RepositoryOffer(name, commit, files, folder, missing, free)
 
 
@@ -152,26 +156,26 @@ def download(
     return offer.snapshot
 
 
-# ---------------------------------------------------------------- what there is
+# ---------------------------------------------------------------- files of a repository
 
 
-def _select_files(name: str, said: Any) -> tuple[str, tuple[RepositoryFile, ...]]:
+def _select_files(name: str, listing: Any) -> tuple[str, tuple[RepositoryFile, ...]]:
     """Return the commit and the files to download from the hub's description of a repository."""
-    damaged = f"The hub’s list of the files of {name} is damaged. Try again."
-    if not isinstance(said, dict) or not isinstance(said.get("siblings"), list):
+    damaged = f"The Hub returned an invalid file list for {name}. Try again."
+    if not isinstance(listing, dict) or not isinstance(listing.get("siblings"), list):
         raise _download_error(damaged)
-    commit = said.get("sha")
-    listed = [each for each in said["siblings"] if isinstance(each, dict)]
+    commit = listing.get("sha")
+    listed = [each for each in listing["siblings"] if isinstance(each, dict)]
     files_by_name = {str(each.get("rfilename")): each for each in listed}
     weights = (
         [WEIGHTS] if WEIGHTS in files_by_name else sorted(filter(SHARD.fullmatch, files_by_name))
     )
     if not weights or (weights != [WEIGHTS] and INDEX not in files_by_name):
         raise _download_error(
-            f"{name} holds no weights as .safetensors, and others are never opened."
+            f"{name} has no .safetensors weights. Other formats are not supported."
         )
     if CONFIG not in files_by_name:
-        raise _download_error(f"{name} has no config.json, so it is no model for transformers.")
+        raise _download_error(f"{name} is not a transformers model: it has no config.json.")
     small = (file for file in SMALL_FILES if file != INDEX or weights != [WEIGHTS])
     wanted = (*small, *TOKENIZER_FILES, *weights)
     files = tuple(_parse_file(files_by_name[each]) for each in wanted if each in files_by_name)
@@ -190,14 +194,14 @@ def _read_file_list(answer: HubAnswer) -> Any:
     return json.loads(text)
 
 
-def _parse_file(said: Mapping[str, Any]) -> RepositoryFile | None:
+def _parse_file(listed: Mapping[str, Any]) -> RepositoryFile | None:
     """Return a file as described by the hub; None if the description is invalid."""
-    name, large = said["rfilename"], said.get("lfs")
-    of = large if isinstance(large, dict) else said
+    name, large = listed["rfilename"], listed.get("lfs")
+    of = large if isinstance(large, dict) else listed
     size, blob = of.get("size"), of.get("sha256") if isinstance(large, dict) else of.get("blobId")
-    most = MAX_WEIGHTS_BYTES if name.endswith(".safetensors") else size_limit(name) or 0
+    limit = MAX_WEIGHTS_BYTES if name.endswith(".safetensors") else size_limit(name) or 0
     length = 64 if isinstance(large, dict) else 40
-    if type(size) is not int or not 0 < size <= most or not isinstance(blob, str):
+    if type(size) is not int or not 0 < size <= limit or not isinstance(blob, str):
         return None
     if not re.fullmatch(rf"[0-9a-f]{{{length}}}", blob):
         return None
@@ -247,10 +251,10 @@ def _open_url(
 
 def _hub_endpoint(environment: Mapping[str, str]) -> str:
     if environment.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        raise _download_error("HF_HUB_OFFLINE is set, so nothing is downloaded.")
+        raise _download_error("Downloads are disabled because HF_HUB_OFFLINE is set.")
     endpoint = environment.get("HF_ENDPOINT", "").rstrip("/") or HUB
     if urlsplit(endpoint).scheme not in ("https", "http"):
-        raise _download_error("HF_ENDPOINT is no address of the web.")
+        raise _download_error("HF_ENDPOINT is invalid: it must be an http or https URL.")
     return endpoint
 
 
@@ -271,17 +275,17 @@ def _download_file(
     begun = blobs / f"{file.blob}.incomplete"
     with os.fdopen(os.open(begun, _OPEN_FLAGS, 0o644), "r+b") as out:
         if not stat.S_ISREG(os.fstat(out.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is no file", str(begun))
+            raise OSError(errno.EINVAL, "not a regular file", str(begun))
         digest, done = _hash_existing(out, file, tell)
         if done < file.size:
             digest, done = _receive_file(out, file, url, digest, done, tell, environment)
         if done < file.size:
-            raise _download_error(
-                "The connection broke off. Download again: it goes on where it ended."
-            )
+            raise _download_error("The connection was lost. Download again to resume.")
         if digest.hexdigest() != file.blob:
             out.truncate(0)
-            raise _download_error(f"{file.name} came damaged: it has another hash than announced.")
+            raise _download_error(
+                f"{file.name} was damaged in transit (wrong hash). Download again."
+            )
     begun.replace(blobs / file.blob)
 
 
@@ -313,7 +317,7 @@ def _receive_file(
             done += len(chunk)
             if done > file.size:
                 out.truncate(0)
-                raise _download_error(f"{file.name} is larger than announced, so it is not taken.")
+                raise _download_error(f"{file.name} is larger than expected. Download again.")
             out.write(chunk)
             digest.update(chunk)
             tell(done)
@@ -352,7 +356,7 @@ def _link_blob(link: Path, blob: Path) -> None:
         shutil.copyfile(blob, link)
 
 
-# ---------------------------------------------------------------- what went wrong
+# ---------------------------------------------------------------- errors
 
 
 @contextmanager
@@ -365,37 +369,35 @@ def _explain_errors(repository: str, endpoint: str) -> Iterator[None]:
         with error:
             raise _download_error(_http_error_message(repository, host, error)) from None
     except BlockingIOError:
-        raise _download_error(f"{repository} is being downloaded already.") from None
+        raise _download_error(f"{repository} is already being downloaded.") from None
     except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", error)
         reason_text = reason_of(reason) if isinstance(reason, OSError) else str(reason)
         raise _download_error(
-            f"{host} cannot be reached: {reason_text[:200]}. Check the network."
+            f"Cannot reach {host}: {reason_text[:200]}. Check the network connection."
         ) from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _download_error(
-                "The disk is full. Free some space, and download again."
-            ) from None
-        raise _download_error(f"The cache cannot be written: {reason_of(error)}.") from None
+            raise _download_error("The disk is full. Free some space and download again.") from None
+        raise _download_error(f"Cannot write to the cache: {reason_of(error)}.") from None
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
-        raise _download_error(f"{host} gave an answer that cannot be read.") from None
+        raise _download_error(f"{host} sent an invalid response. Try again later.") from None
 
 
 def _http_error_message(repository: str, host: str, error: HTTPError) -> str:
     code = error.headers.get("X-Error-Code", "")
     if code == "GatedRepo":
         return (
-            f"{repository} is gated. Accept its terms on {host}, set HF_TOKEN to a token of yours, "
-            "start again and download it."
+            f"{repository} is gated. Accept its terms on {host}, set HF_TOKEN to your access "
+            "token, restart the program and download again."
         )
     if error.code in (401, 403, 404):
-        return f"There is no repository “{repository}” on {host} that is open to everybody."
+        return f"Repository “{repository}” not found on {host}, or not public."
     if 300 <= error.code < 400:
-        return f"{host} leads to an address that is not safe, so it is not followed."
-    return f"{host} answers with error {error.code}. Try again later."
+        return f"{host} redirects to an unsafe address. The download was stopped."
+    return f"{host} returned error {error.code}. Try again later."
 
 
 def _download_error(sentence: str) -> InputError:

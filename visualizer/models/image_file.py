@@ -25,9 +25,7 @@ MAX_FILE_BYTES = 64 * 2**20
 MAX_ASPECT_RATIO = 10
 """Maximum ratio of the sides, because the shorter side is enlarged to the input size of a model."""
 MAX_PIXELS = 50_000_000
-CHANGED = (
-    "“{name}” is no longer the image that was chosen. Choose it again to read it as it is now."
-)
+CHANGED = "“{name}” has changed since it was chosen. Choose it again to use the current version."
 
 
 def image_file_at(path: Path) -> ImageFile:
@@ -67,12 +65,12 @@ def _read_image(path: Path) -> bytes:
         with open_regular_file(path) as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError as error:
-        sentence = f"There is no file “{path.name}” in {path.absolute().parent}."
+        sentence = f"Image not found: “{path.name}” in {path.absolute().parent}."
         raise InputError("image", sentence) from error
     except (OSError, MemoryError) as error:
         raise _unreadable_error(path.name, error) from error
     if len(content) > MAX_FILE_BYTES:
-        sentence = f"“{path.name}” is larger than {MAX_FILE_BYTES // 2**20} MiB."
+        sentence = f"“{path.name}” is too large. The limit is {MAX_FILE_BYTES // 2**20} MiB."
         raise InputError("image", sentence)
     return content
 
@@ -94,10 +92,12 @@ def _decode_image(content: bytes, name: str) -> Image.Image:
 def _check_size(width: int, height: int, name: str) -> None:
     size = f"“{name}” has {width:,} × {height:,} pixels"
     if width * height > MAX_PIXELS:
-        raise InputError("image", f"{size}, and {MAX_PIXELS:,} can be read.")
+        raise InputError(
+            "image", f"{size}. The limit is {MAX_PIXELS:,} pixels. Scale the image down."
+        )
     if max(width, height) > MAX_ASPECT_RATIO * min(width, height):
         sentence = (
-            f"{size}: one side is more than {MAX_ASPECT_RATIO:,} times the other. Crop the image."
+            f"{size}: the aspect ratio must be at most {MAX_ASPECT_RATIO:,}:1. Crop the image."
         )
         raise InputError("image", sentence)
 
@@ -106,5 +106,5 @@ def _unreadable_error(name: str, error: Exception) -> InputError:
     reason = f": {reason_of(error)}" if isinstance(error, OSError) and error.errno else ""
     kinds = ", ".join(FORMATS)
     return InputError(
-        "image", f"“{name}” is no image that can be read{reason}. Use one of {kinds}."
+        "image", f"Cannot open “{name}” as an image{reason}. Supported formats: {kinds}."
     )

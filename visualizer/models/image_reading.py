@@ -64,7 +64,7 @@ def image_tokens(path: Path, processor: Any, model: nn.Module, known: str = "") 
         With field ``image`` if the file cannot be read.
     """
     image = opened_image(path, known)
-    pixels = _preprocess(image, processor, path.name)
+    pixels = _preprocess_image(image, processor, path.name)
     special = _special_names(model)
     high, wide = _patch_size(model) or (0, 0)
     rows, columns = (pixels.shape[-2] // high, pixels.shape[-1] // wide) if high else (0, 0)
@@ -80,14 +80,16 @@ def image_tokens(path: Path, processor: Any, model: nn.Module, known: str = "") 
     return ImageTokens(pixels, names, patches)
 
 
-def _preprocess(image: Image.Image, processor: Any, name: str) -> Tensor:
+def _preprocess_image(image: Image.Image, processor: Any, name: str) -> Tensor:
     try:
         pixels = processor(images=image, return_tensors="pt")["pixel_values"]
     except Exception as error:  # processors raise various errors
-        sentence = f"“{name}” cannot be prepared for this model: {error}"
+        sentence = f"Preprocessing “{name}” for this model failed: {error}"
         raise InputError("image", sentence[:300]) from error
     if not isinstance(pixels, torch.Tensor) or pixels.ndim != 4 or len(pixels) != 1:
-        raise InputError("image", "This model reads an image in several parts, which is not shown.")
+        raise InputError(
+            "image", "This model splits images into several parts, which is not supported."
+        )
     return pixels
 
 

@@ -42,14 +42,13 @@ class KeptParts(Struct, frozen=True):
         numbered = numbered_by_layer(calls)
         known = sorted({number for number, _ in numbered})
         if missing := sorted(self.layers.difference(known)):
-            sentence = (
-                f"There is no layer {missing[0]} with attention, only {_format_numbers(known)}."
-            )
+            layers = _format_numbers(known)
+            sentence = f"Layer {missing[0]} has no attention. Layers with attention: {layers}."
             raise InputError("layers", sentence)
         selected = [(number, call) for number, call in numbered if number in self.layers]
         calls_found = [call for _, call in selected]
         if [number for number, _ in numbered_by_layer(calls_found)] != [at for at, _ in selected]:
-            sentence = "The layers of this model have no numbers of their own: keep all of them."
+            sentence = "The layers of this model cannot be selected by number. Keep all layers."
             raise InputError("layers", sentence)
         return calls_found
 
@@ -65,7 +64,7 @@ class KeptParts(Struct, frozen=True):
             return runs
         known = dict.fromkeys(name for each in runs for name in each.run.trace.names)
         if unknown := sorted(self.stages.difference(known)):
-            sentence = f"There is no stage “{unknown[0]}” of this text, only {', '.join(known)}."
+            sentence = f"Stage “{unknown[0]}” is not available. Available: {', '.join(known)}."
             raise InputError("stages", sentence)
         return tuple(each.of_stages(self.stages) for each in runs)
 

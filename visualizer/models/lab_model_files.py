@@ -99,8 +99,8 @@ def find_lab_model(path: Path) -> LabModelFiles:
         *others, last = (f"“{TITLES[kind]}”" for kind in LAYERED)
         kinds = f"{', '.join(others)} or {last}"
         sentence = (
-            f"{found.name} is of the kind “{TITLES[settings.model]}” and has no heads with weights "
-            f"that were learned. Open a model of the lab of the kind {kinds}."
+            f"{found.name} is a “{TITLES[settings.model]}” model, which has no trained attention "
+            f"heads. Open a lab model of type {kinds}."
         )
         raise InputError("model", sentence)
     return found
@@ -113,7 +113,7 @@ def _find_in_folder(path: Path) -> LabModelFiles:
         return LabModelFiles(path, about, folder.checkpoint, is_checkpoint=True)
     if kept:
         return LabModelFiles(path, about, folder.snapshot(kept[-1]), is_checkpoint=False)
-    raise InputError("folder", f"The run in {path} has not saved any weights yet.")
+    raise InputError("folder", f"The training run in {path} has not saved any weights yet.")
 
 
 def _find_in_file(path: Path) -> LabModelFiles:
@@ -125,7 +125,7 @@ def _find_in_file(path: Path) -> LabModelFiles:
     except DamagedError as error:
         raise InputError("model", f"{damaged}: its run {error}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise InputError("model", f"{damaged}, or not of the language lab.") from error
+        raise InputError("model", f"{damaged}, or is not from the language lab.") from error
     return LabModelFiles(path, about, ContainedFile.at(path), is_checkpoint)
 
 

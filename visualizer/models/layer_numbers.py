@@ -62,8 +62,7 @@ def table_rows(table: Tensor, each: ModulePass) -> tuple[int, ...] | None:
     """Return each token's row in the table of an embedding; None if it is not known.
 
     The input of an embedding is not always the row indices: BART's position embedding gets the
-    token
-    ids, and OPT's gets a mask. The rows are consecutive in these cases.
+    token ids, and OPT's gets a mask. The rows are consecutive in these cases.
     """
     result = vectors(each.result)
     if result is None or result.shape[-1] != table.shape[-1] or each.given.is_floating_point():

@@ -29,8 +29,7 @@ class ModulePass(Struct, frozen=True, eq=False):
     given, result : Tensor
         Its first input and its first result.
     rotation : tuple of Tensor or None
-        The cosines and sines among its inputs, [1, token, column]; for the last tokens if there
-        are
+        The cosines and sines among its inputs, [1, token, column]; for the last tokens if there are
         fewer than tokens.
     routing : tuple of Tensor or None
         The ids of each token's experts among its inputs, and their weights, [token, expert].

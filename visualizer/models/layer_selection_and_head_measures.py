@@ -56,7 +56,7 @@ def runs_of_part(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
     matching = {name} if name in names else {each for each in names if name in each.split(".")}
     matching = matching or {each for each in names if name in each}
     if len(matching) != 1:
-        sentence = f"There is no single part “{name[:60]}” among {', '.join(names)}."
+        sentence = f"“{name[:60]}” must match exactly one of {', '.join(names)}."
         raise InputError("part", sentence)
     return tuple(each for each in runs if each.group.name in matching)
 
@@ -71,7 +71,7 @@ def runs_of_only_part(runs: Sequence[LayerRun]) -> tuple[LayerRun, ...]:
     """
     names = part_names(runs)
     if len(names) > 1:
-        sentence = f"The model has several kinds of attention. Take one of {', '.join(names)}."
+        sentence = f"The model has several kinds of attention. Select one of {', '.join(names)}."
         raise InputError("part", sentence)
     return tuple(runs)
 

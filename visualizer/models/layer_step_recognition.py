@@ -233,8 +233,7 @@ def layers_of_text(
     known : KnownLayers
         The recognized computation of these layers.
     edits : mapping, optional
-        Edits of the context vectors of heads, by the number of the layer in the model and the
-        head:
+        Edits of the context vectors of heads, by the number of the layer in the model and the head:
         a factor, or replacement vectors.
 
     Raises
@@ -1223,8 +1222,7 @@ class _LayerReader:
         """Whether a module is a matrix whose recorded result is still its own.
 
         A model may add to a matrix's result in place. This is detected by recomputing some values
-        of the
-        last token, which takes almost no time.
+        of the last token, which takes almost no time.
         """
         module = self.modules[path]
         given, result = vectors(each.given), vectors(each.result)

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 CPU = "cpu"
 DISK = "disk"
 """Name of the disk in a device map of accelerate."""
-GONE = "The files of {name} were changed or removed after it was opened. Open it again."
-LAYOUT_MISMATCH = "its files hold the weights in another layout than its layers"
-WHOLE_LAYERS = "some of what its layers need is in no file"
+GONE = "The files of {name} were changed or removed since it was opened. Open it again."
+LAYOUT_MISMATCH = "the layout of its weights files does not match its layers"
+WHOLE_LAYERS = "its files lack some tensors of its layers"
 
 
 def stack_of_layers(model: nn.Module, layers: int) -> str:

@@ -65,7 +65,7 @@ def _describe_model(path: Path) -> ListedModel:
     except InputError as refused:
         return ListedModel(name, path, bytes=_folder_bytes(path), why_not=refused.sentence)
     except OSError:  # it is being changed or deleted
-        return ListedModel(name, path, why_not="Its files cannot be read.")
+        return ListedModel(name, path, why_not="Cannot read its files.")
     return ListedModel(
         name,
         path,

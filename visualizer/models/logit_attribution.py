@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from visualizer.progress_callback import Progress
 
 SPREAD = (
-    "{name} is spread over several processes, and none of them has its last matrix: what adds to a "
-    "logit is told of a model in one process."
+    "Direct logit attribution is not available for {name} because it is split over several "
+    "processes. Run the model in one process."
 )
 CLOSE = 1e-4
 """Tolerance for treating two vectors as equal, relative to the largest value."""
@@ -85,8 +85,7 @@ def logit_parts(
     ------
     InputError
         With field ``text``, as `OpenedModel.attend`; with ``model`` if the model does not continue
-        texts, or the output of a head is not added to the residual stream unchanged; with
-        ``token``
+        texts, or the output of a head is not added to the residual stream unchanged; with ``token``
         if there is no such token.
     """
     _check_continues(model, (Parallelism.TENSOR, Parallelism.PIPELINE))
@@ -101,7 +100,9 @@ def logit_parts(
     logits = passed[LOGITS].result
     number = int(logits.argmax()) if token is None else token
     if not 0 <= number < len(logits):
-        raise InputError("token", f"There is no token {number:,} among {len(logits):,}.")
+        raise InputError(
+            "token", f"Token {number:,} does not exist: the vocabulary has {len(logits):,} tokens."
+        )
     towards = float64_on_cpu(matrix.weight[number])
     scale, shift, is_centred = _linearize_norm(model, norm, passed[norm])
     direction = towards * scale
@@ -114,7 +115,9 @@ def logit_parts(
         rest.append((streams[at + 1] - streams[at] - added.sum(0)) @ direction)
     own = float64_on_cpu(matrix.bias[number]) if getattr(matrix, "bias", None) is not None else 0
     if len({len(row) for row in rows}) > 1:
-        raise InputError("model", "The layers differ in their heads.")
+        raise InputError(
+            "model", "Direct logit attribution needs the same number of heads in all layers."
+        )
     return LogitParts(
         number,
         float(logits[number]),
@@ -254,21 +257,21 @@ def _is_stream(given: Any) -> bool:
 
 def _values_of(model: OpenedModel, passed: Mapping[str, _ModuleValues], name: str) -> _ModuleValues:
     if name not in passed:
-        raise _unsupported_error(model, "its layers do not pass on a single vector for each token")
+        raise _unsupported_error(model, "its layers do not output one vector per token")
     return passed[name]
 
 
 def _find_unembedding(
     model: OpenedModel, passed: Mapping[str, _ModuleValues], last: str
 ) -> tuple[Any, str]:
-    """Return the unembedding and the path of the final norm, if they alone compute the logits."""
+    """Return the unembedding and the path of the final norm; reject other output layers."""
     matrix = model.model.get_output_embeddings()
     names = {module: name for name, module in model.model.named_modules()}
     if matrix is None or names[matrix] not in passed:
-        raise _unsupported_error(model, "its last matrix is not a plain one")
+        raise _unsupported_error(model, "its unembedding is not a plain matrix")
     norm = _last_norm(model, passed, names[matrix], _values_of(model, passed, last).result)
     if not _are_close(passed[names[matrix]].result, passed[LOGITS].result):
-        raise _unsupported_error(model, "what its last matrix gives is scaled or capped afterwards")
+        raise _unsupported_error(model, "its logits are scaled or capped after the unembedding")
     return matrix, norm
 
 
@@ -288,7 +291,7 @@ def _last_norm(
         if is_own and _are_close(each.result, wanted) and _are_close(each.given, stream):
             return name
     raise _unsupported_error(
-        model, "between its last layer and its last matrix is more than a norm"
+        model, "there is more than a norm between its last layer and its unembedding"
     )
 
 
@@ -317,7 +320,7 @@ def _linearize_norm(
         scale = gain * (moved.square().mean() + epsilon).rsqrt()
         if _are_close(moved * scale + shift, passed.result):
             return scale, shift, is_centred
-    raise _unsupported_error(model, "its last norm is of a kind that is not known")
+    raise _unsupported_error(model, "the type of its final norm is unknown")
 
 
 def _added_by_heads(
@@ -350,7 +353,9 @@ def _added_by_heads(
         heads = len(context)
         own = torch.eye(heads, dtype=context.dtype, device=context.device)
         return (own[..., None] * context).reshape(heads, -1)  # head d_model
-    raise _unsupported_error(model, "what a head writes is changed before it is added")
+    raise _unsupported_error(
+        model, "the attention output is changed before it is added to the residual stream"
+    )
 
 
 def _is_added_as_it_is(passed: Mapping[str, _ModuleValues], layer: str, written: Tensor) -> bool:
@@ -370,5 +375,5 @@ def _is_added_as_it_is(passed: Mapping[str, _ModuleValues], layer: str, written:
 
 
 def _unsupported_error(model: OpenedModel, why: str) -> InputError:
-    sentence = f"The parts of a logit of {model.folder.name} are not known: {why}."
+    sentence = f"Direct logit attribution is not available for {model.folder.name}: {why}."
     return InputError("model", sentence)

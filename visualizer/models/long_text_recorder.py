@@ -1,10 +1,9 @@
 """Records the attention of a model to a long text without storing any query-key matrix.
 
 The model looks up its attention and its masks by the name of an implementation. Ours stores
-queries,
-keys and values, and represents masks as rules. In each layer, some rows are compared with the
-model's own eager function; if the attention computes anything else, nothing is shown.
-A text is read at once, or in chunks, each with the keys and values of all earlier tokens.
+queries, keys and values, and represents masks as rules. In each layer, some rows are compared with
+the model's own eager function; if the attention computes anything else, nothing is shown. A text is
+read at once, or in chunks, each with the keys and values of all earlier tokens.
 
 Source of the logarithms: Milakov and Gimelshein 2018, "Online normalizer calculation for softmax".
 """
@@ -54,7 +53,7 @@ LOGARITHMS_WITHIN, LOGARITHMS_SHARE = 1e-4, 1e-6
 """Absolute and relative tolerance between the logarithms of chunks and those of all keys."""
 SHARES_KEYS = torch.__version__ >= "2.9"
 """Whether torch's kernel supports shared keys; older versions read past their end."""
-CHUNK_MISMATCH = "Its attention to a chunk is another one than to the chunk before."
+CHUNK_MISMATCH = "The model’s attention differs between chunks of the text."
 
 
 class LongTextCall(Struct, frozen=True, eq=False):
@@ -132,7 +131,7 @@ class _LongTextSession:
                 raise NotByRuleError(CHUNK_MISMATCH)
             self._current_chunk, self._calls_in_chunk = chunk, 0
         if self._tokens and call.masking.mask is Mask.NONE and call.tokens < self._tokens:
-            raise NotByRuleError("Its tokens read later ones.")
+            raise NotByRuleError("Tokens of this model attend to later tokens.")
         self._calls_in_chunk += 1
 
     def end_call(self, name: str, call: _CallVectors, mask: LayerMask, logarithms: Tensor) -> None:
@@ -213,8 +212,7 @@ def record_long_text(
     keeps : bool
         Whether calls are stored, not only edited.
     ranks : ModelRanks
-        The processes across which the model is split. The recorded heads are those of this
-        process,
+        The processes across which the model is split. The recorded heads are those of this process,
         and an error on one process is raised after all have run the model.
 
     Yields
@@ -274,7 +272,7 @@ def _create_mask_rule(
     is_padded = attention_mask is not None and not bool(attention_mask.all())
     is_plain = batch_size == 1 and kv_length == q_offset + q_length and not kv_offset
     if use_vmap or is_padded or not is_plain:
-        raise NotByRuleError("Its mask is not one of a single text by itself.")
+        raise NotByRuleError("The model’s mask is not that of a single text without padding.")
     zero = torch.zeros((), dtype=torch.long)
 
     def allows(queries: Tensor, keys: Tensor) -> np.ndarray:
@@ -432,14 +430,14 @@ def _attend_and_record(
         check_stopped()
     name = recording.names.get(module)
     if name is None or not isinstance(attention_mask, MaskRule):
-        raise NotByRuleError("Its mask is not known.")
+        raise NotByRuleError("The model’s mask is unknown.")
     if attention_mask.mask is None:
-        raise NotByRuleError("Its mask follows no rule that is known: causal, a window, or none.")
+        raise NotByRuleError("The model’s mask is neither causal, nor a sliding window, nor empty.")
     if unsupported := not_understood(arguments, query.shape[1]):
-        raise NotByRuleError(f"Its attention is also given {', '.join(unsupported)}.")
+        raise NotByRuleError(f"The attention has unsupported inputs: {', '.join(unsupported)}.")
     is_of_text = attention_mask.start + query.shape[-2] == key.shape[-2]
     if arguments.get("position_bias") is not None or not is_of_text:
-        raise NotByRuleError("Its scores are more than products of queries and keys.")
+        raise NotByRuleError("The attention scores are not just products of queries and keys.")
     mask, scaling, sinks = (attention_mask.mask, *map(arguments.get, ("scaling", "s_aux")))
     call = _CallVectors(
         query[0],
@@ -503,7 +501,7 @@ def _compute_and_check(
         context, logarithms = method(call)
         if _matches_model(call, rows, context, logarithms, wanted):
             return context, logarithms
-    raise NotByRuleError("Its attention computes something that is not known.")
+    raise NotByRuleError("The model’s attention has unknown additional steps.")
 
 
 def _matches_model(

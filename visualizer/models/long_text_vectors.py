@@ -52,7 +52,7 @@ def vectors_for(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     try:
         return file.allocate(shape, dtype)
     except OSError as error:
-        sentence = f"The file of its vectors cannot be written: {reason_of(error)}. Use less text."
+        sentence = f"Cannot write the file for vectors: {reason_of(error)}. Use a shorter text."
         raise InputError("text", sentence) from error
 
 
@@ -77,7 +77,7 @@ def file_for_vectors(bytes_of_token: int, tokens: int) -> TensorFile | None:
     size, in_memory = bytes_of_token * tokens, _max_bytes_in_memory()
     if size <= in_memory:
         return None
-    where = f"{tokens:,} tokens need a file of {format_size(size)}"
+    where = f"{tokens:,} tokens need {format_size(size)} in a temporary file"
     try:
         folder = cache_folder()
         where += f" in {folder}"
@@ -87,10 +87,10 @@ def file_for_vectors(bytes_of_token: int, tokens: int) -> TensorFile | None:
         if size <= room:
             return TensorFile(folder, size)
     except OSError as error:
-        why, most = f"which cannot be written: {reason_of(error)}", in_memory
+        why, limit = f"which cannot be written: {reason_of(error)}", in_memory
     else:
-        why, most = f"where {format_size(room)} can be used", max(room, in_memory)
-    sentence = f"{where}, {why}. About {most // bytes_of_token:,} tokens fit."
+        why, limit = f"where {format_size(room)} is available", max(room, in_memory)
+    sentence = f"{where}, {why}. About {limit // bytes_of_token:,} tokens fit."
     raise InputError("text", sentence)
 
 

@@ -1,9 +1,9 @@
-"""Builds a model without its numbers, and compares it with the tensors in its files.
+"""Builds a model without weights, and compares it with the tensors in its files.
 
-A model's class allocates what its configuration describes, whatever its files hold. It is built on
-torch's `meta` device first, where tensors have shapes and no memory, and transformers matches the
-tensors of the files to it by the rules that it loads them by: other names, prefixes, tied weights,
-and tensors that are split or joined.
+A model class allocates what its configuration describes, whatever the files contain. So the model
+is first built on torch's `meta` device, where tensors have shapes but no memory. transformers
+matches the tensors of the files to it with its loading rules: renamed tensors, prefixes, tied
+weights, and tensors that are split or merged.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 META = "meta"
 MAX_PARTS = 5_000
-"""Modules and parameters that any model may consist of; per tensor of its files
-`PARTS_PER_TENSOR` more."""
+"""Maximum number of modules and parameters of a model, plus `PARTS_PER_TENSOR` per tensor of its
+files."""
 PARTS_PER_TENSOR = 20
 PARTS_BETWEEN_CHECKS = 500
 MAX_BUILD_S = 120.0
 MAX_BUFFER_BYTES = 2**28
-"""Memory that numbers in no file may take, such as masks of all positions, in a small model."""
+"""Maximum size of buffers that are in no file, such as causal masks, in a small model."""
 MAX_NUMBERS_PER_BYTE = 8
-"""Numbers that a byte of quantized weights may hold."""
+"""Maximum number of quantised parameters per byte."""
 _TYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
     "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8,
@@ -47,32 +47,32 @@ _TYPES = {
 
 
 class _TooLargeError(Exception):
-    """The configuration describes more than the files can hold."""
+    """The configuration describes more than the files can contain."""
 
 
 def meta_model(
     kind: type[Any], config: Any, folder: ModelFolder, dtype: torch.dtype, check: Callable[[], None]
 ) -> Any:
-    """Build a model on the meta device, and reject files that do not hold all of its tensors.
+    """Build a model on the meta device, and reject files that lack any of its tensors.
 
     Parameters
     ----------
     kind : type
-        The class of the model, of transformers.
+        The transformers class of the model.
     config
-        Its configuration, of transformers.
+        Its transformers configuration.
     check : callable
-        Called between modules; what it raises ends the work.
+        Called between modules; an exception that it raises ends the work.
 
     Raises
     ------
     InputError
-        Of ``model``, with the first tensor that is missing or of another shape.
+        With field ``model``, naming the first tensor that is missing or has another shape.
     """
-    if find_spec("accelerate") is None:  # transformers places models with it
+    if find_spec("accelerate") is None:  # transformers needs it for device_map
         raise InputError("model", MISSING)
     tensors = tensors_in_files(weight_files(folder.path))
-    most = MAX_PARTS + PARTS_PER_TENSOR * len(tensors)
+    limit = MAX_PARTS + PARTS_PER_TENSOR * len(tensors)
     settings: dict[str, Any] = {
         "attn_implementation": EAGER,
         "dtype": dtype,
@@ -82,30 +82,33 @@ def meta_model(
     }
     found: dict[str, Any] = {}
     try:
-        with _bounded_build(most, check):
-            if folder.is_quantised:  # its tensors are codes, and have other names and shapes
+        with _bounded_build(limit, check):
+            if folder.is_quantised:  # quantised tensors have other names and shapes
                 with torch.device(META):
-                    model = _without_init(kind)._from_config(
+                    model = _without_initialization(kind)._from_config(
                         config, attn_implementation=EAGER, dtype=dtype
                     )
             else:
-                model, found = _without_init(kind).from_pretrained(
-                    None, config=config, state_dict=_on_meta(tensors), **settings
+                model, found = _without_initialization(kind).from_pretrained(
+                    None, config=config, state_dict=_tensors_on_meta(tensors), **settings
                 )
     except _TooLargeError:
         sentence = (
-            f"{folder.name}: its config.json describes more than {most:,} modules and tensors, and "
-            f"its files hold {format_count(len(tensors), 'tensor')} of {folder.numbers:,} numbers."
+            f"The config.json of {folder.name} does not match its files: it describes more than "
+            f"{limit:,} modules and tensors, but the files contain "
+            f"{format_count(len(tensors), 'tensor')} with {folder.numbers:,} elements."
         )
         raise InputError("model", sentence) from None
-    if wrong := _mismatch(model, found):
-        raise InputError("model", f"{folder.name}: its config.json and its files differ. {wrong}")
+    if wrong := _describe_mismatch(model, found):
+        raise InputError(
+            "model", f"The config.json of {folder.name} does not match its files. {wrong}"
+        )
     _check_size(model, folder)
     return model
 
 
 def bytes_of_model(model: Any) -> int:
-    """Return the bytes that the tensors of a model take, on whichever device they are."""
+    """Return the size of a model's tensors in bytes, on any device."""
     return _parameter_bytes(model) + sum(int(each.nbytes) for each in model.buffers())
 
 
@@ -113,21 +116,21 @@ def _parameter_bytes(model: Any) -> int:
     return sum(int(each.nbytes) for each in model.parameters())
 
 
-def _without_init(kind: type[Any]) -> Any:
-    """Return a class that leaves the numbers of its tensors as they are: it has none."""
+def _without_initialization(kind: type[Any]) -> Any:
+    """Return a subclass that does not initialize weights, since meta tensors have no values."""
     own = {"__module__": kind.__module__, "initialize_weights": lambda self: None}
     return type(kind.__name__, (kind,), own)
 
 
-def _on_meta(tensors: Sequence[TensorInFile]) -> dict[str, torch.Tensor]:
+def _tensors_on_meta(tensors: Sequence[TensorInFile]) -> dict[str, torch.Tensor]:
     return {
         each.name: torch.empty(each.shape, dtype=_TYPES.get(each.type, torch.float32), device=META)
         for each in tensors
     }
 
 
-def _mismatch(model: Any, found: dict[str, Any]) -> str:
-    """Return the sentence for the first tensor that the files do not hold in its shape."""
+def _describe_mismatch(model: Any, found: dict[str, Any]) -> str:
+    """Return the message on tensors that are missing or have another shape; empty if none."""
     order = {name: at for at, name in enumerate(model.state_dict())}
     shapes = {name: (held, wanted) for name, held, wanted in found.get("mismatched_keys") or ()}
     missing = set(found.get("missing_keys") or ())
@@ -136,43 +139,44 @@ def _mismatch(model: Any, found: dict[str, Any]) -> str:
     name = min(shapes.keys() | missing, key=lambda each: order.get(each, len(order)))
     if name in shapes:
         held, wanted = map(_shape_in_words, shapes[name])
-        first = f"“{name[:80]}” is {held} in the files and {wanted} by the config.json."
+        first = f"“{name[:80]}” is {held} in the files, but {wanted} according to config.json."
     else:
-        wanted = _shape_in_words(model.state_dict()[name].shape) if name in order else "needed"
-        first = f"“{name[:80]}”, which is {wanted} by the config.json, is missing from the files."
+        wanted = f" ({_shape_in_words(model.state_dict()[name].shape)})" if name in order else ""
+        first = f"“{name[:80]}”{wanted} is missing from the files."
     counts = Counter({"missing": len(missing), "of another shape": len(shapes)})
-    said = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-    return f"{first} In all, {said} of {len(order):,} tensors."
+    total = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return f"{first} In total: {total} of {len(order):,} tensors."
 
 
 def _shape_in_words(shape: Sequence[int]) -> str:
-    return " × ".join(f"{size:,}" for size in shape) or "a single number"
+    return " × ".join(f"{size:,}" for size in shape) or "a scalar"
 
 
 def _check_size(model: Any, folder: ModelFolder) -> None:
-    """Reject tensors that the files do not account for: quantized weights, and buffers."""
+    """Reject quantised weights and buffers that are too large for the files."""
     parameters = sum(each.numel() for each in model.parameters())
     if parameters > MAX_NUMBERS_PER_BYTE * folder.bytes:
         sentence = (
-            f"{folder.name}: its config.json describes {parameters:,} numbers, and its files of "
-            f"{format_size(folder.bytes)} cannot hold them."
+            f"The config.json of {folder.name} does not match its files: it describes "
+            f"{parameters:,} parameters, too many for files of {format_size(folder.bytes)}."
         )
         raise InputError("model", sentence)
     buffers = {name: each.nbytes for name, each in model.named_buffers()}
-    most = max(MAX_BUFFER_BYTES, _parameter_bytes(model))
-    if sum(buffers.values()) > most:
+    limit = max(MAX_BUFFER_BYTES, _parameter_bytes(model))
+    if sum(buffers.values()) > limit:
         name = max(buffers, key=lambda each: buffers[each])
         shape = _shape_in_words(model.get_buffer(name).shape)
         sentence = (
-            f"{folder.name}: by its config.json, “{name[:80]}”, which is in no file, is {shape}. "
-            f"Such tensors take {format_size(sum(buffers.values()))}, more than the model."
+            f"{folder.name} needs {format_size(sum(buffers.values()))} for tensors that are not in "
+            f"its files, more than for its weights. The largest is “{name[:80]}” ({shape}). Check "
+            "the sizes in config.json."
         )
         raise InputError("model", sentence)
 
 
 @contextmanager
-def _bounded_build(most: int, check: Callable[[], None]) -> Iterator[None]:
-    """Count the modules and parameters that this thread makes, and stop at too many."""
+def _bounded_build(limit: int, check: Callable[[], None]) -> Iterator[None]:
+    """Limit the number of modules and parameters created by this thread, and the time."""
     here, end, count = get_ident(), monotonic() + MAX_BUILD_S, 0
 
     def add(module: object, name: str, part: object) -> None:
@@ -180,7 +184,7 @@ def _bounded_build(most: int, check: Callable[[], None]) -> Iterator[None]:
         if get_ident() != here:
             return
         count += 1
-        if count > most or monotonic() > end:
+        if count > limit or monotonic() > end:
             raise _TooLargeError
         if count % PARTS_BETWEEN_CHECKS == 0:
             check()

@@ -1,7 +1,7 @@
-"""The folder of a model: what is in it, and whether it can be opened safely. No torch here.
+"""Inspects a model folder and checks that it can be opened safely. No torch.
 
-A folder may come from anywhere: its files are read as data, bounded in size, and no code that it
-names is run. Weights are read from ``.safetensors`` alone, as other formats may run code.
+A folder is untrusted: its files are read as data with limited size, and code that it names is
+never run. Weights are read from ``.safetensors`` only, because other formats may run code.
 """
 
 from __future__ import annotations
@@ -52,24 +52,24 @@ WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 ADAPTER_CONFIG = "adapter_config.json"
 MAX_HEADER_BYTES = 16 * 2**20
-"""Limit of the list of tensors at the beginning of a file of weights."""
+"""Maximum size of the header (the list of tensors) of a weights file."""
 MAX_SMALL_HEADER_BYTES = 2 * 2**20
-"""The same for a small file; it grows by a byte with 16 bytes of tensors."""
+"""The same for a small file; grows by one byte per 16 bytes of tensors."""
 MAX_SMALL_TENSORS = 10_000
 BYTES_PER_TENSOR = 4_096
-"""Least average size of the tensors in a file that has more than `MAX_SMALL_TENSORS`."""
+"""Minimum average tensor size in a file with more than `MAX_SMALL_TENSORS` tensors."""
 MAX_DIMENSIONS = 16
 _DISTRIBUTED = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
-"""Files that transformers reads in place of all others."""
+"""Files that transformers prefers to all others."""
 MAX_IMAGE_SIDE_PX = 4_096
-"""The largest side of an image that a folder has images prepared to."""
+"""Maximum image side that a folder may request in preprocessing."""
 MERGE = (
     "python -c \"import peft; m=peft.AutoPeftModel.from_pretrained('FOLDER'); "
-    "m.merge_and_unload().save_pretrained('MERGED')\", and open MERGED."
+    "m.merge_and_unload().save_pretrained('MERGED')\". Then open MERGED."
 )
-"""How an adapter is merged into its model."""
+"""Instructions for merging an adapter into its model."""
 _PART = 2**20
-"""Bytes at the beginning and the end of a file of weights that tell it from others."""
+"""Bytes at each end of a weights file that are hashed for the fingerprint."""
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "encoder_layers", "num_layers")
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "encoder_attention_heads", "num_heads")
@@ -80,16 +80,16 @@ _ITEM_SIZES = {
 
 
 class LayerSizes(Struct, frozen=True):
-    """What the layers of a model take in its files.
+    """Sizes of a model's layers in its files.
 
     Parameters
     ----------
     layers : int
-        How many there are one after the other; 0 where the files do not tell.
+        Number of layers in the stack; 0 if it cannot be determined.
     numbers, bytes : int
-        Of the weights of all layers together.
+        Number of parameters and bytes of all layers together.
     largest : int
-        The numbers of the largest layer.
+        Number of parameters of the largest layer.
     """
 
     layers: int = 0
@@ -99,36 +99,36 @@ class LayerSizes(Struct, frozen=True):
 
 
 class ModelFolder(Struct, frozen=True):
-    """A model's folder that can be opened.
+    """A model folder that passed all checks.
 
     Parameters
     ----------
     name : str
-        What the model is called: the folder's name, or that of the repository in the local cache.
+        Name of the folder, or of the repository if it is in the local cache.
     kind : str
-        The architecture by the name of transformers: ``llama``.
+        Model type in transformers, such as ``llama``.
     architectures : tuple of str
-        The classes that the config names.
+        Class names from the configuration.
     layers, heads : int
-        As the config counts them; of an encoder and a decoder, the encoder's. 0 where it does not.
+        Counts from the configuration, of the encoder in encoder–decoder models; 0 if missing.
     numbers : int
-        The numbers in its weights.
+        Number of parameters.
     bytes : int
-        The bytes of its weights' files.
+        Total size of the weights files.
     has_tokenizer : bool
-        Whether a text can be split into its tokens.
+        Whether the folder has a tokenizer.
     fingerprint : str
-        A number that tells its files from others, in hexadecimal; empty where it was not asked for.
+        Hexadecimal hash that identifies the files; empty if not requested.
     lab_run : RunMetadata or None
-        Of a model that was trained in the language lab, how.
+        Training run of a model of the language lab.
     training_step : int or None
-        Number of training steps of such a model, if its file says it.
+        Training step of such a model, if its file records it.
     layer_sizes : LayerSizes
-        What its layers take in its files.
+        Sizes of the layers in the files.
     is_quantised : bool
-        Whether its weights are held as codes of fewer bits.
+        Whether the weights are quantised.
     notices : tuple of str
-        What of the folder is not used, each as a sentence.
+        Sentences on parts of the folder that are not used.
     """
 
     path: Path
@@ -151,42 +151,42 @@ class ModelFolder(Struct, frozen=True):
 
     @property
     def text_to_begin_with(self) -> str:
-        """A text that it can read, of a model of the lab; empty of one that reads any text."""
+        """A valid first text for a model of the lab; empty for models that accept any text."""
         return first_probe_of(self.lab_run.sample, self.lab_run.settings) if self.lab_run else ""
 
 
 def bytes_in_memory(numbers: int, dtype: Dtype) -> int:
-    """Return how many bytes a model's numbers take once it is open."""
+    """Return the bytes that a number of parameters takes in memory."""
     return numbers * (8 if dtype is Dtype.FLOAT64 else 4)
 
 
 def is_model_folder(path: Path) -> bool:
-    """Whether a path is that of a model's files, which may lack some, or of a cached repository."""
+    """Whether a folder is a model's, possibly incomplete, or a cached repository."""
     files = (path / CONFIG, path / ADAPTER_CONFIG)
     return any(file.is_file() or file.is_symlink() for file in files) or is_cached_repository(path)
 
 
 def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolder:
-    """Read what is in a model's folder, without its numbers.
+    """Inspect a model folder without loading its weights.
 
     Parameters
     ----------
     path : Path
-        As `model_path` takes it.
+        As in `model_path`.
     has_fingerprint : bool
-        Whether to read as much of the weights as tells them from others.
+        Whether to compute the fingerprint, which reads a part of the weights.
 
     Raises
     ------
     InputError
-        Of ``model``, when it cannot be opened, with what to do about it.
+        With field ``model`` if it cannot be opened; the message says what to do.
     """
     path = model_path(path)
-    config, name = _config(path), name_of(path)
+    config, name = _read_config(path), name_of(path)
     check_kind(name, config)
     files = weight_files(path)
     weights = tensors_in_files(files)
-    layers = _counted(config, _LAYERS)
+    layers = _find_count(config, _LAYERS)
     kind = config.get("model_type")
     classes = config.get("architectures") or []
     named = [each for each in classes if isinstance(each, str)] if isinstance(classes, list) else []
@@ -196,41 +196,45 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
         kind if isinstance(kind, str) else "",
         tuple(named),
         layers,
-        _counted(config, _HEADS),
+        _find_count(config, _HEADS),
         sum(each.numbers for each in weights),
         sum(file.stat().st_size for file in files),
         any((path / name).is_file() for name in _TOKENIZERS),
         fingerprint_of(config, files) if has_fingerprint else "",
-        layer_sizes=_sizes_of_layers(weights, layers),
+        layer_sizes=_measure_layers(weights, layers),
         is_quantised="quantization_config" in config,
         notices=tuple(filter(None, (notice_of_parts(name, config), _adapter_notice(path)))),
     )
 
 
 def check_image_config(path: Path) -> None:
-    """Refuse a folder that does not say how images are prepared, or would have huge ones made.
+    """Reject a folder without valid image preprocessing settings, or with huge image sizes.
 
     Raises
     ------
     InputError
-        Of ``model``.
+        With field ``model``.
     """
-    settings = _json(path / IMAGE_CONFIG, f"There is no {IMAGE_CONFIG} in “{path.name}”.")
+    settings = _read_json(
+        path / IMAGE_CONFIG,
+        f"“{path.name}” has no {IMAGE_CONFIG}, so images cannot be prepared for this model.",
+    )
     refuse_code(IMAGE_CONFIG, settings)
     if not isinstance(settings, dict):
-        raise _refused(f"The {IMAGE_CONFIG} holds no settings.")
+        raise _model_error(f"{IMAGE_CONFIG} is invalid: it must contain a JSON object.")
     for name in ("size", "crop_size", "pad_size"):
         value = settings.get(name)
         sizes = [*value.values()] if isinstance(value, dict) else [value]
         if any(isinstance(size, int | float) and size > MAX_IMAGE_SIDE_PX for size in sizes):
-            raise _refused(f"The {IMAGE_CONFIG} says a {name} of more than {MAX_IMAGE_SIDE_PX:,}.")
+            limit = f"{MAX_IMAGE_SIDE_PX:,} pixels"
+            raise _model_error(f"{IMAGE_CONFIG} is invalid: “{name}” must be at most {limit}.")
 
 
 def fingerprint_of(config: Mapping[str, Any], files: Sequence[Path]) -> str:
-    """Return a number, in hexadecimal, that tells apart models' folders by their files.
+    """Return a hexadecimal hash that identifies a model by its files.
 
-    Of the config all counts; of the weights' files, which can be large, their sizes, beginnings
-    (with the names and sizes of all weights) and ends.
+    It covers the whole configuration. Weights files can be large, so only their names, sizes,
+    beginnings (with the names and sizes of all tensors) and ends are hashed.
     """
     made = hashlib.sha256(json.dumps(config, sort_keys=True).encode("utf-8", "surrogatepass"))
     try:
@@ -242,143 +246,149 @@ def fingerprint_of(config: Mapping[str, Any], files: Sequence[Path]) -> str:
                     file.seek(place)
                     made.update(file.read(_PART))
     except OSError as error:
-        raise _refused(f"The weights cannot be read: {reason_of(error)}.") from error
+        raise _model_error(f"Cannot read the weights: {reason_of(error)}.") from error
     return made.hexdigest()
 
 
 def name_of(path: Path) -> str:
-    """Return what a model is called: in the local cache the name of its repository."""
+    """Return the name of a model: of its repository if in the local cache, else of its folder."""
     return repository_name(path) or path.resolve().name
 
 
 def _adapter_notice(path: Path) -> str:
-    """Return the sentence on an adapter next to a model's weights; empty if there is none."""
+    """Return the notice about an adapter next to a model's weights; empty if there is none."""
     if not (path / ADAPTER_CONFIG).exists():
         return ""
     return (
-        f"The adapter in the folder ({ADAPTER_CONFIG}) is not applied: the numbers are those of "
-        f"the model without it. To see them with it, merge it first, by {MERGE}"
+        f"The adapter in the folder ({ADAPTER_CONFIG}) is not applied: all values are those of the "
+        f"base model. To apply it, merge it first: {MERGE}"
     )
 
 
-def _adapter_without_model(path: Path) -> str:
-    """Return the sentence on a folder with an adapter only; empty if it holds none."""
+def _adapter_only_message(path: Path) -> str:
+    """Return the message for a folder with only an adapter; empty if it has none."""
     if not (path / ADAPTER_CONFIG).exists():
         return ""
-    settings = _json(path / ADAPTER_CONFIG, "")
+    settings = _read_json(path / ADAPTER_CONFIG, "")
     base = settings.get("base_model_name_or_path") if isinstance(settings, dict) else None
     of = f" for the model “{base[:200]}”" if isinstance(base, str) and base else ""
     return (
-        f"“{path.name}” holds an adapter{of}, and no model. Open that model, or merge the adapter "
-        f"into it, by {MERGE}"
+        f"“{path.name}” contains only an adapter{of}. Open the base model, or merge the adapter "
+        f"into it: {MERGE}"
     )
 
 
-def _config(path: Path) -> dict[str, Any]:
+def _read_config(path: Path) -> dict[str, Any]:
     check_file_sizes(path)
     if not (path / CONFIG).exists():
-        if adapter := _adapter_without_model(path):
-            raise _refused(adapter)
+        if adapter := _adapter_only_message(path):
+            raise _model_error(adapter)
         if file := next(path.glob("*.gguf"), None):
-            raise _refused(GGUF_ERROR.format(name=file.name))
-    config = _json(path / CONFIG, f"“{path.name}” has no config.json, so it is no model's folder.")
+            raise _model_error(GGUF_ERROR.format(name=file.name))
+    config = _read_json(
+        path / CONFIG, f"“{path.name}” is not a model folder: it has no config.json."
+    )
     if not isinstance(config, dict):
-        raise _refused("The config.json holds no settings.")
+        raise _model_error("config.json is invalid: it must contain a JSON object.")
     refuse_code(CONFIG, config)
     if (path / TOKENIZER_CONFIG).exists():
-        refuse_code(TOKENIZER_CONFIG, _json(path / TOKENIZER_CONFIG, ""))
+        refuse_code(TOKENIZER_CONFIG, _read_json(path / TOKENIZER_CONFIG, ""))
     if "transformers_weights" in config:
-        raise _refused("The config.json names other weights than model.safetensors.")
+        raise _model_error(
+            "config.json names weights files other than model.safetensors, which is not supported."
+        )
     check_counts(config)
     return config
 
 
-def _counted(config: dict[str, Any], names: Sequence[str]) -> int:
-    """Return the first of these counts in a config, or else in the settings of its parts."""
+def _find_count(config: dict[str, Any], names: Sequence[str]) -> int:
+    """Return the first of these counts in a configuration, or in the settings of its parts."""
     parts = [part for part in config.values() if isinstance(part, dict)]
     found = (part.get(name) for part in (config, *parts) for name in names)
     return next((count for count in found if type(count) is int and count > 0), 0)
 
 
 def refuse_code(name: str, settings: Any) -> None:
-    """Refuse settings, of a file of this name, that have code of their own run."""
+    """Reject settings that would run custom code."""
     if isinstance(settings, dict) and "auto_map" in settings:
-        raise _refused(
-            f"The {name} names code of its own (auto_map), which is never run. Open a model of an "
-            "architecture that transformers knows itself."
+        raise _model_error(
+            f"{name} requires custom code (auto_map), which is never run. Open a model with an "
+            "architecture that is part of transformers."
         )
 
 
-def _json(path: Path, without: str) -> Any:
-    most = size_limit(path.name) or MAX_INDEX_BYTES
+def _read_json(path: Path, without: str) -> Any:
+    limit = size_limit(path.name) or MAX_INDEX_BYTES
     try:
         with open_regular_file(path) as file:
-            text = file.read(most + 1)
+            text = file.read(limit + 1)
     except FileNotFoundError:
-        raise _refused(without) from None
+        raise _model_error(without) from None
     except OSError as error:
-        raise _refused(f"“{path.name}” cannot be read: {reason_of(error)}.") from error
-    if len(text) > most:
-        raise _refused(f"“{path.name}” is larger than {format_size(most)}.")
+        raise _model_error(f"Cannot read “{path.name}”: {reason_of(error)}.") from error
+    if len(text) > limit:
+        raise _model_error(f"“{path.name}” is too large: more than {format_size(limit)}.")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _refused(f"“{path.name}” is damaged: it is not JSON.") from error
+        raise _model_error(f"“{path.name}” is damaged: it is not valid JSON.") from error
 
 
 def weight_files(path: Path) -> list[Path]:
-    """Return the files that transformers reads: the one file before those of an index.
+    """Return the weights files that transformers loads: a single file, else those of the index.
 
     Raises
     ------
     InputError
-        Of ``model``, when there are none, or some are missing.
+        With field ``model`` if there are none or some are missing.
     """
     if shards := [each.name for each in path.iterdir() if _DISTRIBUTED.match(each.name)]:
-        raise _refused(
-            f"{shards[0]} is a part of a checkpoint of distributed training. Save the model with "
-            "save_pretrained, and open that folder."
+        raise _model_error(
+            f"{shards[0]} is a part of a distributed training checkpoint, which is not supported. "
+            "Save the model with save_pretrained and open that folder."
         )
     if (path / WEIGHTS).is_file():
         return [path / WEIGHTS]
     if (path / WEIGHTS).is_symlink():
-        raise _refused(missing_link_target(path / WEIGHTS))
+        raise _model_error(missing_link_target(path / WEIGHTS))
     if (path / INDEX).exists():
-        index = _json(path / INDEX, "")
+        index = _read_json(path / INDEX, "")
         places = index.get("weight_map") if isinstance(index, dict) else None
         if not isinstance(places, dict) or not all(isinstance(at, str) for at in places.values()):
-            raise _refused(f"“{INDEX}” is damaged: it does not say where the weights are.")
+            raise _model_error(f"“{INDEX}” is damaged: its weight_map is missing or invalid.")
         names = sorted({*places.values()})
         if wrong := [name for name in names if not re.fullmatch(r"[\w.-]+\.safetensors", name)]:
-            raise _refused(f"“{INDEX}” names “{wrong[0][:60]}”, which is no file beside it.")
+            raise _model_error(
+                f"“{INDEX}” names “{wrong[0][:60]}”, which is not a valid file name."
+            )
         if missing := [name for name in names if not (path / name).is_file()]:
-            count = f"{len(missing):,} of {len(names):,} files"
-            sentence = f"{count} of the weights are missing, such as {missing[0]}."
-            raise _refused(f"{sentence} {download_again(path)}")
+            count = f"{len(missing):,} of {len(names):,} weights files"
+            sentence = f"{count} are missing, for example {missing[0]}."
+            raise _model_error(f"{sentence} {download_again(path)}")
         return [path / name for name in names]
-    raise _refused(_without_safetensors(path))
+    raise _model_error(_missing_weights_message(path))
 
 
-def _without_safetensors(path: Path) -> str:
+def _missing_weights_message(path: Path) -> str:
     pickles = sorted([*path.glob("*.bin"), *path.glob("*.pt"), *path.glob("*.pth")])
     if not pickles:
-        return f"“{path.name}” holds no weights: there is no {WEIGHTS} in it."
+        return f"“{path.name}” contains no weights: {WEIGHTS} is missing."
     return (
-        f"{pickles[0].name} could run code when it is opened, so it is not. If you trust it, "
-        "convert it: python -c \"import transformers as t; p='FOLDER'; "
+        f"{pickles[0].name} is not opened because loading this format can run code. If you trust "
+        "it, convert it to safetensors: python -c \"import transformers as t; p='FOLDER'; "
         't.AutoModel.from_pretrained(p).save_pretrained(p)"'
     )
 
 
 class TensorInFile(Struct, frozen=True):
-    """A tensor in a file of weights, as the file's header describes it.
+    """A tensor in a weights file, as described in the file's header.
 
     Parameters
     ----------
     name : str
         Its path in the model that wrote the file.
     type : str
-        Of its numbers, as ``.safetensors`` files call it: ``BF16``.
+        Data type as named in ``.safetensors`` files: ``BF16``.
     """
 
     name: str
@@ -388,23 +398,23 @@ class TensorInFile(Struct, frozen=True):
 
     @property
     def numbers(self) -> int:
-        """How many numbers it has."""
+        """Number of elements."""
         return prod(self.shape)
 
 
 def tensors_in_files(files: Sequence[Path]) -> list[TensorInFile]:
-    """List the tensors in files of weights by their headers.
+    """List the tensors in weights files by their headers.
 
     Raises
     ------
     InputError
-        Of ``model``, when a file is damaged, or has far more tensors than a model of its size.
+        With field ``model`` if a file is damaged, or has far too many tensors for its size.
     """
-    return [tensor for file in files for tensor in _tensors_in(file)]
+    return [tensor for file in files for tensor in _list_tensors(file)]
 
 
-def _sizes_of_layers(weights: Sequence[TensorInFile], layers: int) -> LayerSizes:
-    """Return what the layers take whose numbers are in the paths of their weights."""
+def _measure_layers(weights: Sequence[TensorInFile], layers: int) -> LayerSizes:
+    """Return the sizes of the layers, from the layer numbers in the names of the tensors."""
     stacks: dict[str, dict[int, list[TensorInFile]]] = {}
     for weight in weights:
         if found := re.match(r"(.+?)\.(\d{1,6})\.", weight.name):
@@ -417,56 +427,58 @@ def _sizes_of_layers(weights: Sequence[TensorInFile], layers: int) -> LayerSizes
     return LayerSizes(layers, sum(sums), read, max(sums))
 
 
-def _tensors_in(path: Path) -> list[TensorInFile]:
-    """List the tensors in a ``.safetensors`` file by its header, which must fit its size."""
-    damaged = f"{path.name} is damaged: it is shorter or other than its beginning says."
+def _list_tensors(path: Path) -> list[TensorInFile]:
+    """List the tensors in a ``.safetensors`` file by its header, checked against the file size."""
+    damaged = f"{path.name} is damaged: its content does not match its header."
     try:
         with open_regular_file(path) as file:
             size = path.stat().st_size
             length = int.from_bytes(file.read(8), "little")
             if not 2 <= length <= size - 8:
-                raise _refused(damaged)
+                raise _model_error(damaged)
             held = size - 8 - length
             if length > min(MAX_HEADER_BYTES, MAX_SMALL_HEADER_BYTES + held // 16):
-                sizes = f"{format_size(length)}, and the tensors {format_size(held)}"
-                raise _refused(f"The list of tensors in {path.name} takes {sizes}: it is too long.")
+                sizes = f"{format_size(length)} for {format_size(held)} of tensors"
+                raise _model_error(f"{path.name} is damaged: its header is too large ({sizes}).")
             header = json.loads(file.read(length))
     except OSError as error:
-        raise _refused(f"{path.name} cannot be read: {reason_of(error)}.") from error
+        raise _model_error(f"Cannot read {path.name}: {reason_of(error)}.") from error
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
-        raise _refused(damaged) from error
+        raise _model_error(damaged) from error
     try:
         header.pop("__metadata__", None)
         if len(header) > MAX_SMALL_TENSORS + held // BYTES_PER_TENSOR:
-            sentence = f"{path.name} lists {len(header):,} tensors of only {format_size(held)}"
-            raise _refused(f"{sentence} in all. Check that it belongs to this model.")
-        tensors = [_tensor(name, each) for name, each in header.items()]
+            sentence = f"{path.name} lists {len(header):,} tensors with a total size of only"
+            raise _model_error(
+                f"{sentence} {format_size(held)}. Check that it belongs to this model."
+            )
+        tensors = [_parse_tensor(name, each) for name, each in header.items()]
         end = max((each["data_offsets"][1] for each in header.values()), default=0)
     except (AttributeError, TypeError, LookupError, ValueError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
-        raise _refused(damaged) from error
+        raise _model_error(damaged) from error
     # Each byte belongs to exactly one tensor.
     if end != held or sum(each.bytes for each in tensors) != end:
-        raise _refused(damaged)
+        raise _model_error(damaged)
     return tensors
 
 
-def _tensor(name: str, described: Mapping[str, Any]) -> TensorInFile:
-    """Return a tensor as a header describes it; `ValueError` if its sizes contradict each other."""
+def _parse_tensor(name: str, described: Mapping[str, Any]) -> TensorInFile:
+    """Return a tensor from its header entry; raises `ValueError` if its sizes are inconsistent."""
     begin, end = described["data_offsets"]
     kind, shape = described["dtype"], described["shape"]
     are_sizes = all(type(size) is int and 0 <= size < 2**63 for size in (begin, end, *shape))
     if not are_sizes or len(shape) > MAX_DIMENSIONS:
         raise ValueError
     numbers, item = prod(shape), _ITEM_SIZES.get(kind)
-    # A type that is not listed takes at least a bit per number.
+    # An unlisted type takes at least one bit per element.
     if numbers * item != end - begin if item else numbers > 8 * (end - begin):
         raise ValueError
     return TensorInFile(name, kind, tuple(shape), end - begin)
 
 
-def _refused(sentence: str) -> InputError:
+def _model_error(sentence: str) -> InputError:
     return InputError("model", sentence)

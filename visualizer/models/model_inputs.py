@@ -1,8 +1,8 @@
 """Decides from a model's configuration which of its inputs the program can supply. No torch.
 
-The program gives a model a text, a pair of texts or one image. Kinds of models whose main input is
-something else are listed here by the names of transformers, so that a list of models needs neither
-transformers nor weights; a kind that is not listed is judged by its class when it is opened.
+The program supplies a text, a pair of texts or one image. Model types with other main inputs are
+listed here, so that a list of models can be checked without transformers and without weights. An
+unlisted type is checked by its class when it is opened.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VIDEO = "videos"
 SERIES = "time series"
 IMAGE_AND_TEXT = "an image together with a text"
 SUPPLIED = ("input_ids", "pixel_values")
-"""Main inputs of the classes of transformers that the program supplies."""
+"""Main inputs of transformers classes that the program supplies."""
 _MAIN_INPUTS = {
     "input_features": AUDIO,
     "input_values": AUDIO,
@@ -52,39 +52,39 @@ _KINDS = {
     "pairs of images": "lightglue superglue efficientloftr",
     "arrays of any kind": "perceiver",
 }  # fmt: skip
-"""Kinds of models by the input that the program cannot supply."""
+"""Model types by the input that the program cannot supply."""
 _UNSUPPLIED = {kind: what for what, kinds in _KINDS.items() for kind in kinds.split()}
 _BY_IMAGE = (
     "clip", "siglip", "siglip2", "altclip", "chinese_clip", "metaclip_2", "clipseg", "blip",
     "owlvit", "owlv2",
 )  # fmt: skip
-"""Kinds with a part for texts and one for images, of which the program runs the latter."""
+"""Model types with a text encoder and an image encoder; only the image encoder is run."""
 _PARTS = {
     "vision_config": "images", "vq_config": "images", "image_config": "images",
     "audio_config": AUDIO, "speech_config": AUDIO, "video_config": VIDEO,
 }  # fmt: skip
-"""Settings of parts for further inputs, in the configuration of a model that reads texts."""
+"""Configuration entries of encoders for other inputs in a text model."""
 
 
 def check_kind(name: str, config: Mapping[str, Any]) -> None:
-    """Reject a model that the program can give no input, by its configuration.
+    """Reject a model whose input the program cannot supply, by its configuration.
 
     Raises
     ------
     InputError
-        Of ``model``.
+        With field ``model``.
     """
     if what := _UNSUPPLIED.get(str(config.get("model_type"))):
         raise unsupplied_input(name, what)
 
 
 def check_main_input(name: str, main_inputs: str | Iterable[str]) -> None:
-    """Reject a model that the program can give no input, by the main input of its class.
+    """Reject a model whose input the program cannot supply, by the main input of its class.
 
     Raises
     ------
     InputError
-        Of ``model``.
+        With field ``model``.
     """
     names = (main_inputs,) if isinstance(main_inputs, str) else tuple(main_inputs)
     if not any(each in SUPPLIED for each in names):
@@ -93,21 +93,21 @@ def check_main_input(name: str, main_inputs: str | Iterable[str]) -> None:
 
 
 def unsupplied_input(name: str, what: str) -> InputError:
-    """Return the error of a model that reads something that the program cannot supply."""
+    """Return the error for a model whose input the program cannot supply."""
     return InputError(
         "model",
-        f"{name} reads {what}, which cannot be given to a model here. Open a model that reads "
-        "texts or images.",
+        f"{name} takes {what} as input, which is not supported. Open a model that takes text or "
+        "images.",
     )
 
 
 def notice_of_parts(name: str, config: Mapping[str, Any]) -> str:
-    """Return the sentence on parts of a model that are not run; empty if it is run whole."""
+    """Return the notice about parts of a model that are not run; empty if there are none."""
     if str(config.get("model_type")) in _BY_IMAGE:
-        return f"Only the part of {name} that reads images is run; it is given no text."
+        return f"Only the image encoder of {name} is run; its text encoder is not used."
     found = dict.fromkeys(
         what for part, what in _PARTS.items() if isinstance(config.get(part), dict)
     )
     if not found:
         return ""
-    return f"{name} is given a text only: it also reads {' and '.join(found)}, which are left out."
+    return f"{name} is run on text only; its inputs for {' and '.join(found)} are not used."

@@ -20,19 +20,19 @@ CACHE_PREFIX = "models--"
 """Beginning of the name of a repository's folder in the cache."""
 SNAPSHOTS = "snapshots"
 MAX_ENTRIES = 2_000
-"""At most so many entries of a folder are looked at."""
+"""Maximum number of entries of a folder that are examined."""
 GGUF_ERROR = (
-    "“{name}” is a GGUF file, which is not read here. Open the folder of the original model, with "
-    "config.json and .safetensors, or convert the file: pip install gguf, and then python -c "
+    "“{name}” is a GGUF file, which is not supported. Open the folder of the original model (with "
+    "config.json and .safetensors), or convert the file: pip install gguf, then python -c "
     "\"import transformers as t; a=('FOLDER',); g={{'gguf_file': '{name}'}}; "
     "t.AutoModelForCausalLM.from_pretrained(*a, **g).save_pretrained('CONVERTED'); "
     "t.AutoTokenizer.from_pretrained(*a, **g).save_pretrained('CONVERTED')\""
 )
-"""FOLDER is the folder of the file."""
+"""Error message; FOLDER stands for the folder of the file."""
 
 
 def hub_cache(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder in which Hugging Face's libraries keep what they download."""
+    """Return the download cache of Hugging Face's libraries."""
     for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if given := environment.get(name):
             return Path(given).expanduser()
@@ -52,7 +52,7 @@ def folders_in(parent: Path) -> list[Path]:
 
 
 def snapshot_of(repository: Path) -> Path | None:
-    """Return the folder of the version that is used: of the main branch, or else the newest."""
+    """Return the snapshot of the main branch, or else the newest one."""
     versions = {each.name: each for each in folders_in(repository / SNAPSHOTS)}
     try:
         with open_regular_file(repository / "refs" / "main") as file:
@@ -61,10 +61,10 @@ def snapshot_of(repository: Path) -> Path | None:
         main = ""
     if COMMIT.fullmatch(main) and main in versions:
         return versions[main]
-    return max(versions.values(), key=_time, default=None)
+    return max(versions.values(), key=_modification_time, default=None)
 
 
-def _time(path: Path) -> float:
+def _modification_time(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:
@@ -72,7 +72,7 @@ def _time(path: Path) -> float:
 
 
 def repository_name(path: Path) -> str:
-    """Return ``organisation/name`` of a folder in the cache: a repository or a version of one."""
+    """Return ``organisation/name`` of a cached repository or snapshot; empty for other folders."""
     whole = path.resolve()
     for folder in (whole, whole.parent, whole.parent.parent):
         if folder.name.startswith(CACHE_PREFIX) and (folder / SNAPSHOTS).is_dir():
@@ -81,7 +81,7 @@ def repository_name(path: Path) -> str:
 
 
 def is_cached_repository(path: Path) -> bool:
-    """Whether a path is the folder of a repository in the cache, which has its versions."""
+    """Whether a path is the folder of a cached repository, which contains its snapshots."""
     return path.name.startswith(CACHE_PREFIX) and (path / SNAPSHOTS).is_dir()
 
 
@@ -91,13 +91,13 @@ def model_path(path: Path, environment: Mapping[str, str] = os.environ) -> Path:
     Parameters
     ----------
     path : Path
-        That folder; the folder of a repository in the cache of Hugging Face, of which the version
-        of the main branch is taken; or ``organisation/name`` of such a repository.
+        That folder; the folder of a repository in the Hugging Face cache, for its snapshot of the
+        main branch; or ``organisation/name`` of such a repository.
 
     Raises
     ------
     InputError
-        Of ``model``, when there is none, with what was looked for and what to do about it.
+        With field ``model`` if not found; the message says where it was searched and what to do.
     """
     whole = path.resolve()
     if whole.name == SNAPSHOTS and is_cached_repository(whole.parent):
@@ -106,45 +106,47 @@ def model_path(path: Path, environment: Mapping[str, str] = os.environ) -> Path:
         if found := snapshot_of(whole):
             return found
         name = repository_name(whole)
-        raise _rejected(f"The cache holds no version of {name}. {_download(name)}")
+        raise _model_error(
+            f"The cache contains no snapshot of {name}. {_download_instructions(name)}"
+        )
     if path.is_dir():
         return path
     if path.suffix.lower() == ".gguf":
-        raise _rejected(GGUF_ERROR.format(name=path.name))
+        raise _model_error(GGUF_ERROR.format(name=path.name))
     if path.exists():
-        raise _rejected(
-            f"“{path.name}” is a file. Name the folder of a model, with config.json and weights as "
-            ".safetensors."
+        raise _model_error(
+            f"“{path.name}” is a file. Specify a model folder, with config.json and .safetensors "
+            "weights."
         )
     if path.is_symlink():
-        raise _rejected(f"“{path}” is a link to a folder that no longer exists.")
+        raise _model_error(f"“{path}” is a broken link: its target folder no longer exists.")
     if not REPOSITORY.fullmatch(path.as_posix()):
-        raise _rejected(f"There is no folder “{path}”.")
+        raise _model_error(f"Folder not found: “{path}”.")
     cache = hub_cache(environment)
     if found := snapshot_of(cache / f"{CACHE_PREFIX}{path.as_posix().replace('/', '--')}"):
         return found
-    sentence = f"There is no folder “{path}” in {Path.cwd()}, and no model of that name in {cache}."
-    raise _rejected(f"{sentence} {_download(path.as_posix())}")
+    sentence = f"Model not found: “{path}” is neither a folder in {Path.cwd()} nor in {cache}."
+    raise _model_error(f"{sentence} {_download_instructions(path.as_posix())}")
 
 
 def missing_link_target(path: Path) -> str:
-    """Return the sentence for a file of a model that is a link to nothing."""
+    """Return the message for a model file that is a broken link."""
     sentence = f"“{path.name}” is missing: it is a link to a file that no longer exists."
     return f"{sentence} {download_again(path.parent)}"
 
 
 def download_again(folder: Path) -> str:
-    """Return the sentence on how to complete the files of a folder."""
+    """Return instructions for completing the files of a folder."""
     name = repository_name(folder)
-    return _download(name) if name else "Copy or download the model again."
+    return _download_instructions(name) if name else "Copy or download the model again."
 
 
-def _download(name: str) -> str:
+def _download_instructions(name: str) -> str:
     return (
-        f"Download it by File > Open a model… in the window, or by “hf download {name}”; files "
-        "that are complete are kept."
+        f"Download it with File > Open a model…, or with “hf download {name}”. Complete files are "
+        "kept."
     )
 
 
-def _rejected(sentence: str) -> InputError:
+def _model_error(sentence: str) -> InputError:
     return InputError("model", sentence)

@@ -1,8 +1,8 @@
-"""The processes (ranks) that hold the parts of one model, each run by transformers' own engine.
+"""The processes (ranks) that a model is split over by transformers.
 
-All of them run the same calls in the same order, and meet in the collective operations of the
-model. What a rank records of attention is of its own heads or layers; what is asked of a whole text
-is gathered as bytes and numbers: between ranks nothing is pickled.
+All ranks make the same calls in the same order and synchronize in the collective operations of the
+model. Each rank records the attention of its own heads or layers. Results for a whole text are
+gathered as messages of bytes and numbers; nothing is pickled between ranks.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import Device
 
 APART = timedelta(days=1)
-"""So long a rank waits for others where all meet: they may have much to do by themselves. Where one
-has ended, the server ends them all."""
+"""Timeout of collective operations. It is long because other ranks may be busy for long; if a rank
+exits, the server ends all of them."""
 AFTER_FAILURE = timedelta(seconds=60)
-"""So long it waits after a run that failed on it, in which others may wait for it in vain."""
+"""Timeout after a run that failed on this rank, as the others may still be waiting in that run."""
 ENDED = "ended"
-"""The meeting at the end of a job."""
+"""Type of the message exchanged at the end of a job."""
 
 
 class Parallelism(StrEnum):
-    """How a model is spread over processes."""
+    """How a model is split over processes."""
 
     NONE = "none"
     TENSOR = "tensor"
@@ -46,7 +46,7 @@ class Parallelism(StrEnum):
 
 
 class _EndedError(Exception):
-    """A rank has ended the job without an answer, for a reason that is that of all."""
+    """A rank ended the job without a result; its reason applies to all ranks."""
 
     def __init__(self, reason: InputError | CancelledError) -> None:
         super().__init__()
@@ -54,51 +54,51 @@ class _EndedError(Exception):
 
 
 class ModelRanks:
-    """One process that has the whole model; see `SeveralRanks` for more."""
+    """A single process that holds the whole model; see `SeveralRanks` for several."""
 
     rank = 0
     count = 1
     parallelism = Parallelism.NONE
 
     def first_head(self, heads: int) -> int:
-        """Return the number of the first of so many heads that a module has here."""
+        """Return the layer's number of the first of this rank's ``heads`` heads."""
         return 0
 
     def refuse(self, refused: InputError) -> None:
-        """Raise what is wrong, or note it until all ranks have run the model."""
+        """Raise an error, or keep it until all ranks have run the model."""
         raise refused
 
     def check_stopped(self) -> None:
-        """Raise `CancelledError` where the work is to stop, on all ranks or on none."""
+        """Raise `CancelledError` on all ranks if any of them is asked to stop."""
         check_stopped()
 
     @contextmanager
     def job(self) -> Iterator[None]:
-        """Have what is refused or given up within the context on one rank be so on all.
+        """Run a job; an InputError or cancellation on one rank is raised on all ranks.
 
-        They end it together, whatever each has done of it, so that all begin the same one next.
+        All ranks leave the job together, so that they start the next one together.
         """
         yield
 
     @contextmanager
     def agreed(self) -> Iterator[None]:
-        """Have what is refused within the context on one rank be refused on all."""
+        """Propagate an InputError raised on one rank to all ranks."""
         yield
 
     def agree(self, is_so: bool) -> bool:
-        """Return whether something is so on all ranks."""
+        """Return whether a condition holds on all ranks."""
         return is_so
 
     def is_part(self, heads: int) -> bool:
-        """Whether so many heads are a part of those of a layer, and not all."""
+        """Whether a module with ``heads`` heads has only a part of its layer's heads."""
         return False
 
     def gathered(self, message: Message) -> list[Message]:
-        """Return the messages of all ranks, in their order."""
+        """Return the messages of all ranks, in rank order."""
         return [message]
 
     def settings(self) -> dict[str, Any]:
-        """Return the arguments by which transformers spreads a model."""
+        """Return the arguments with which transformers splits a model."""
         return {}
 
 
@@ -108,21 +108,21 @@ class SeveralRanks(ModelRanks):
     Parameters
     ----------
     heads : int
-        How many heads a layer of the model has.
+        Number of heads per layer of the model.
     device : Device
-        What each computes on; of GPUs, each has its own.
+        Device type of the ranks; each has its own GPU.
 
     Raises
     ------
     InputError
-        Of ``device``, when there are not enough.
+        With field ``device`` if there are not enough devices.
     """
 
     def __init__(self, parallelism: Parallelism, heads: int, device: Device) -> None:
         if not distributed.is_initialized():
             rank, count = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
             select_own_device(device, rank, count)
-            # A file, as torch's own store listens on all networks.
+            # A file store, because torch's TCP store listens on all network interfaces.
             store = distributed.FileStore(os.environ[STORE], count)  # type: ignore[attr-defined]
             distributed.init_process_group(
                 process_group_backend(), store=store, rank=rank, world_size=count
@@ -167,10 +167,10 @@ class SeveralRanks(ModelRanks):
             except CancelledError:
                 failure = {"refused": None}
             except Exception as error:
-                said = memory_error_in_words(error)
-                if not isinstance(said, InputError):
+                explained = memory_error_in_words(error)
+                if not isinstance(explained, InputError):
                     raise
-                failure = {"refused": [said.field, said.sentence]}
+                failure = {"refused": [explained.field, explained.sentence]}
             self.gathered(Message(ENDED, failure))
         except _EndedError as ended:
             raise ended.reason from None
@@ -181,41 +181,43 @@ class SeveralRanks(ModelRanks):
             yield
         except InputError as refused:
             self._refused = self._refused or refused
-        said, self._refused = self._refused, None
-        values = {"refused": said and [type(said).__name__, said.field, said.sentence]}
-        for message in self._gathered(Message("agreed", values), AFTER_FAILURE if said else APART):
+        own, self._refused = self._refused, None
+        values = {"refused": own and [type(own).__name__, own.field, own.sentence]}
+        for message in self._gather_messages(
+            Message("agreed", values), AFTER_FAILURE if own else APART
+        ):
             if found := message.values["refused"]:
-                raise _error(*found)
+                raise _restore_error(*found)
 
     def agree(self, is_so: bool) -> bool:
         found = self.gathered(Message("agree", {"is_so": is_so}))
         return all(each.values["is_so"] for each in found)
 
     def gathered(self, message: Message) -> list[Message]:
-        return self._gathered(message, APART)
+        return self._gather_messages(message, APART)
 
-    def _gathered(self, message: Message, wait: timedelta) -> list[Message]:
+    def _gather_messages(self, message: Message, wait: timedelta) -> list[Message]:
         own = torch.frombuffer(bytearray(message.pack()), dtype=torch.uint8)
-        counts = [int(size) for size in self._tensors(torch.tensor([len(own)]), wait)]
+        counts = [int(size) for size in self._gather_tensors(torch.tensor([len(own)]), wait)]
         room = torch.zeros(max(counts), dtype=torch.uint8)
         room[: len(own)] = own
         found: list[Message] = []
-        for part, count in zip(self._tensors(room, wait), counts, strict=True):
+        for part, count in zip(self._gather_tensors(room, wait), counts, strict=True):
             found += MessageUnpacker().feed(part[:count].numpy().tobytes())
         for each in found:
             if each.says == ENDED and each.values:
                 refused = each.values["refused"]
                 raise _EndedError(InputError(*refused) if refused else CancelledError())
         if any(each.says != message.says for each in found):
-            raise RuntimeError("The ranks are at different places of a job.")
+            raise RuntimeError("The ranks are out of step within a job.")
         return found
 
-    def _tensors(self, own: torch.Tensor, wait: timedelta) -> list[torch.Tensor]:
-        """Return the tensors of all ranks, which are of one size."""
+    def _gather_tensors(self, own: torch.Tensor, wait: timedelta) -> list[torch.Tensor]:
+        """Return the tensors of all ranks, which have the same size."""
         found = [torch.empty_like(own) for _ in range(self.count)]
         try:
             distributed.all_gather(found, own, group=self._group, async_op=True).wait(wait)
-        except RuntimeError as error:  # not for the reason of what has failed before it
+        except RuntimeError as error:  # without an earlier error as its context
             raise RuntimeError(str(error)) from None
         return found
 
@@ -223,6 +225,6 @@ class SeveralRanks(ModelRanks):
 ONE = ModelRanks()
 
 
-def _error(kind: str, field: str, sentence: str) -> InputError:
+def _restore_error(kind: str, field: str, sentence: str) -> InputError:
     is_by_rule = kind == NotByRuleError.__name__
     return NotByRuleError(sentence) if is_by_rule else InputError(field, sentence)

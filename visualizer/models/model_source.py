@@ -1,4 +1,4 @@
-"""Which model reads the text of a document, and what is edited in it. No torch."""
+"""The model of a document, and the edits and cut edges applied to it. No torch."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 LayerAndHead = tuple[int, int]
-"""The number of a layer in its model, and that of a head in it, from 0."""
+"""Numbers of a layer in its model and of a head in that layer, from 0."""
 
 
 MAX_LISTED_HEADS = 6
-"""At most so many heads are named; of more, how many."""
+"""Maximum number of layers or groups of heads listed; the rest is counted."""
 MAX_HEAD_SCALE = 100.0
-"""The largest factor, of either sign, that a head is scaled by."""
+"""Maximum absolute value of the factor that scales a head."""
 MAX_SOURCE_LENGTH = 100_000
-"""The most letters of a text that heads are patched from."""
+"""Maximum number of characters of a text that heads are patched from."""
 MAX_SECOND_LENGTH = 100_000
-"""The most letters of a second text."""
+"""Maximum number of characters of a second text."""
 SHORT_SOURCE = 40
-"""So many letters of a text that heads are patched from are shown where edits are named."""
+"""Number of characters of a patch's text that are shown in a list of edits."""
 
 
 SERVER_SCHEME = "attention://"
-"""How the place of a model begins that is on a server, in place of a folder."""
+"""Prefix of the location of a served model, in place of a folder."""
 
 
 def server_of(place: str) -> str:
-    """Return the host and the port of a server, of the place of a model that is on one; else ""."""
+    """Return the host and port from the location of a served model; empty for a folder."""
     return place.removeprefix(SERVER_SCHEME) if place.startswith(SERVER_SCHEME) else ""
 
 
 def heads_in_words(heads: Sequence[LayerAndHead]) -> str:
-    """Name heads, counted from 1: ``layer 18, heads 4–6, 9; layer 19, head 7``."""
+    """List heads, counted from 1: ``layer 18, heads 4–6, 9; layer 19, head 7``."""
     by_layer: dict[int, list[int]] = {}
     for layer, head in heads:
         by_layer.setdefault(layer, []).append(head + 1)
     layers = [*by_layer.items()]
     named = [
-        f"layer {layer + 1}, {_numbers_in_words(own)}" for layer, own in layers[:MAX_LISTED_HEADS]
+        f"layer {layer + 1}, {_describe_heads(own)}" for layer, own in layers[:MAX_LISTED_HEADS]
     ]
     rest = sum(len(own) for _, own in layers[MAX_LISTED_HEADS:])
     return "; ".join(named) + (f" and {rest:,} more" if rest else "")
 
 
-def _numbers_in_words(heads: Sequence[int]) -> str:
-    """Name heads of one layer by their numbers, those that follow one another together."""
+def _describe_heads(heads: Sequence[int]) -> str:
+    """List heads of one layer, with ranges for consecutive numbers."""
     if len(heads) == 1:
         return f"head {heads[0]}"
     runs: list[list[int]] = []
@@ -68,7 +68,7 @@ def _numbers_in_words(heads: Sequence[int]) -> str:
 
 
 class HeadEditKind(StrEnum):
-    """What becomes of a head's context vectors: what it hands on to its layer."""
+    """How a head's context vectors, its output to the layer, are edited."""
 
     OFF = "off"
     MEAN = "mean"
@@ -77,19 +77,20 @@ class HeadEditKind(StrEnum):
 
 
 class HeadEdit(Struct, frozen=True):
-    """What becomes of the context vectors of one head.
+    """Edit of the context vectors of one head.
 
     Parameters
     ----------
     layer, head : int
         Their numbers in the model, from 0.
     kind : HeadEditKind
-        Zeros, the mean over all queries of the text, a multiple, or those of another text, token by
-        token. Mean and those of another text are of the model without edits.
+        Replacement of the context vectors: zeros, their mean over all queries of the text, a
+        multiple, or those of another text, token by token. The mean and the other text's vectors
+        are computed without edits.
     factor : float
-        What they are multiplied with, of a scaled head; else 0.
+        Factor of a scaled head; otherwise 0.
     text : str
-        The other text, of a patched head; else empty.
+        The other text of a patched head; otherwise empty.
     """
 
     layer: int
@@ -105,23 +106,23 @@ class HeadEdit(Struct, frozen=True):
 
     @property
     def becomes(self) -> str:
-        """What becomes of the head, in words."""
+        """Short description of the edit."""
         if self.kind is HeadEditKind.SCALED:
             return f"× {self.factor:g}"
         if self.kind is HeadEditKind.PATCHED:
             text = " ".join(self.text.split())
             short = text if len(text) <= SHORT_SOURCE else f"{text[:SHORT_SOURCE]}…"
             return f"from “{short}”"
-        return "off" if self.kind is HeadEditKind.OFF else "its mean"
+        return "off" if self.kind is HeadEditKind.OFF else "mean"
 
 
 class CutEdges(Struct, frozen=True):
-    """Edges of attention of one head that are cut: their weights are 0, and the rest sums to 1.
+    """Cut edges of one head: their weights are 0, and the rest of each row sums to 1.
 
     Parameters
     ----------
     cells : tuple of (query, key)
-        Ascending. Those that a text does not have act on nothing.
+        Ascending. Edges outside the text are ignored.
     """
 
     layer: int
@@ -135,12 +136,12 @@ class CutEdges(Struct, frozen=True):
 
 
 def edits_in_words(edits: Mapping[LayerAndHead, str]) -> str:
-    """Name what becomes of heads, those alike together: ``layer 1, heads 3, 7: off``.
+    """Describe edits, grouped by kind: ``layer 1, heads 3, 7: off``.
 
     Parameters
     ----------
     edits : mapping
-        As `ModelSource.becomes`.
+        As in `ModelSource.becomes`.
     """
     alike: dict[str, list[LayerAndHead]] = {}
     for place, becomes in edits.items():
@@ -151,24 +152,24 @@ def edits_in_words(edits: Mapping[LayerAndHead, str]) -> str:
 
 
 def cuts_in_words(cuts: Mapping[LayerAndHead, Sequence[object]]) -> str:
-    """Say how many edges of which heads are cut: ``3 edges of layer 18, head 6``."""
+    """Describe cut edges: ``3 edges of layer 18, head 6``."""
     return f"{format_count(sum(map(len, cuts.values())), 'edge')} of {heads_in_words([*cuts])}"
 
 
 def heads_off(heads: Iterable[LayerAndHead]) -> tuple[HeadEdit, ...]:
-    """Return the edits that switch heads off."""
+    """Return the edits that ablate heads."""
     return tuple(HeadEdit(*place) for place in sorted({*heads}))
 
 
 class ImageFile(Struct, frozen=True):
-    """An image that a vision model reads.
+    """The image file of a vision model.
 
     Parameters
     ----------
     path : str
-        The absolute path of its file on this machine; empty until one is chosen.
+        Absolute path on this machine; empty until a file is chosen.
     sha256 : str
-        The hash of the file's content when it was chosen, in hexadecimal; empty likewise.
+        Hexadecimal hash of the file's content when it was chosen; empty until then.
     """
 
     path: str = ""
@@ -176,38 +177,37 @@ class ImageFile(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the file."""
+        """Name of the file."""
         return Path(self.path).name
 
 
 class ModelSource(Struct, frozen=True):
-    """A model by its folder, and what is changed in it.
+    """A model by its location, with the edits and inputs of a document.
 
     Parameters
     ----------
     folder : str
-        The absolute path of its folder on this machine; of a model on a server ``attention://`` and
-        the server's host and port.
+        Absolute path of its folder on this machine; ``attention://`` with host and port for a
+        served model.
     name : str
-        What it is called.
+        Name of the model.
     fingerprint : str
-        That of its files when the document began to use them; see `ModelFolder`.
+        Fingerprint of its files when the document first used them; see `ModelFolder`.
     edits : tuple of HeadEdit
-        What becomes of heads, one a head, ascending by layer and head.
+        Edits, one per head, ascending by layer and head.
     cuts : tuple of CutEdges
-        Edges of attention that are cut, by head, ascending.
+        Cut edges by head, ascending.
     layers : tuple of int
-        The numbers in the model of the layers that a saved document has numbers of; empty where it
-        has none.
+        Model layer numbers of the layers whose values the saved document contains; may be empty.
     second : str
-        The second text of a pair; of a model with a decoder, what that reads. Empty for none.
+        The second text of a pair, or the decoder's text; empty for none.
     is_chat : bool
-        Whether the text is given as a user's message, by the chat template of the tokenizer.
+        Whether the text is a user message that is put into the tokenizer's chat template.
     part : str
-        Which attention is shown, by where it is in the model, of several kinds; empty for the first
-        one, or for the decoder's where that reads a second text.
+        Path of the attention shown, if the model has several kinds; empty for the first one, or
+        for the decoder's if it has a second text.
     image : ImageFile or None
-        What a vision model reads, in place of the text; None of a model that reads texts.
+        Input of a vision model, in place of the text; None for text models.
     """
 
     folder: str
@@ -223,49 +223,52 @@ class ModelSource(Struct, frozen=True):
 
     @property
     def path(self) -> Path:
-        """The path of the folder."""
+        """Path of the folder."""
         return Path(self.folder)
 
     @property
     def is_edited(self) -> bool:
-        """Whether anything is changed in it."""
+        """Whether it has edits or cut edges."""
         return bool(self.edits or self.cuts)
 
     @property
     def edited(self) -> dict[LayerAndHead, HeadEdit]:
-        """The edits of heads by their places."""
+        """Edits by layer and head."""
         return {edit.place: edit for edit in self.edits}
 
     @property
     def becomes(self) -> dict[LayerAndHead, str]:
-        """What becomes of the heads that are edited, in words."""
+        """Short descriptions of the edits, by layer and head."""
         return {edit.place: edit.becomes for edit in self.edits}
 
     @property
     def cut_cells(self) -> dict[LayerAndHead, tuple[tuple[int, int], ...]]:
-        """The queries and keys of cut edges, by the places of their heads."""
+        """Queries and keys of cut edges, by layer and head."""
         return {cut.place: cut.cells for cut in self.cuts}
 
 
 def claims_of_changes(source: ModelSource) -> Iterator[tuple[bool, str]]:
-    """Yield what must hold of the edits and cuts of a source that somebody else has written.
+    """Check the edits and cut edges of a source from an untrusted file or client.
 
     Yields
     ------
     tuple of bool and str
-        Whether it holds, and the subject of the message if it does not.
+        Whether a condition holds, and the subject of the error message if it does not.
     """
     for which, each in (("edits", source.edits), ("cut edges", source.cuts)):
         places = [one.place for one in each]
         are_heads = all(0 <= at < MAX_VALUES["heads"] for place in places for at in place)
         yield are_heads and places == sorted({*places}), f"{which} of a model"
-    yield all(map(_is_edit, source.edits)), "an edit of a head"
-    yield all(map(_are_cells, source.cuts)), "cut edges of a head"
-    yield sum(len(cut.cells) for cut in source.cuts) <= MAX_CUT_EDGES, "so many cut edges"
+    yield all(map(_is_valid_edit, source.edits)), "an edit of a head"
+    yield all(map(_are_valid_cells, source.cuts)), "cut edges of a head"
+    yield (
+        sum(len(cut.cells) for cut in source.cuts) <= MAX_CUT_EDGES,
+        f"number of cut edges (at most {MAX_CUT_EDGES:,})",
+    )
     yield len(source.second) <= MAX_SECOND_LENGTH, "a second text"
 
 
-def _is_edit(edit: HeadEdit) -> bool:
+def _is_valid_edit(edit: HeadEdit) -> bool:
     is_scaled, is_patched = (
         edit.kind is kind for kind in (HeadEditKind.SCALED, HeadEditKind.PATCHED)
     )
@@ -273,6 +276,6 @@ def _is_edit(edit: HeadEdit) -> bool:
     return is_factor and len(edit.text) <= MAX_SOURCE_LENGTH and (is_patched or not edit.text)
 
 
-def _are_cells(cut: CutEdges) -> bool:
+def _are_valid_cells(cut: CutEdges) -> bool:
     are_places = all(0 <= at < MAX_TOKENS for cell in cut.cells for at in cell)
     return are_places and bool(cut.cells) and [*cut.cells] == sorted({*cut.cells})

@@ -1,4 +1,4 @@
-"""The tokenizer of an opened model, which is read in the process of `TokenizerProcess`."""
+"""The tokenizer of an opened model, which runs in the process of `TokenizerProcess`."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _numbers = count()
 
 
 class EncodedText(Struct, frozen=True):
-    """What a text was split into.
+    """A tokenized text.
 
     Parameters
     ----------
     count : int
-        The number of tokens.
+        Number of tokens.
     numbers : mapping
-        What the model is given, by the argument's name: one number a token. Empty of more than
-        `MAX_LISTED_TOKENS`.
+        Inputs of the model by argument name, one number per token; empty if there are more than
+        `MAX_LISTED_TOKENS` tokens.
     words : sequence of str
-        The tokens as texts.
+        The tokens as strings.
     """
 
     count: int
@@ -53,53 +53,54 @@ class EncodedText(Struct, frozen=True):
 
 
 class ModelTokenizer(Protocol):
-    """Splits texts into the tokens of a model."""
+    """Interface of the tokenizers of models."""
 
     has_chat_template: bool
     bos_token: str
-    """Empty where it has none."""
+    """Empty if it has none."""
     special_names: Mapping[int, str]
-    """What each special token is for, by its number."""
+    """Descriptions of the special tokens, by id."""
 
     def encode(
         self, text: str, second: str | None = None, *, has_special: bool = True
     ) -> EncodedText:
-        """Split a text, or a pair of texts, with or without special tokens around them."""
+        """Tokenize a text or a pair of texts, with or without special tokens."""
         ...
 
     def decode(self, numbers: Sequence[int]) -> str:
-        """Return tokens as one text."""
+        """Decode tokens to one text."""
         ...
 
     def words(self, numbers: Sequence[int]) -> tuple[str, ...]:
-        """Return tokens as texts, each by itself."""
+        """Decode each token separately."""
         ...
 
     def as_users_message(self, text: str, name: str) -> str:
-        """Return a text as a user's message by the chat template of the model of this name."""
+        """Put a text as a user message into the chat template; the name is for error messages."""
         ...
 
 
 class TokenizerOfFolder:
-    """A tokenizer of transformers, whichever the folder of a model has.
+    """The transformers tokenizer of a model folder.
 
     Parameters
     ----------
     folder : ModelFolder
-        One that has a tokenizer.
+        A folder with a tokenizer.
 
     Raises
     ------
     InputError
-        Of ``model``, when it cannot be read; later of ``text`` and ``chat`` what it cannot do.
+        With field ``model`` if it cannot be loaded; its methods raise errors with the fields
+        ``text`` and ``chat``.
     """
 
     def __init__(self, folder: ModelFolder) -> None:
         self._folder = TokenizerFolder(next(_numbers), str(folder.path.absolute()), folder.name)
         self._words: dict[int, str] = {}
-        """The texts of tokens that were asked for."""
+        """Cached texts of tokens."""
         finalize(self, tokenizer_process.close, self._folder.number)
-        sentence = f"The tokenizer of {folder.name} cannot be opened"
+        sentence = f"Cannot load the tokenizer of {folder.name}"
         try:
             found = tokenizer_process.load(self._folder)
         except AnswerError as error:
@@ -114,19 +115,19 @@ class TokenizerOfFolder:
         self, text: str, second: str | None = None, *, has_special: bool = True
     ) -> EncodedText:
         """See `ModelTokenizer`."""
-        found = self._ask(
+        found = self._ask_process(
             "encode", text=text, second=second, has_special=has_special, most=MAX_LISTED_TOKENS
         )
         return EncodedText(found["count"], found["numbers"], found["words"])
 
     def decode(self, numbers: Sequence[int]) -> str:
         """See `ModelTokenizer`."""
-        return str(self._ask("decode", numbers=[*numbers])["text"])
+        return str(self._ask_process("decode", numbers=[*numbers])["text"])
 
     def words(self, numbers: Sequence[int]) -> tuple[str, ...]:
         """See `ModelTokenizer`."""
         if unknown := [*{*numbers} - self._words.keys()]:
-            found = self._ask("words", numbers=unknown)["words"]
+            found = self._ask_process("words", numbers=unknown)["words"]
             self._words.update(zip(unknown, found, strict=True))
         return tuple(self._words[number] for number in numbers)
 
@@ -141,28 +142,28 @@ class TokenizerOfFolder:
         except (AnswerError, ProcessEndedError) as error:
             raise refused_template(name, str(error)) from error
 
-    def _ask(self, says: str, **values: Any) -> Mapping[str, Any]:
+    def _ask_process(self, says: str, **values: Any) -> Mapping[str, Any]:
         try:
             return tokenizer_process.ask(self._folder, says, values, SPLITTING)
         except (AnswerError, ProcessEndedError) as error:
-            sentence = f"The tokenizer of {self._folder.name} cannot read this: {error}."
+            sentence = f"The tokenizer of {self._folder.name} failed on this text: {error}."
             raise InputError("text", sentence) from error
 
 
 class TokenizerBeingRead:
-    """A tokenizer that is read meanwhile, on a thread that waits for its process."""
+    """Loads a tokenizer in the background, on a thread that waits for its process."""
 
     def __init__(self, folder: ModelFolder) -> None:
         self._results: SimpleQueue[TokenizerOfFolder | Exception] = SimpleQueue()
-        Thread(target=_read, args=(folder, self._results), daemon=True).start()
+        Thread(target=_load_tokenizer, args=(folder, self._results), daemon=True).start()
 
     def result(self, check: Callable[[], object]) -> TokenizerOfFolder:
-        """Wait until it is read, and return it or raise its error.
+        """Wait until the tokenizer is loaded; return it or raise its error.
 
         Parameters
         ----------
         check : callable
-            Called now and then; what it raises ends the waiting.
+            Called repeatedly; an exception that it raises ends the wait.
         """
         while True:
             try:
@@ -175,8 +176,10 @@ class TokenizerBeingRead:
             return found
 
 
-def _read(folder: ModelFolder, results: SimpleQueue[TokenizerOfFolder | Exception]) -> None:
+def _load_tokenizer(
+    folder: ModelFolder, results: SimpleQueue[TokenizerOfFolder | Exception]
+) -> None:
     try:
         results.put(TokenizerOfFolder(folder))
-    except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+    except Exception as error:  # noqa: BLE001 - raised again by `result`
         results.put(error)

@@ -1,4 +1,4 @@
-"""The error of attention that cannot be computed again block by block."""
+"""The error for attention that cannot be computed in tiles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from visualizer.errors import InputError
 
 
 class NotByRuleError(InputError):
-    """The attention of a model cannot be computed again from its vectors and a rule."""
+    """A model's attention cannot be recomputed from its vectors and a mask rule."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__("text", sentence)

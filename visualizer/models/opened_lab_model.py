@@ -1,4 +1,4 @@
-"""Opens a model that was trained in the language lab as one of transformers, with its tokenizer."""
+"""Opens a model trained in the language lab as a transformers model, with its tokenizer."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:
-    """Read a run's folder or a file of the lab; return it with its model and its tokenizer.
+    """Load a run folder or weights file of the lab; return it with its model and tokenizer.
 
-    The model is one of transformers, in float32 on the CPU. Transformers must be installed.
+    The model is a transformers model in float32 on the CPU. transformers must be installed.
 
     Raises
     ------
     InputError
-        Of ``model``, when it cannot be opened.
+        With field ``model`` if it cannot be opened.
     """
     from visualizer.models.lab_transformer import LabTokenizer, lab_transformer
 

@@ -1,4 +1,4 @@
-"""A model opened from its folder: it splits a text into tokens and records its attention."""
+"""A model opened from its folder; tokenizes texts and records the model's attention."""
 
 from __future__ import annotations
 
@@ -124,51 +124,64 @@ if TYPE_CHECKING:
     Cuts = Mapping[LayerAndHead, Sequence[tuple[int, int]]]
 
 ABSENT_ADAPTER_FOLDER = "no adapter"
-"""A folder that a model's folder does not have, so that peft finds no adapter there."""
-NOTHING = "There is nothing to read yet. Type a word or a sentence."
+"""A subfolder that does not exist, so that peft finds no adapter."""
+NOTHING = "The text is empty. Enter a word or a sentence."
 MAX_LAYER_BYTES = 2**29
 MAX_HELD_LAYER_BYTES = 2**25
-"""Stages around the attention that take more bytes are computed when they are read, if possible."""
+"""Above this size, the stages around the attention are computed on access, if possible."""
 FIRST_TOKENS = 16
-"""With so many tokens of a text it is found out what layers compute."""
+"""Number of tokens of the run that recognizes the steps of each layer."""
 MAX_CACHED_READING_BYTES = 2**28
-"""Weights of the model without edits that take more than these bytes are not kept."""
+"""Maximum size of the attention weights that are cached with an unedited reading."""
 MAX_CACHED_READINGS = 3
-"""So many texts are kept as the model without edits read them."""
+"""Maximum number of cached unedited readings."""
 SHARE_OF_FREE = 4
-"""Stages around the attention that would take more than these bytes, or than this part of what is
-free, are left out."""
+"""The stages around the attention are omitted if they would take more than ``MAX_LAYER_BYTES``,
+or more than one part in ``SHARE_OF_FREE`` of the free memory."""
 PIXELS = "pixel_values"
-"""What the argument is called that models are given an image by."""
+"""Name of the argument with which models of transformers receive an image."""
 PROBE_TOKENS = 4
-"""So many tokens tell how many heads each layer has."""
-IMAGE_COMMANDS = "attention-visualizer model FOLDER --image FILE, or attend(image=…) in Python"
-ATTENTION_ALONE = "Only attention is shown: the stages around it are left out of a text this long."
-ONE_PASS = "It was read in one pass, as chunks of it would be read otherwise."
-ONE_PASS_FROM_DISK = "It was read in one pass, as each chunk would read all layers from the disk."
-COMPUTES_ITSELF = "The model computes its attention itself, so it is not computed again by blocks."
-LOOKS_INTO_MASK = "The model looks into its mask, so its attention is not computed again by blocks."
-CUTS_UNAVAILABLE = "Edges are not cut in a text this long."
-WHOLE_ONLY = "Its weights would have to be held whole:"
+"""Number of tokens of the run that counts the heads of each layer."""
+IMAGE_COMMANDS = "“attention-visualizer model FOLDER --image FILE” or attend(image=…) in Python"
+ATTENTION_ALONE = (
+    "Only attention is shown. The other stages are not available for a text of this length."
+)
+ONE_PASS = (
+    "The text was processed in one pass because processing it in chunks would change the results."
+)
+ONE_PASS_FROM_DISK = (
+    "The text was processed in one pass because each chunk would load all layers from disk again."
+)
+COMPUTES_ITSELF = (
+    "This model uses its own attention implementation, so its weights cannot be computed in tiles."
+)
+LOOKS_INTO_MASK = (
+    "This model inspects its attention mask, so its weights cannot be computed in tiles."
+)
+CUTS_UNAVAILABLE = "Edges cannot be cut in a text this long."
+WHOLE_ONLY = "All attention weights would have to be kept in memory:"
 BEGINS_TWICE = (
-    "The text begins with {token} twice. If the tokenizer adds it, as to a chat template that was "
-    "rendered before, remove it from the text."
+    "The text starts with {token} twice. If the tokenizer adds this token (for example to a chat "
+    "template that is already rendered), remove it from the text."
 )
 PARALLEL_STAGES_NOTICE = (
-    "Only attention is shown: the stages around it are not gathered from the processes that the "
-    "model is spread over."
+    "Only attention is shown. The other stages are not available for a model that is "
+    "split over several processes."
 )
-LEFT_OUT = "Only attention is shown: the stages around it, of all layers, would take {size}."
-SPREAD = "a model is spread over processes, or read from the disk"
-ON_CPU_ALONE = "from there it computes on the CPU alone"
+LEFT_OUT = (
+    "Only attention is shown. The other stages of all layers would need {size} of memory. "
+    "Use a shorter text or fewer layers to show them."
+)
+SPREAD = "a model can be split over processes or run from disk, but not both"
+ON_CPU_ALONE = "models run from disk on the CPU only"
 DISK_STAGES_NOTICE = (
-    "Only attention is shown: the stages around it need the weights of all layers, which are read "
-    "from the disk one layer at a time."
+    "Only attention is shown. The other stages need the weights of all layers, but this model "
+    "loads its layers from disk one at a time."
 )
 
 
-class _LayerHeads(Struct, frozen=True):
-    """The module of a layer's attention, and whether its heads can be edited by themselves."""
+class _AttentionHeads(Struct, frozen=True):
+    """Attention module of a layer, its head count, and whether heads can be edited separately."""
 
     module: str
     heads: int
@@ -176,16 +189,16 @@ class _LayerHeads(Struct, frozen=True):
 
 
 class _RecordedLayers(Struct, frozen=True, eq=False):
-    """What the stages around the attention of a text are made of.
+    """Recorded values from which the stages around the attention are built.
 
     Parameters
     ----------
     passed, inputs : mapping
-        As `record_layers` and `record_layer_inputs` keep them.
+        As recorded by `record_layers` and `record_layer_inputs`.
     is_repeated : bool
-        Whether layers are run again where they are read, for which their inputs are kept.
+        Whether layers run again from their recorded inputs when a stage is accessed.
     notice : str
-        Why there are no such stages, as a sentence; empty where there are.
+        Why these stages are not available, as a sentence; empty if they are.
     """
 
     passed: Mapping[str, ModulePass] = NOTHING_PASSED
@@ -195,19 +208,19 @@ class _RecordedLayers(Struct, frozen=True, eq=False):
 
 
 class TextReading(Struct, frozen=True, eq=False):
-    """What came of reading a text once.
+    """Result of one forward pass over a text or an image.
 
     Parameters
     ----------
     runs : tuple of LayerRun
-        As `OpenedModel.attend` returns them.
+        As returned by `OpenedModel.attend`.
     next_token, next_token_of_all_heads : Tensor or None
-        The log-probability of each token of the vocabulary as the next one, [token], float64, with
-        the heads edited and with all heads as they are; None where there is none.
+        Log-probabilities of the next token over the vocabulary, [token], float64, with the edits
+        and without them; None if the model predicts no next token.
     changes : mapping
-        By layer, how far the weights of each head are from those of the model without edits,
-        [head], float64: half the sum of the differences of a row (total variation), the mean over
-        all rows. Empty where nothing is edited, and where the weights would take too much memory.
+        By layer, the distance of each head's weights from those without edits, [head], float64:
+        total variation (half the summed absolute difference) per row, averaged over all rows.
+        Empty if nothing is edited, or if the weights would take too much memory.
     """
 
     runs: tuple[LayerRun, ...]
@@ -217,7 +230,7 @@ class TextReading(Struct, frozen=True, eq=False):
 
 
 class PlainReading(Struct, frozen=True, eq=False):
-    """What the model without edits made of a text.
+    """Result of a forward pass without edits.
 
     Parameters
     ----------
@@ -226,9 +239,9 @@ class PlainReading(Struct, frozen=True, eq=False):
     contexts : mapping
         By layer, the context vectors of its heads, [query, head, d_value].
     weights : mapping
-        By layer, [head, query, key]; empty where they would take too much memory.
+        By layer, [head, query, key]; empty if they would take too much memory.
     is_long : bool
-        Whether neither contexts nor weights are kept, as the text is long.
+        Whether the text is so long that neither contexts nor weights are kept.
     """
 
     next_token: torch.Tensor | None
@@ -238,18 +251,18 @@ class PlainReading(Struct, frozen=True, eq=False):
 
 
 class GivenImage(Struct, frozen=True, eq=False):
-    """An image as a model is given it.
+    """A preprocessed image with its tokens.
 
     Parameters
     ----------
     given : mapping
         The model's arguments.
     names : tuple of str
-        Of its tokens.
+        Labels of its tokens.
     patches : ImagePatches or None
-        What the model sees of the image; None where it is not known.
+        The image as preprocessed, with its patches; None if unknown.
     key : str
-        What tells its numbers from those of other images.
+        Hash of the pixel values, used as cache key.
     """
 
     given: dict[str, Any]
@@ -264,18 +277,18 @@ class OpenedModel:
     Parameters
     ----------
     folder : ModelFolder
-        Where it was opened from.
+        The folder it was opened from.
     model
-        Of transformers, in evaluation mode, computing eager attention.
+        The transformers model, in evaluation mode, with eager attention.
     tokenizer : ModelTokenizer or None
-        None where the folder has none.
+        None if the folder has no tokenizer.
     device : Device
-        Where it computes.
+        Device that the model runs on.
     ranks : ModelRanks
-        The processes that it is spread over, all of which run the same calls of this in the same
-        order.
+        The processes that the model is split over. All of them must make the same calls to this
+        object in the same order.
     on_disk : LayersOnDisk or None
-        Its layers, where their weights are read from the disk whenever they are needed.
+        The layers, if their weights are loaded from disk whenever they are needed.
     """
 
     def __init__(
@@ -290,24 +303,24 @@ class OpenedModel:
         self.folder, self.model, self.tokenizer = folder, model, tokenizer
         self.device, self.ranks, self.on_disk = device, ranks, on_disk
         self.most_held: int | None = None
-        """Bytes of the weights of all layers that are held, of more of which blocks are computed;
-        None for as many as of other runs."""
+        """Maximum bytes of attention weights (all layers) kept in memory before tiles are used;
+        None for the limit of other runs, `HELD_WHOLE`."""
         self._image_processor: Any = None
-        """Of transformers; None until an image was read."""
-        self._layers: dict[int, _LayerHeads] | None = None
+        """The image processor of transformers; None until the first image."""
+        self._layers: dict[int, _AttentionHeads] | None = None
         self._is_by_interface = False
         self._reads_in_chunks: bool | None = False if on_disk else None
-        """Whether a long text can be read chunk by chunk; None until one was read."""
+        """Whether long texts can be processed in chunks; None until the first long text."""
         self._known: dict[LayerPlaces, KnownLayers | None] = {}
-        """What is known of its layers, from texts that it has read."""
+        """Recognized steps of the layers, by group of layers; None if not recognized."""
         self._widths: dict[frozenset[int] | None, dict[LayerPlaces, ModuleWidths]] = {}
-        """The modules of layers that can be run again, by the layers that were asked for."""
+        """Module widths of layers that can run again, by the requested layers."""
         self._vector_bytes: int | None = None
-        """What all layers here keep of a token of a long text; None until one was read."""
+        """Bytes per token that all local layers keep of a long text; None until measured."""
         self._plain: dict[tuple[str, str, bool], PlainReading] = {}
-        """The last texts that were read without edits; with the second, and how they are given."""
+        """Recent unedited readings, by text, second text and whether it is a chat message."""
         self.lock = RLock()
-        """Held while it runs: what hooks keep is of one run, whichever thread it is on."""
+        """Held during a run: hooks record one run at a time, on any thread."""
 
     def attend(
         self,
@@ -322,38 +335,39 @@ class OpenedModel:
         Parameters
         ----------
         second : str, optional
-            The second text of a pair; for an encoder–decoder model what its decoder begins with.
+            The second text of a pair; for an encoder–decoder model, the start of the decoder text.
         is_chat : bool
-            Whether the text is given as a user's message, by the tokenizer's chat template.
+            Whether the text is a user message that is put into the tokenizer's chat template.
         kept : KeptParts
             The layers and stages that are kept.
 
         Returns
         -------
         tuple of LayerRun
-            One for each group of layers that are alike, in the order of computation. Weights that
-            would not fit into the memory are computed block by block where they are read.
+            One per group of identical layers, in order of computation. Weights that do not fit
+            into memory are computed in tiles on access.
 
         Raises
         ------
         InputError
-            When there is no text, or it is too long for the model or the memory; of ``chat``, when
-            it cannot be given as a message; of ``layers`` and ``stages``, when there are no such.
+            If the text is empty, or too long for the model or for memory; with field ``chat`` if
+            the text cannot be put into a chat template; with field ``layers`` and ``stages`` if one
+            does not exist.
         """
         inputs = self.inputs(text, second, is_chat=is_chat)
         attend = self._attend if self._is_held_whole(inputs[0]) else self._attend_to_long
         return kept.of_runs(attend(inputs, {}, {}, kept)[0])
 
     def attend_image(self, path: Path, kept: KeptParts = ALL_PARTS) -> tuple[LayerRun, ...]:
-        """Run the model on an image and return the runs of its attention, as `attend`.
+        """Run the model on an image and return the runs of its attention, like `attend`.
 
-        Its tokens are patches, named by their places: ``row 3, column 5``.
+        Its tokens are patches, labelled by position: ``row 3, column 5``.
 
         Raises
         ------
         InputError
-            Of ``image``, when it cannot be read, or has too many patches for the memory; of
-            ``model``, when it reads no images.
+            With field ``image`` if it cannot be read, or has too many patches for memory; for
+            ``model``, if it does not accept images.
         """
         return kept.of_runs(self.read_image(self.image(path), kept=kept).runs)
 
@@ -363,20 +377,20 @@ class OpenedModel:
         Parameters
         ----------
         known : str
-            The hash that its content must have; empty where any will do.
+            Expected hash of its content; empty to accept any.
 
         Raises
         ------
         InputError
-            As `attend_image`.
+            As in `attend_image`.
         """
         part = self._part_for_images
         if part is None:
-            raise InputError("model", f"{self.folder.name} reads no images.")
-        self._image_processor = self._image_processor or _image_processor_of(self.folder)
+            raise InputError("model", f"{self.folder.name} does not accept images.")
+        self._image_processor = self._image_processor or _load_image_processor(self.folder)
         found = image_tokens(path, self._image_processor, part, known)
         names = ("num_hidden_layers", "num_attention_heads")
-        layers, heads = (_positive(getattr(part.config, name, None)) or 1 for name in names)
+        layers, heads = (_positive_int(getattr(part.config, name, None)) or 1 for name in names)
         check_memory(layers, heads, len(found.names), "image")
         pixels = found.pixels.to(self.model.device, self.model.dtype)
         key = sha256(found.pixels.numpy().tobytes()).hexdigest()
@@ -389,31 +403,33 @@ class OpenedModel:
         cuts: Cuts | None = None,
         kept: KeptParts = ALL_PARTS,
     ) -> TextReading:
-        """Run the model on an image once, with heads edited and edges cut as in `read`.
+        """Run the model once on an image, with optional head edits and cut edges as in `read`.
 
         Raises
         ------
         InputError
-            Of ``image``, when the model cannot read it; of ``heads`` and ``cuts`` as in `read`.
+            With field ``image`` if the model fails on it; for ``heads`` and ``cuts`` as in `read`.
         """
         runs, _ = self._attend((image.given, image.names, ()), edits or {}, cuts or {}, kept)
         runs = tuple(_with_patches(each, image) for each in runs)
         if not (edits or cuts):
             return TextReading(runs, None, None)
-        return TextReading(runs, None, None, _changes(runs, self.read_image_plainly(image)))
+        return TextReading(
+            runs, None, None, _weight_distances(runs, self.read_image_plainly(image))
+        )
 
     def read_image_plainly(self, image: GivenImage) -> PlainReading:
-        """Run the model without edits on an image, or return what it made of it before."""
-        return self._plain_of((PIXELS, image.key, False), lambda: image.given)
+        """Run the model without edits on an image, or return the cached result."""
+        return self._cached_plain_reading((PIXELS, image.key, False), lambda: image.given)
 
     @property
     def reads_images(self) -> bool:
-        """Whether it is given an image, and no text."""
+        """Whether the model takes images instead of texts."""
         return self._part_for_images is not None
 
     @property
     def _part_for_images(self) -> Any:
-        """The model, or the part of it, that reads images; None where there is none."""
+        """The model or submodel that takes images; None if there is none."""
         if self.model.main_input_name == PIXELS:
             return self.model
         part = getattr(self.model, "vision_model", None)
@@ -429,20 +445,20 @@ class OpenedModel:
         is_chat: bool = False,
         by_blocks: bool = False,
     ) -> TextReading:
-        """Run the model on a text once, for its attention and for the token that it expects next.
+        """Run the model on a text once, for its attention and its next-token prediction.
 
         Parameters
         ----------
         edits, cuts : mapping, optional
             As in `next_token_log_probabilities`.
         by_blocks : bool
-            Whether weights of a long text are computed block by block where they are read; there is
-            no captured attention then.
+            Whether weights of a long text are computed in tiles on access; such runs contain no
+            captured attention.
 
         Raises
         ------
         InputError
-            As `next_token_log_probabilities`, but for a model that continues no text.
+            As in `next_token_log_probabilities`, except for models that generate no text.
         """
         given = self.inputs(text, second, is_chat=is_chat)
         attend = self._attend_to_long if by_blocks and self.is_long(given[0]) else self._attend
@@ -451,46 +467,46 @@ class OpenedModel:
         parts = 2 if is_changed and not is_known else 1
         with progress_of_part(0, parts):
             runs, result = attend(given, edits or {}, cuts or {})
-        logs = None if self.why_no_next_token else _of_last(result)
+        logs = None if self.why_no_next_token else _last_log_probabilities(result)
         if not is_changed:
             return TextReading(runs, logs, logs)
         with progress_of_part(1, parts):
             plain = self.read_plainly(text, second, is_chat=is_chat)
-        return TextReading(runs, logs, plain.next_token, _changes(runs, plain))
+        return TextReading(runs, logs, plain.next_token, _weight_distances(runs, plain))
 
     def read_plainly(
         self, text: str, second: str | None = None, *, is_chat: bool = False
     ) -> PlainReading:
-        """Run the model without edits on a text, or return what it made of it before.
+        """Run the model without edits on a text, or return the cached result.
 
         Raises
         ------
         InputError
-            As `attend`; of ``heads``, when heads cannot be told apart.
+            As in `attend`; with field ``model`` if the heads cannot be recorded separately.
         """
-        return self._plain_of(
+        return self._cached_plain_reading(
             (text, second or "", is_chat), lambda: self.inputs(text, second, is_chat=is_chat)[0]
         )
 
-    def _plain_of(
+    def _cached_plain_reading(
         self, key: tuple[str, str, bool], given: Callable[[], Mapping[str, Any]]
     ) -> PlainReading:
         with self.lock:
             known = self._plain.pop(key, None)
-            found = known or self._read_plainly(given())
+            found = known or self._compute_plain_reading(given())
             self._plain[key] = found
             while len(self._plain) > MAX_CACHED_READINGS:
                 del self._plain[next(iter(self._plain))]
         return found
 
-    def _read_plainly(self, given: Mapping[str, Any]) -> PlainReading:
+    def _compute_plain_reading(self, given: Mapping[str, Any]) -> PlainReading:
         if PIXELS not in given and self.is_long(given):
             with suppress(NotByRuleError):
                 _, result = self._read_long(given, {}, keeps=False)
-                logs = None if self.why_no_next_token else _of_last(result)
+                logs = None if self.why_no_next_token else _last_log_probabilities(result)
                 return PlainReading(logs, {}, {}, is_long=True)
-        calls, result = self._calls_by_layer({**given, **self._last_only()})
-        logs = None if self.why_no_next_token else _of_last(result)
+        calls, result = self._calls_by_layer({**given, **self._last_logits_only()})
+        logs = None if self.why_no_next_token else _last_log_probabilities(result)
         contexts = {at: call.context[0] for at, call in calls.items() if call.context is not None}
         is_small = sum(call.weights.nbytes for call in calls.values()) <= MAX_CACHED_READING_BYTES
         weights = {at: call.weights[0] for at, call in calls.items()} if is_small else {}
@@ -505,54 +521,56 @@ class OpenedModel:
         *,
         repeats: bool = True,
     ) -> tuple[tuple[LayerRun, ...], Any]:
-        """Read a text or an image; parameters are as of `_recorded_layers`."""
+        """Run the model on a text or an image; parameters as in `_record_around`."""
         given, tokens, key_tokens = inputs
-        if PIXELS not in given:  # the memory for an image's patches is checked before
-            self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
-        only = {} if self.why_no_next_token else self._last_only()
+        if PIXELS not in given:  # `image` has already checked the memory for patches
+            self.check_memory(given, _positive_int(self._config_value("num_hidden_layers")) or 1)
+        only = {} if self.why_no_next_token else self._last_logits_only()
         is_here = self.ranks.count == 1 and self.on_disk is None
         with torch.inference_mode(), self.lock:
             by_module = self.edits_by_module(given, edits)
             cut_by_module = self._cuts_by_module(given, cuts, len(tokens))
-            around = self._recorded_layers(given, len(tokens), kept, repeats=repeats)
+            around = self._record_around(given, len(tokens), kept, repeats=repeats)
             recording = self.recorded(by_module, cut_by_module, holds_weights=not is_here)
             with around as seen, recording as calls:
                 more = without_cache(self.model) if seen.is_repeated else {}
                 is_plain = not (edits or cuts)
                 result = self._run_on({**given, **only, **more}, calls, is_plain=is_plain)
-        self._layers = self._layers or _layers_of(calls)
+        self._layers = self._layers or _heads_by_layer(calls)
         groups = groups_of(kept.of_calls(calls))
         if not groups:
-            sentence = f"{self.folder.name} computes no attention that could be read."
+            sentence = f"No attention could be recorded in {self.folder.name}."
             raise InputError("model", sentence)
         where = attention_device.describe(self.device)
         begins_twice = self._begins_twice(given)
         name, runs = self.folder.name, []
         again = partial(self.recorded, by_module, cut_by_module)
         for group in groups:
-            labels = _labels(group, tokens, key_tokens)
+            labels = _token_labels(group, tokens, key_tokens)
             found = run_of(group, name, *labels, where)
             if seen.passed and not group.is_cross:
                 try:
-                    found = self._with_layers(found, seen, edits, again)
-                except OtherStepsError:  # of a text that is not read as a few tokens are
+                    found = self._add_stages(found, seen, edits, again)
+                except (
+                    OtherStepsError
+                ):  # the layers take other steps for this text than for a few tokens
                     return self._attend(inputs, edits, cuts, kept, repeats=False)
             notices = filter(None, (seen.notice, begins_twice, *self.folder.notices))
             runs.append(reduce(LayerRun.with_notice, notices, found))
         return tuple(runs), result
 
     @contextmanager
-    def _recorded_layers(
+    def _record_around(
         self, given: Mapping[str, Any], tokens: int, kept: KeptParts, *, repeats: bool
     ) -> Iterator[_RecordedLayers]:
-        """Record what the stages around the attention are made of.
+        """Record the values from which the stages around the attention are built.
 
         Parameters
         ----------
         kept : KeptParts
-            What is kept; without any of these stages nothing is recorded.
+            Parts to keep; without any of these stages nothing is recorded.
         repeats : bool
-            Whether, where these are large, layers may be run again when one is read.
+            Whether layers may run again on access if the stages are large.
         """
         if kept.stages is not None and AROUND.isdisjoint(kept.stages):
             yield _RecordedLayers()
@@ -561,11 +579,11 @@ class OpenedModel:
                 notice=DISK_STAGES_NOTICE if self.on_disk else PARALLEL_STAGES_NOTICE
             )
         else:
-            with self._recorded_here(given, tokens, kept, repeats=repeats) as seen:
+            with self._record_around_here(given, tokens, kept, repeats=repeats) as seen:
                 yield seen
 
     @contextmanager
-    def _recorded_here(
+    def _record_around_here(
         self, given: Mapping[str, Any], tokens: int, kept: KeptParts, *, repeats: bool
     ) -> Iterator[_RecordedLayers]:
         needed = self._bytes_of_layers(tokens)
@@ -584,9 +602,9 @@ class OpenedModel:
     def _layers_to_repeat(
         self, given: Mapping[str, Any], kept: KeptParts
     ) -> tuple[str, ...] | None:
-        """Return the paths of layers that can be run again; None where they cannot.
+        """Return the paths of layers that can run again; None if they cannot.
 
-        What they compute is found out with the first tokens of the first text that is large.
+        Their steps are recognized from the first tokens of the first large text.
         """
         if PIXELS in given or self.has_decoder:
             return None
@@ -605,16 +623,16 @@ class OpenedModel:
                     widths[key] = widths_of(known.paths, passed)
             self._widths[kept.layers] = widths
         known_here = [known for key in widths if (known := self._known[key]) is not None]
-        if any(known.experts for known in known_here):  # which are others for each text
+        if any(known.experts for known in known_here):  # their choice differs for each text
             return None
         return tuple(path for known in known_here for path in known.paths)
 
-    def _with_layers(
+    def _add_stages(
         self, found: LayerRun, seen: _RecordedLayers, edits: Edits, recording: Recording
     ) -> LayerRun:
-        """Add the stages around the attention of a run, as far as they are known."""
+        """Add the recognized stages around the attention to a run."""
         if not seen.is_repeated:
-            with self.lock:  # it runs modules, as of experts
+            with self.lock:  # runs modules, such as experts
                 return with_layers(found, self.model, seen.passed, edits, self._known)
         key = (found.group.name, found.group.layers)
         known = self._known.get(key)
@@ -630,25 +648,27 @@ class OpenedModel:
     def _run_on(
         self, given: Mapping[str, Any], calls: list[AttentionCall], *, is_plain: bool
     ) -> Any:
-        """Run the model; from the disk, where a plain run of this that did not end left off."""
-        # Where layers read what others hold, those that are left out would be missed.
-        if not (is_plain and self.on_disk) or _positive(self._config("num_kv_shared_layers")):
+        """Run the model; an interrupted unedited run from disk resumes where it stopped."""
+        # Layers that share keys and values need the layers that a resumed run would skip.
+        if not (is_plain and self.on_disk) or _positive_int(
+            self._config_value("num_kv_shared_layers")
+        ):
             return self.run(given)
         facts = self.folder.fingerprint, self.on_disk.versions, self.model.dtype
         kept = UnfinishedReading(key_of(given, *facts))
         try:
             with going_on(self.on_disk, kept, calls):
                 result = self.run(given)
-        except InputError:  # it would fail again in the same way
+        except InputError:  # a repeated run would fail in the same way
             kept.remove()
             raise
         kept.remove()
         return result
 
     def is_long(self, given: Mapping[str, Any]) -> bool:
-        """Whether the weights of all layers are more than are held whole."""
+        """Whether the weights of all layers exceed the limit for keeping them in memory."""
         names = ("num_hidden_layers", "num_attention_heads")
-        layers, heads = (_positive(self._config(name)) or 1 for name in names)
+        layers, heads = (_positive_int(self._config_value(name)) or 1 for name in names)
         count = given["input_ids"].shape[-1]
         needed = self.model.dtype.itemsize * layers * heads * count**2
         return not self.has_decoder and needed > (
@@ -656,11 +676,11 @@ class OpenedModel:
         )
 
     def _is_held_whole(self, given: Mapping[str, Any]) -> bool:
-        """Whether the weights of a text are few, or fit into the free memory."""
+        """Whether the weights of a text are few, or fit into free memory."""
         if not self.is_long(given):
             return True
         try:
-            self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
+            self.check_memory(given, _positive_int(self._config_value("num_hidden_layers")) or 1)
         except InputError:
             return False
         return True
@@ -672,7 +692,7 @@ class OpenedModel:
         cuts: Cuts,
         kept: KeptParts = ALL_PARTS,
     ) -> tuple[tuple[LayerRun, ...], Any]:
-        """Read a long text as `_attend` does, but without any matrix of queries and keys."""
+        """Run the model on a long text like `_attend`, without query × key matrices."""
         given, tokens, _ = inputs
         try:
             if cuts:
@@ -681,16 +701,16 @@ class OpenedModel:
             if not calls:
                 raise NotByRuleError(COMPUTES_ITSELF)
         except NotByRuleError as refused:
-            return self._attend_whole(inputs, edits, cuts, kept, refused)
+            return self._attend_in_full(inputs, edits, cuts, kept, refused)
         where = attention_device.describe(self.device)
         runs = runs_of_long_text(kept.of_calls(calls), self.folder.name, tokens, where)
-        said = [*filter(None, [self._begins_twice(given)]), ATTENTION_ALONE]
+        notices_of_text = [*filter(None, [self._begins_twice(given)]), ATTENTION_ALONE]
         if not (self._reads_in_chunks or self.why_no_next_token):
-            said.append(ONE_PASS_FROM_DISK if self.on_disk else ONE_PASS)
-        notices = (" ".join(said), *self.folder.notices)
+            notices_of_text.append(ONE_PASS_FROM_DISK if self.on_disk else ONE_PASS)
+        notices = (" ".join(notices_of_text), *self.folder.notices)
         return tuple(reduce(LayerRun.with_notice, notices, each) for each in runs), result
 
-    def _attend_whole(
+    def _attend_in_full(
         self,
         inputs: tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]],
         edits: Edits,
@@ -698,7 +718,7 @@ class OpenedModel:
         kept: KeptParts,
         refused: NotByRuleError,
     ) -> tuple[tuple[LayerRun, ...], Any]:
-        """Read a text with all weights, where those fit that cannot be made again."""
+        """Run the model on a text and keep all weights; used if they cannot be recomputed."""
         try:
             return self._attend(inputs, edits, cuts, kept)
         except InputError as error:
@@ -710,16 +730,16 @@ class OpenedModel:
     def _read_long(
         self, given: Mapping[str, Any], edits: Edits, *, keeps: bool = True
     ) -> tuple[list[LongTextCall], Any]:
-        """Run the model on a long text; return what its attention read, and its result.
+        """Run the model on a long text; return the inputs of its attention, and its result.
 
         Raises
         ------
         NotByRuleError
-            When its attention cannot be computed again from what it read.
+            If the attention cannot be recomputed from its inputs.
         """
-        only = {} if self.why_no_next_token else self._last_only()
+        only = {} if self.why_no_next_token else self._last_logits_only()
         with torch.inference_mode(), self.lock:
-            self._layers = self._layers or self._heads_of_layers(given)
+            self._layers = self._layers or self._probe_heads(given)
             by_module = self.edits_by_module(given, edits)
             layers, model, run = len(self._layers), self.model, self._run_by_rule
             if self._reads_in_chunks is None:
@@ -727,7 +747,7 @@ class OpenedModel:
                     model, run, {**given, **only}, self.ranks
                 )
             if self._reads_in_chunks:
-                # Keys and values are held while it is read, even where nothing is kept.
+                # The cache holds keys and values during the run, even if nothing is kept.
                 room = self._room_for_vectors(given, keeps=True, at_once=CHUNK)
                 try:
                     with room:
@@ -735,7 +755,7 @@ class OpenedModel:
                             model, run, {**given, **only}, by_module, layers=layers, keeps=keeps,
                             ranks=self.ranks,
                         )  # fmt: skip
-                except NotByRuleError:  # at once it may be read
+                except NotByRuleError:  # one pass may still work
                     self._reads_in_chunks = False
             recording = record_long_text(
                 model, by_module, layers=layers, keeps=keeps, ranks=self.ranks
@@ -744,7 +764,7 @@ class OpenedModel:
                 return calls, run({**given, **only, **without_cache(model)})
 
     def _run_by_rule(self, given: Mapping[str, Any]) -> Any:
-        """Run the model with rules for masks, as a text of which no matrix is held."""
+        """Run the model with rules in place of mask matrices."""
         try:
             return self.run(given)
         except InputError as error:
@@ -756,12 +776,12 @@ class OpenedModel:
     def _room_for_vectors(
         self, given: Mapping[str, Any], *, keeps: bool, at_once: int = MAX_LISTED_TOKENS
     ) -> Iterator[None]:
-        """Have the vectors of a text be held in memory or in a file; refuse one without room.
+        """Reserve memory or a file for the vectors of a text; reject a text that does not fit.
 
         Parameters
         ----------
         at_once : int
-            The most tokens that the model reads together.
+            Maximum number of tokens processed at once.
         """
         tokens = given["input_ids"].shape[-1]
         of_token = self._vector_bytes_of_token(given) if keeps else 0
@@ -772,17 +792,17 @@ class OpenedModel:
             yield
 
     def _check_room(self, tokens: int, in_memory: int, at_once: int) -> None:
-        """Refuse a text without room for so many bytes, and for what the layers make of it."""
-        width = _positive(self._config("hidden_size")) or 1
-        wide = _positive(self._config("intermediate_size")) or 4 * width
+        """Reject a text if its vectors and the layers' intermediate values exceed free memory."""
+        width = _positive_int(self._config_value("hidden_size")) or 1
+        wide = _positive_int(self._config_value("intermediate_size")) or 4 * width
         needed = in_memory + 4 * min(tokens, at_once) * (8 * width + 3 * wide)
         free = USABLE * attention_device.free_bytes(Device.CPU)
         if needed > free:
-            sentence = f"{tokens:,} tokens need {gib(needed)}, and {gib(free)} can be used."
-            raise InputError("text", f"{sentence} Use less text.")
+            sentence = f"{tokens:,} tokens need {gib(needed)} of memory; {gib(free)} is available."
+            raise InputError("text", f"{sentence} Use a shorter text.")
 
     def _vector_bytes_of_token(self, given: Mapping[str, Any]) -> int:
-        """Return the bytes of the vectors that all layers keep of a token, as a few tokens tell."""
+        """Return the bytes per token that all layers keep, measured on a few tokens."""
         if self._vector_bytes is None:
             few = {name: tensor[:, :PROBE_TOKENS] for name, tensor in given.items()}
             with record_long_text(self.model, ranks=self.ranks) as calls:
@@ -792,23 +812,25 @@ class OpenedModel:
         return self._vector_bytes
 
     def _bytes_of_layers(self, tokens: int) -> int:
-        """Return about how many bytes the stages around the attention of all layers take."""
-        width = _positive(self._config("hidden_size")) or 1
-        wide = _positive(self._config("intermediate_size")) or 4 * width
-        layers = _positive(self._config("num_hidden_layers")) or 1
-        experts = _positive(self._config("num_experts_per_tok"))  # what each of a token makes
+        """Return an estimate of the bytes of the stages around the attention of all layers."""
+        width = _positive_int(self._config_value("hidden_size")) or 1
+        wide = _positive_int(self._config_value("intermediate_size")) or 4 * width
+        layers = _positive_int(self._config_value("num_hidden_layers")) or 1
+        experts = _positive_int(
+            self._config_value("num_experts_per_tok")
+        )  # output of each active expert
         return 4 * layers * tokens * ((12 + experts) * width + 3 * wide)
 
     @property
     def why_no_next_token(self) -> str:
-        """Why it says nothing of a next token, as a sentence; empty where it does."""
+        """Why the model predicts no next token, as a sentence; empty if it does."""
         if self.has_decoder or not self.model.can_generate():
-            return f"{self.folder.name} does not continue a text, so it has no next token."
+            return f"{self.folder.name} does not generate text, so it predicts no next token."
         return ""
 
     @property
     def are_heads_switchable(self) -> bool:
-        """Whether the heads that were met can be switched off one by one."""
+        """Whether single heads can be edited, according to the runs so far."""
         return bool(self._layers) and _are_editable(self._layers or {})
 
     def next_token_log_probabilities(
@@ -819,23 +841,22 @@ class OpenedModel:
         *,
         is_chat: bool = False,
     ) -> torch.Tensor:
-        """Return the log-probability of each token of the vocabulary as the next one, [token].
+        """Return the log-probabilities of the next token over the vocabulary, [token].
 
         Parameters
         ----------
         edits : mapping, optional
-            What becomes of the context vectors of heads, by the layer and the head: 0 switches a
-            head off.
+            Edits of heads' context vectors, by layer and head; 0 ablates a head.
         cuts : mapping, optional
-            The (query, key) of edges of attention that are cut, by the layer and the head: they are
-            masked before the softmax. Those that the text does not have act on nothing.
+            Cut edges as (query, key), by layer and head. They are masked before the softmax; edges
+            outside the text are ignored.
 
         Raises
         ------
         InputError
-            As `attend`; of ``model``, when it predicts no next token; of ``heads``, when there is
-            no such head, or it cannot be switched off; of ``cuts``, when a query would be left
-            without a key.
+            As in `attend`; with field ``model`` if it predicts no next token; with field ``heads``
+            if a head does not exist or cannot be edited; with field ``cuts`` if a query would have
+            no key left.
         """
         if self.why_no_next_token:
             raise InputError("model", self.why_no_next_token)
@@ -845,7 +866,7 @@ class OpenedModel:
             by_module = self.edits_by_module(given, edits)
             cut_by_module = self._cuts_by_module(given, cuts or {})
             with self.recorded(by_module, cut_by_module, keeps=False):
-                return _of_last(self.run({**given, **self._last_only()}))
+                return _last_log_probabilities(self.run({**given, **self._last_logits_only()}))
 
     def log_probabilities_without_each(
         self,
@@ -854,14 +875,14 @@ class OpenedModel:
         edits: Edits | None = None,
         cuts: Cuts | None = None,
     ) -> torch.Tensor:
-        """Return the log-probabilities of the next token with each of some heads off by itself.
+        """Return the log-probabilities of the next token with each head ablated separately.
 
-        The model reads the text as often, in one batch.
+        The model runs on one batch that repeats the text once per head.
 
         Parameters
         ----------
         edits, cuts : mapping, optional
-            What is changed beforehand, as in `next_token_log_probabilities`.
+            Changes applied in addition, as in `next_token_log_probabilities`.
 
         Returns
         -------
@@ -871,7 +892,7 @@ class OpenedModel:
         Raises
         ------
         InputError
-            As `next_token_log_probabilities`.
+            As in `next_token_log_probabilities`.
         """
         if self.why_no_next_token:
             raise InputError("model", self.why_no_next_token)
@@ -881,7 +902,7 @@ class OpenedModel:
         each: dict[LayerAndHead, ContextEdit] = dict(edits or {})
         for at, head in enumerate(heads):
             before = each.get(head, 1.0)
-            if isinstance(before, torch.Tensor):  # others stand in place of its own
+            if isinstance(before, torch.Tensor):  # patched context vectors
                 without = before.expand(len(heads), *before.shape).clone()
             else:
                 without = on * before
@@ -892,14 +913,14 @@ class OpenedModel:
             by_module = self.edits_by_module(given, each)
             cut_by_module = self._cuts_by_module(given, cuts or {})
             with self.recorded(by_module, cut_by_module, keeps=False):
-                logits = self.run({**batch, **self._last_only()}).logits
+                logits = self.run({**batch, **self._last_logits_only()}).logits
         logs: torch.Tensor = float64_on_cpu(logits[:, -1]).log_softmax(-1)
         return logs
 
     def calls_by_layer(
         self, given: Mapping[str, Any], edits: Edits | None = None, cuts: Cuts | None = None
     ) -> dict[int, AttentionCall]:
-        """Run the model once and return what the attention of each layer computed.
+        """Run the model once and return the recorded attention of each layer.
 
         Parameters
         ----------
@@ -909,25 +930,25 @@ class OpenedModel:
         Raises
         ------
         InputError
-            Of ``model``, when heads cannot be told apart: attention that the model computes itself,
-            or layers that run several times.
+            With field ``model`` if heads cannot be recorded separately: the model has its own
+            attention implementation, or its layers run several times.
         """
         return self._calls_by_layer(given, edits, cuts)[0]
 
     def _calls_by_layer(
         self, given: Mapping[str, Any], edits: Edits | None = None, cuts: Cuts | None = None
     ) -> tuple[dict[int, AttentionCall], Any]:
-        """Return the calls of a run with its result."""
+        """Return the attention calls by layer, and the model's output."""
         if PIXELS not in given:
-            self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
+            self.check_memory(given, _positive_int(self._config_value("num_hidden_layers")) or 1)
         with torch.inference_mode():
             by_module = self.edits_by_module(given, edits)
             cut_by_module = self._cuts_by_module(given, cuts or {})
             with self.recorded(by_module, cut_by_module) as calls:
                 result = self.run(given)
-        self._layers = self._layers or _layers_of(calls)
+        self._layers = self._layers or _heads_by_layer(calls)
         if not self.are_heads_switchable:
-            sentence = f"Heads of {self.folder.name} cannot be read one by one."
+            sentence = f"The heads of {self.folder.name} cannot be recorded separately."
             raise InputError("model", sentence)
         return dict(numbered_by_layer(calls)), result
 
@@ -940,9 +961,10 @@ class OpenedModel:
         keeps: bool = True,
         holds_weights: bool = True,
     ) -> Iterator[list[AttentionCall]]:
-        """Record attention of one run at a time, whichever thread it is on.
+        """Record the attention of a run; runs on other threads wait.
 
-        Once it was met by its interface alone, softmax is not watched.
+        If a run's attention used only the attention interface, softmax is not watched in later
+        runs.
         """
         recording = record_attention(
             self.model,
@@ -961,12 +983,12 @@ class OpenedModel:
         self._is_by_interface = self._is_by_interface or met == {RecordingMethod.INTERFACE}
 
     def edits_by_module(self, given: Mapping[str, Any], edits: Edits | None) -> ContextEdits:
-        """Return edits of heads by the path of their module instead of the layer's number.
+        """Return edits of heads by module path instead of layer number.
 
         Raises
         ------
         InputError
-            Of ``heads``, when there is no such head, or it cannot be edited.
+            With field ``heads`` if a head does not exist or cannot be edited.
         """
         found: dict[str, dict[int, ContextEdit]] = {}
         if not edits:
@@ -978,7 +1000,7 @@ class OpenedModel:
     def _cuts_by_module(
         self, given: Mapping[str, Any], cuts: Cuts, tokens: int | None = None
     ) -> EdgeCuts:
-        """Return cut edges likewise, those that are within the text, or within so many tokens."""
+        """Return the cut edges within the text by module path instead of layer number."""
         if not cuts:
             return {}
         if tokens is None:
@@ -994,47 +1016,47 @@ class OpenedModel:
 
     def _module_of(self, given: Mapping[str, Any], layer: int, head: int) -> str:
         """Return the path of the module of a head that can be edited."""
-        layers = self._layers = self._layers or self._heads_of_layers(given)
+        layers = self._layers = self._layers or self._probe_heads(given)
         known = layers.get(layer)
         if known is None or not 0 <= head < known.heads:
-            raise InputError("heads", f"There is no head {head} in a layer {layer}.")
-        # Where a stack has more layers than another, the number of its last ones would do, and
-        # nothing could be said of the model without the edit.
+            raise InputError("heads", f"Head {head} of layer {layer} does not exist.")
+        # If one stack has more layers than another, the numbers of its last layers would be
+        # unambiguous, but the unedited model could not be recorded for comparison.
         if not _are_editable(layers):
-            sentence = f"Heads of {self.folder.name} cannot be switched off one by one."
+            sentence = f"Single heads of {self.folder.name} cannot be edited."
             raise InputError("heads", sentence)
         return known.module
 
-    def _heads_of_layers(self, given: Mapping[str, Any]) -> dict[int, _LayerHeads]:
-        """Return what a few tokens tell, as weights of a long text would fill memory."""
+    def _probe_heads(self, given: Mapping[str, Any]) -> dict[int, _AttentionHeads]:
+        """Probe the heads with a few tokens: weights of a long text would fill memory."""
         few = {name: tensor[:, :PROBE_TOKENS] for name, tensor in given.items()}
         with self.recorded() as calls:
             self.run(given if PIXELS in given else few)
-        return _layers_of(calls)
+        return _heads_by_layer(calls)
 
     def layers_and_heads(self, text: str) -> tuple[tuple[int, int], ...]:
-        """Return the number of every head with that of its layer, as the model runs on a text."""
+        """Return the layer and number of every head that runs on a text."""
         given, *_ = self.inputs(text, None)
         with torch.inference_mode():
-            layers = self._layers = self._layers or self._heads_of_layers(given)
+            layers = self._layers = self._layers or self._probe_heads(given)
         counts = ((layer, layers[layer].heads) for layer in sorted(layers))
         return tuple((layer, head) for layer, count in counts for head in range(count))
 
-    def _last_only(self) -> dict[str, int]:
-        """Return the argument that leaves out the logits of all tokens but the last."""
+    def _last_logits_only(self) -> dict[str, int]:
+        """Return the argument that omits the logits of all tokens but the last, if supported."""
         name = "logits_to_keep"
         return {name: 1} if name in signature(self.model.forward).parameters else {}
 
     def likeliest(self, logs: torch.Tensor, most: int) -> list[tuple[str, float]]:
-        """Return the likeliest tokens with their probabilities, of log-probabilities [token].
+        """Return the most likely tokens with their probabilities, from log-probabilities [token].
 
         Raises
         ------
         InputError
-            Of ``most``, when it is not a number of tokens.
+            With field ``most`` if it is less than 1 or exceeds the vocabulary.
         """
         if not 1 <= most <= len(logs):
-            raise InputError("most", f"most is from 1 to {len(logs):,}, and not {most:,}.")
+            raise InputError("most", f"most must be from 1 to {len(logs):,}. It is {most:,}.")
         values, numbers = logs.topk(most)
         return [*zip(self.tokens(numbers.tolist()), values.exp().tolist(), strict=True)]
 
@@ -1051,27 +1073,27 @@ class OpenedModel:
         return self.tokenizer_for_text.decode(numbers)
 
     def number_of(self, token: str) -> int:
-        """Return the number of a token of the vocabulary by its text.
+        """Return the id of a token of the vocabulary by its text.
 
         Raises
         ------
         InputError
-            Of ``token``, when the text is not one token.
+            With field ``token`` if the text is not exactly one token.
         """
         found = self.tokenizer_for_text.encode(token, has_special=False)
         if found.count != 1:
-            are = f"{found.count:,} tokens of {self.folder.name}"
-            sentence = f"“{token[:60]}” is {are}, and not one."
+            tokens = f"{found.count:,} tokens"
+            sentence = f"“{token[:60]}” is {tokens} of {self.folder.name}. Enter a single token."
             raise InputError("token", sentence)
         return found.numbers["input_ids"][0]
 
     def run(self, given: Mapping[str, Any]) -> Any:
-        """Run the model; what it cannot do with a text or an image is said of that."""
+        """Run the model; failures are raised as an InputError of ``text`` or ``image``."""
         self.ranks.check_stopped()
         with self.ranks.agreed():
-            return self._run(given)
+            return self._run_model(given)
 
-    def _run(self, given: Mapping[str, Any]) -> Any:
+    def _run_model(self, given: Mapping[str, Any]) -> Any:
         what = "image" if PIXELS in given else "text"
         try:
             return (self._part_for_images if PIXELS in given else self.model)(**given)
@@ -1079,9 +1101,9 @@ class OpenedModel:
             raise
         except Exception as error:  # every architecture fails in its own way
             if is_out_of_memory(error):
-                less = "Use less text." if what == "text" else "Close other programs."
-                raise InputError(what, f"The memory ran out. {less}") from error
-            sentence = f"{self.folder.name} cannot read this {what}: {_reason(error)}"
+                advice = "Use a shorter text." if what == "text" else "Close other programs."
+                raise InputError(what, f"Out of memory. {advice}") from error
+            sentence = f"{self.folder.name} failed on this {what}: {_first_line(error)}"
             raise InputError(what, sentence) from error
         finally:
             if self.on_disk:
@@ -1089,12 +1111,12 @@ class OpenedModel:
 
     @contextmanager
     def weights_in_memory(self, path: str) -> Iterator[None]:
-        """Have the weights of a module, by its path, be in memory within the context.
+        """Load the weights of a module into memory for the duration of the context.
 
         Raises
         ------
         InputError
-            Of ``model``, when they are on the disk and the files were changed.
+            With field ``model`` if the weights are on disk and the files have changed.
         """
         if self.on_disk is None:
             yield
@@ -1104,36 +1126,36 @@ class OpenedModel:
 
     @property
     def has_decoder(self) -> bool:
-        """Whether one text is read by an encoder, and another one by a decoder."""
+        """Whether the model has an encoder and a decoder, each with its own text."""
         return bool(getattr(self.model.config, "is_encoder_decoder", False))
 
     def size(self, name: str) -> int:
-        """Return a size that its config names; 0 where it has none."""
-        return _positive(self._config(name))
+        """Return a positive integer of the configuration; 0 if missing."""
+        return _positive_int(self._config_value(name))
 
-    def _config(self, name: str) -> object:
-        """Return a setting of the part that reads text; None where it has none."""
+    def _config_value(self, name: str) -> object:
+        """Return a value of the text model's configuration; None if missing."""
         try:
             return getattr(self.model.config.get_text_config(), name, None)
-        except NotImplementedError:  # of a length, where there is no limit
+        except NotImplementedError:  # raised for a length without limit
             return None
 
     def check_memory(self, given: Mapping[str, Any], layers: int) -> None:
-        """Refuse a text whose weights of so many layers would not fit into the free memory."""
-        heads = _positive(self._config("num_attention_heads")) or 1
+        """Reject a text if the weights of ``layers`` layers would not fit into free memory."""
+        heads = _positive_int(self._config_value("num_attention_heads")) or 1
         with self.ranks.agreed():
             check_memory(layers, heads, given["input_ids"].shape[-1])
 
     def inputs(
         self, text: str, second: str | None = None, *, is_chat: bool = False
     ) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
-        """Return what the model is given of a text, the tokens of its queries, and other keys'."""
+        """Return the model's inputs, the query tokens, and the key tokens if they differ."""
         tokenizer = self.tokenizer_for_text
         if not text.strip():
             raise InputError("text", NOTHING)
         is_pair = bool(second) and not self.has_decoder
         given_text = self.as_given(text, is_chat=is_chat)
-        # A template writes the special tokens itself.
+        # A rendered chat template already contains the special tokens.
         coded = tokenizer.encode(given_text, second if is_pair else None, has_special=not is_chat)
         if not coded.count:
             raise InputError("text", NOTHING)
@@ -1151,7 +1173,7 @@ class OpenedModel:
         return given, join_split_characters(self.tokens(start)), words
 
     def _begins_twice(self, given: Mapping[str, Any]) -> str:
-        """Return a notice that a text begins with two BOS tokens; empty if it does not."""
+        """Return a notice if a text starts with two BOS tokens; empty otherwise."""
         ids = given.get("input_ids")
         if ids is None or self.tokenizer is None or not self.tokenizer.bos_token:
             return ""
@@ -1162,16 +1184,16 @@ class OpenedModel:
 
     @property
     def tokenizer_for_text(self) -> ModelTokenizer:
-        """Its tokenizer; `InputError`, of ``model``, says that it has none."""
+        """The tokenizer; raises an InputError of ``model`` if there is none."""
         if self.tokenizer is None:
-            sentence = f"{self.folder.name} has no tokenizer, so that it cannot read a text."
+            sentence = f"{self.folder.name} has no tokenizer, so it cannot process text."
             if self._part_for_images is not None:
-                sentence = f"{self.folder.name} reads images, and no texts: {IMAGE_COMMANDS}."
+                sentence = f"{self.folder.name} takes images instead of text. Use {IMAGE_COMMANDS}."
             raise InputError("model", sentence)
         return self.tokenizer
 
     def as_given(self, text: str, *, is_chat: bool = False) -> str:
-        """Return a text as it is given to the tokenizer: as it is, or as a user's message."""
+        """Return a text for the tokenizer: unchanged, or as a user message in a chat template."""
         if not is_chat or not text.strip():
             return text
         return self.tokenizer_for_text.as_users_message(text, self.folder.name)
@@ -1179,15 +1201,15 @@ class OpenedModel:
     def special_tokens(
         self, text: str, second: str = "", *, is_chat: bool = False, of_decoder: bool = False
     ) -> SpecialTokens:
-        """Return the names of the special tokens of a text, by their places.
+        """Return the positions and names of the special tokens of a text.
 
         Parameters
         ----------
         of_decoder : bool
-            Whether they are those that the decoder reads.
+            Whether to return those of the decoder.
         """
         given, *_ = self.inputs(text, second or None, is_chat=is_chat)
-        # A model that is a decoder alone, as OPT, may be called one, and reads what all do.
+        # Decoder-only models such as OPT may be called decoders, but have the usual inputs.
         own = "decoder_input_ids"
         ids = given[own if of_decoder and own in given else "input_ids"]
         names = self.tokenizer_for_text.special_names
@@ -1196,7 +1218,7 @@ class OpenedModel:
 
     @property
     def second_text(self) -> SecondText:
-        """What a second text is to it."""
+        """How the model uses a second text."""
         if self.tokenizer is None:
             return SecondText.NONE
         if self.has_decoder:
@@ -1213,38 +1235,40 @@ class OpenedModel:
             self.check_length(len(ids) + coded.count, "second")
             ids += coded.numbers["input_ids"]
         if not ids:
-            raise InputError("second", "The decoder needs a text to begin with.")
+            raise InputError(
+                "second", "The decoder has no start token. Enter a text for it to start with."
+            )
         self.check_length(len(ids), "second")
         return ids
 
     def check_length(self, count: int, field: str = "text") -> None:
-        """Refuse more tokens than the model reads, at the text or at the second one."""
-        learned = _positive(self._config("max_position_embeddings"))
+        """Reject more tokens than the model supports."""
+        learned = _positive_int(self._config_value("max_position_embeddings"))
         longest = min(MAX_LISTED_TOKENS, learned or MAX_LISTED_TOKENS)
         if count > longest:
             is_pair = field == "second" and not self.has_decoder
             what = "The two texts have" if is_pair else "The text has"
-            sentence = f"{what} {count:,} tokens, and {self.folder.name} reads {longest:,}."
-            raise InputError(field, f"{sentence} Use less text.")
+            sentence = f"{what} {count:,} tokens; {self.folder.name} supports at most {longest:,}."
+            raise InputError(field, f"{sentence} Use a shorter text.")
 
 
 def _with_patches(found: LayerRun, image: GivenImage) -> LayerRun:
-    """Add the image to a run whose tokens are its patches."""
+    """Add the image to a run if its tokens are the image's patches."""
     if image.patches is None or found.run.texts != (image.names,) or not found.run.has_same_keys:
         return found
     return replace(found, run=with_patches(found.run, image.patches))
 
 
-def _of_last(result: Any) -> torch.Tensor:
+def _last_log_probabilities(result: Any) -> torch.Tensor:
     logs: torch.Tensor = float64_on_cpu(result.logits[0, -1]).log_softmax(-1)
     return logs
 
 
-def _changes(runs: Sequence[LayerRun], plain: PlainReading) -> dict[int, np.ndarray]:
-    """Return how far the weights of each head are from those without edits, by layer, [head]."""
+def _weight_distances(runs: Sequence[LayerRun], plain: PlainReading) -> dict[int, np.ndarray]:
+    """Return each head's mean total variation from the unedited weights, by layer, [head]."""
     found = {}
     for each in runs:
-        # Of a long text there are no calls: its weights are not held.
+        # Long texts have no calls, as their weights are not kept.
         for layer, call in zip(each.group.layers, each.group.calls, strict=False):
             before = plain.weights.get(layer)
             if before is not None and before.shape == call.weights[0].shape:
@@ -1254,15 +1278,15 @@ def _changes(runs: Sequence[LayerRun], plain: PlainReading) -> dict[int, np.ndar
     return found
 
 
-def _layers_of(calls: Sequence[AttentionCall]) -> dict[int, _LayerHeads]:
+def _heads_by_layer(calls: Sequence[AttentionCall]) -> dict[int, _AttentionHeads]:
     numbered = numbered_by_layer(calls)
     names, layers = [call.module for call in calls], [layer for layer, _ in numbered]
     return {
-        layer: _LayerHeads(
+        layer: _AttentionHeads(
             call.module,
             call.weights.shape[1],
-            # Of modules that run more than once, all would be edited; and where a layer attends
-            # twice, as decoders do to another text, its number does not tell which is meant.
+            # An edit would apply to every call of a module that runs more than once. In a layer
+            # that attends twice, such as with cross-attention, the layer number is ambiguous.
             call.method is RecordingMethod.INTERFACE
             and names.count(call.module) == 1
             and layers.count(layer) == 1,
@@ -1271,35 +1295,39 @@ def _layers_of(calls: Sequence[AttentionCall]) -> dict[int, _LayerHeads]:
     }
 
 
-def _are_editable(layers: Mapping[int, _LayerHeads]) -> bool:
+def _are_editable(layers: Mapping[int, _AttentionHeads]) -> bool:
     return all(each.is_editable for each in layers.values())
 
 
-def _positive(value: object) -> int:
-    """Return a whole number above 0; 0 for anything else that a config may have."""
+def _positive_int(value: object) -> int:
+    """Return a positive integer of a configuration unchanged; 0 for anything else."""
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def _labels(
+def _token_labels(
     group: LayerGroup, tokens: tuple[str, ...], others: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the tokens of a group's queries and, where they are others, of its keys."""
+    """Return the query tokens of a group and, if they differ, its key tokens."""
     queries, keys = group.calls[0].weights.shape[-2:]
     if not others:
-        return _of_length(tokens, queries), () if keys == queries else _of_length(tokens, keys)
+        return _matching_labels(tokens, queries), () if keys == queries else _matching_labels(
+            tokens, keys
+        )
     is_encoder = "encoder" in group.name.split(".") and "decoder" not in group.name.split(".")
     if is_encoder:
-        return _of_length(others, queries), ()
-    return _of_length(tokens, queries), _of_length(others, keys) if group.is_cross else ()
+        return _matching_labels(others, queries), ()
+    return _matching_labels(tokens, queries), _matching_labels(
+        others, keys
+    ) if group.is_cross else ()
 
 
-def _of_length(tokens: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """Return labels for places: tokens, or numbers where there are not as many."""
+def _matching_labels(tokens: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """Return the tokens as labels, or position numbers if the counts differ."""
     return tokens if len(tokens) == count else position_labels(count)
 
 
-def _reason(error: Exception) -> str:
-    """Return the first line of what a library says of an error."""
+def _first_line(error: Exception) -> str:
+    """Return the first line of an error message, at most 200 characters."""
     lines = str(error).strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__
 
@@ -1313,55 +1341,58 @@ def open_model(
     *,
     is_from_disk: bool = False,
 ) -> OpenedModel:
-    """Open a model from its folder, without a network and without code of its own.
+    """Open a model from its folder, without network access and without running its code.
 
     Parameters
     ----------
     path : Path
-        A folder of transformers, or a run's folder or a file of weights of the language lab.
+        A transformers model folder, or a run folder or weights file of the language lab.
     progress : Progress
-        Called with the bytes of weights read and their total.
+        Called with the loaded and total bytes of weights.
     parallelism : Parallelism
-        How it is spread over the processes of a server, all of which open it.
+        How the model is split over the processes of a server, all of which call this function.
     is_from_disk : bool
-        Whether the weights of its layers stay on the disk, and are read one layer at a time
-        whenever they are needed.
+        Whether the layers' weights stay on disk and are loaded one layer at a time when needed.
 
     Raises
     ------
     InputError
-        Of ``model``, when the folder cannot be opened, or the model does not fit into the memory,
-        cannot be spread, or cannot be read from the disk.
+        With field ``model`` if the folder cannot be opened, or the model does not fit into memory,
+        cannot be split, or cannot be run from disk.
     """
     if is_lab_model(path):
         if is_from_disk:
             raise refused(path.name, LAB_MODEL_REASON)
-        return _opened_of_lab(path, device, dtype)
+        return _open_lab_model(path, device, dtype)
     folder = read_model_folder(path)
     numbers = folder.numbers
     if is_from_disk:
         numbers = _check_from_disk(folder, device, dtype, parallelism)
         device = Device.CPU
     where, _ = attention_device.resolve(device, dtype)
-    ranks = _ranks(folder, parallelism, where)
+    ranks = _ranks_for(folder, parallelism, where)
     needed = bytes_in_memory(numbers, dtype)
-    with ranks.agreed():  # before any of them fills it
+    with ranks.agreed():  # before any process fills the memory
         _check_room(folder, needed, where, dtype, ranks, is_from_disk=is_from_disk)
     read = LoadedWeights(progress, numbers, folder.bytes * numbers // max(1, folder.numbers))
     if folder.has_tokenizer:
-        tokenizer_process.start()  # its imports take as long as those here
-    transformers = _transformers()
+        tokenizer_process.start()  # its imports take as long as the imports here
+    transformers = _import_transformers()
     if folder.kind not in transformers.CONFIG_MAPPING:
-        named = folder.kind or "no architecture"
-        sentence = f"The config.json names “{named[:60]}”, which this transformers does not know."
+        sentence = (
+            f"{folder.name} has an architecture (“{folder.kind[:60]}”) that is not supported by"
+        )
+        sentence = f"{sentence} the installed version of transformers ({transformers.__version__})."
+        if not folder.kind:
+            sentence = f"The config.json of {folder.name} names no architecture (model_type)."
         raise InputError("model", sentence)
     read.check()
     being_read = TokenizerBeingRead(folder) if folder.has_tokenizer else None
     stack, placed, types = "", dict[str, Any](), getattr(torch, dtype)
-    with _quiet():
-        with ranks.agreed(), _errors_explained(folder):
-            config = _config_of(folder)
-            kind = _class_of(transformers, folder, config)
+    with _silence_libraries():
+        with ranks.agreed(), _explain_errors(folder):
+            config = _load_config(folder)
+            kind = _model_class(transformers, folder, config)
             check_main_input(folder.name, kind.main_input_name)
             on_meta = meta_model(kind, config, folder, types, read.check)
             buffers = sum(each.nbytes for each in on_meta.buffers())
@@ -1374,7 +1405,7 @@ def open_model(
             placed = {"device_map": device_map_of(on_meta, stack)}
         del on_meta
         settings = {"config": config, "dtype": types} | ranks.settings() | placed
-        model = _loaded(kind, folder, where, read, settings).eval()
+        model = _load_weights(kind, folder, where, read, settings).eval()
         on_disk = LayersOnDisk(folder.name, model, stack) if stack else None
     tokenizer = being_read.result(read.check) if being_read else None
     return OpenedModel(folder, model, tokenizer, where, ranks, on_disk)
@@ -1389,12 +1420,14 @@ def _check_room(
     *,
     is_from_disk: bool,
 ) -> None:
-    """Reject a model of more bytes than may be used."""
-    # Of GPUs each process has its own; the memory of the machine is that of all.
+    """Reject a model that needs more memory than is available."""
+    # Each process has its own GPU, but all share the memory of the machine.
     needed //= ranks.count if device is Device.CUDA else 1
     free = USABLE * attention_device.free_bytes(device)
     if needed > free:
-        sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
+        sentence = (
+            f"{folder.name} needs {gib(needed)} of memory as {dtype}; {gib(free)} is available."
+        )
         is_spread = ranks.parallelism is not Parallelism.NONE
         if not (is_from_disk or is_spread or why_not_from_disk(folder)):
             sentence = f"{sentence} {INSTEAD}"
@@ -1404,103 +1437,105 @@ def _check_room(
 def _check_from_disk(
     folder: ModelFolder, device: Device, dtype: Dtype, parallelism: Parallelism
 ) -> int:
-    """Refuse what is not read from the disk; return how many numbers would be in memory at once."""
+    """Return the number of parameters in memory at once; reject a model that cannot be streamed."""
     if parallelism is not Parallelism.NONE:
         raise refused(folder.name, SPREAD)
     if device not in {Device.AUTO, Device.CPU}:
         raise refused(folder.name, ON_CPU_ALONE)
     if why := why_not_from_disk(folder):
         raise refused(folder.name, why)
-    require_package("accelerate", "Reading a model from the disk")
+    require_package("accelerate", "Running a model from disk")
     sizes = folder.layer_sizes
     return memory_from_disk(folder.numbers, sizes, dtype) // bytes_in_memory(1, dtype)
 
 
-def _config_of(folder: ModelFolder) -> Any:
-    """Return the configuration of a model, of transformers."""
-    return _transformers().AutoConfig.from_pretrained(
+def _load_config(folder: ModelFolder) -> Any:
+    """Load the transformers configuration of a model."""
+    return _import_transformers().AutoConfig.from_pretrained(
         str(folder.path), local_files_only=True, trust_remote_code=False
     )
 
 
-def _ranks(folder: ModelFolder, parallelism: Parallelism, device: Device) -> ModelRanks:
-    """Return the processes that a model is to be spread over."""
+def _ranks_for(folder: ModelFolder, parallelism: Parallelism, device: Device) -> ModelRanks:
+    """Return the processes over which to split a model."""
     if parallelism is Parallelism.NONE:
         return ONE
-    require_package("accelerate", "Spreading a model over processes")
-    with _errors_explained(folder):
-        config = _config_of(folder).get_text_config()
-    heads = _positive(getattr(config, "num_attention_heads", 0)) or 1
-    key_heads = _positive(getattr(config, "num_key_value_heads", 0)) or heads
+    require_package("accelerate", "Splitting a model over processes")
+    with _explain_errors(folder):
+        config = _load_config(folder).get_text_config()
+    heads = _positive_int(getattr(config, "num_attention_heads", 0)) or 1
+    key_heads = _positive_int(getattr(config, "num_key_value_heads", 0)) or heads
     ranks = SeveralRanks(parallelism, heads, device)
     plan = getattr(config, "base_model_tp_plan", None) or {}
     is_by_heads = parallelism is Parallelism.TENSOR and any("q_proj" in name for name in plan)
     if is_by_heads and key_heads % ranks.count:
-        sentence = f"{folder.name} has {key_heads} key heads in a layer, which do not divide evenly"
-        raise InputError("model", f"{sentence} among {ranks.count} processes.")
-    layers = _positive(getattr(config, "num_hidden_layers", 0)) or 1
-    if parallelism is Parallelism.PIPELINE and layers < ranks.count:
         sentence = (
-            f"{folder.name} has {layers} layers, which are too few for {ranks.count} processes."
+            f"{folder.name} has {key_heads} key heads per layer, which cannot be divided evenly"
         )
-        raise InputError("model", f"{sentence} Start {layers} at most.")
+        raise InputError("model", f"{sentence} among {ranks.count} processes.")
+    layers = _positive_int(getattr(config, "num_hidden_layers", 0)) or 1
+    if parallelism is Parallelism.PIPELINE and layers < ranks.count:
+        sentence = f"{folder.name} has only {layers} layers for {ranks.count} processes."
+        raise InputError("model", f"{sentence} Start at most {layers} processes.")
     return ranks
 
 
-def _opened_of_lab(path: Path, device: Device, dtype: Dtype) -> OpenedModel:
-    _transformers()
-    from visualizer.models.opened_lab_model import read_lab_model  # which loads transformers
+def _open_lab_model(path: Path, device: Device, dtype: Dtype) -> OpenedModel:
+    _import_transformers()
+    from visualizer.models.opened_lab_model import read_lab_model  # imports transformers
 
     where, _ = attention_device.resolve(device, dtype)
-    with _quiet():
+    with _silence_libraries():
         folder, model, tokenizer = read_lab_model(path)
     return OpenedModel(folder, model.to(where, getattr(torch, dtype)).eval(), tokenizer, where)
 
 
-def _transformers() -> Any:
+def _import_transformers() -> Any:
     require_package("transformers", "Opening models")
     return importlib.import_module("transformers")
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the progress bars and remarks of transformers and accelerate off the console."""
-    told: Any = importlib.import_module("transformers.utils.logging")
-    placing = logging.getLogger("accelerate")
+def _silence_libraries() -> Iterator[None]:
+    """Suppress progress bars and log messages of transformers and accelerate."""
+    library_log: Any = importlib.import_module("transformers.utils.logging")
+    accelerate_log = logging.getLogger("accelerate")
 
-    level, bars, level_of_placing = (
-        told.get_verbosity(),
-        told.is_progress_bar_enabled(),
-        placing.level,
+    level, bars, accelerate_level = (
+        library_log.get_verbosity(),
+        library_log.is_progress_bar_enabled(),
+        accelerate_log.level,
     )
-    told.set_verbosity(logging.CRITICAL)
-    placing.setLevel(logging.CRITICAL)
-    told.disable_progress_bar()
+    library_log.set_verbosity(logging.CRITICAL)
+    accelerate_log.setLevel(logging.CRITICAL)
+    library_log.disable_progress_bar()
     try:
         yield
     finally:
-        told.set_verbosity(level)
-        placing.setLevel(level_of_placing)
+        library_log.set_verbosity(level)
+        accelerate_log.setLevel(accelerate_level)
         if bars:
-            told.enable_progress_bar()
+            library_log.enable_progress_bar()
 
 
-def _class_of(transformers: Any, folder: ModelFolder, config: Any) -> Any:
-    """Return the model's class: one that its config names, if it is of that architecture."""
+def _model_class(transformers: Any, folder: ModelFolder, config: Any) -> Any:
+    """Return the model class: one named in the config that fits it, or the default."""
     for name in folder.architectures:
         found: Any = getattr(transformers, name, None)
         is_model = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
         if is_model and found.config_class is type(config):
             return found
     if type(config) not in transformers.MODEL_MAPPING:
-        sentence = f"{folder.name} is of the kind “{folder.kind}”, of which no model can be made."
+        sentence = (
+            f"transformers has no model class for {folder.name} (model type “{folder.kind}”)."
+        )
         raise InputError("model", sentence)
     kinds = transformers.MODEL_MAPPING[type(config)]
     return kinds[0] if isinstance(kinds, tuple | list) else kinds
 
 
 @contextmanager
-def _errors_explained(folder: ModelFolder) -> Iterator[None]:
+def _explain_errors(folder: ModelFolder) -> Iterator[None]:
     """Raise errors of transformers as an `InputError` of ``model``."""
     try:
         yield
@@ -1508,17 +1543,17 @@ def _errors_explained(folder: ModelFolder) -> Iterator[None]:
         raise
     except Exception as error:  # the library raises errors of every kind on damaged folders
         if is_out_of_memory(error):
-            raise InputError("model", f"The memory ran out opening {folder.name}.") from error
+            raise InputError("model", f"Out of memory while opening {folder.name}.") from error
         if "needed to be re-saved" in str(error):
             raise refused(folder.name, LAYOUT_MISMATCH) from error
-        sentence = f"{folder.name} cannot be opened: {_reason(error)}"
+        sentence = f"{folder.name} cannot be opened: {_first_line(error)}"
         raise InputError("model", sentence) from error
 
 
-def _loaded(
+def _load_weights(
     kind: Any, folder: ModelFolder, device: Device, read: LoadedWeights, settings: Mapping[str, Any]
 ) -> Any:
-    with _errors_explained(folder):
+    with _explain_errors(folder):
         with read.reported():
             model, found = kind.from_pretrained(
                 str(folder.path),
@@ -1532,22 +1567,25 @@ def _loaded(
             )
         read.copy_to(model, device)
     if missing := sorted(map(str, found.get("missing_keys") or ())):
-        count = f"{len(missing):,} of its weights are missing"
-        raise InputError("model", f"{folder.name}: {count}, such as {missing[0][:80]}.")
+        count = f"{len(missing):,} weight{'s are' if len(missing) > 1 else ' is'} missing"
+        sentence = f"{folder.name} is incomplete: {count}, for example {missing[0][:80]}."
+        raise InputError("model", sentence)
     return model
 
 
-def _image_processor_of(folder: ModelFolder) -> Any:
+def _load_image_processor(folder: ModelFolder) -> Any:
     check_image_config(folder.path)
-    transformers = _transformers()
+    transformers = _import_transformers()
     try:
-        with _quiet():
+        with _silence_libraries():
             return transformers.AutoImageProcessor.from_pretrained(
                 str(folder.path), local_files_only=True, trust_remote_code=False
             )
     except ImportError as error:
-        sentence = f"Images for {folder.name} are prepared by torchvision, which is not used here."
+        sentence = (
+            f"The image processor of {folder.name} requires torchvision, which is not supported."
+        )
         raise InputError("model", sentence) from error
     except Exception as error:  # as above
-        sentence = f"The {IMAGE_CONFIG} of {folder.name} cannot be used: {_reason(error)}"
+        sentence = f"The {IMAGE_CONFIG} of {folder.name} is invalid: {_first_line(error)}"
         raise InputError("model", sentence) from error

@@ -1,4 +1,4 @@
-"""Recorded attention calls, joined into whole texts: cached steps, batches and padding."""
+"""Joins recorded attention calls into whole texts, across cached steps, batches and padding."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
     from visualizer.models.attention_recorder import AttentionCall
 
 Place = tuple[str, int]
-"""The path of an attention module, and how many of its calls in the same pass were before."""
+"""Path of an attention module, and the number of its earlier calls in the same pass."""
 _TEXT, _DECODER = "text", "decoder"
-"""The two texts that a model with an encoder and a decoder has; other models have the first."""
+"""The two texts of an encoder–decoder model; other models have only the first."""
 _OWN_MASKS = {"attention_mask": _TEXT, "decoder_attention_mask": _DECODER}
 _MASKS_OF_DECODER = {"attention_mask": _DECODER, "encoder_attention_mask": _TEXT}
-"""Arguments of a forward pass that mark padding, and the text that each is about."""
+"""Arguments of a forward pass that mark padding, with the text that they refer to."""
 
 
 class _Pass(Struct, eq=False):
-    """What is known of one run of the model, or of a part of it.
+    """One forward pass of the model or of a part of it.
 
     Parameters
     ----------
     past : int
-        Number of positions whose keys and values were cached before.
+        Number of positions with keys and values from earlier passes in the cache.
     has_cache : bool
-        Whether it was given a cache, which may be larger than what it holds.
+        Whether a cache was passed; its tensors may be larger than its content.
     is_overwritten : bool
-        Whether later passes write into the cached keys that this one used.
+        Whether later passes overwrite the cached keys that this one used.
     real : dict
-        By text, which of its positions are not padding, boolean [batch, position].
+        By text, a mask of the positions that are not padding, boolean [batch, position].
     is_ended : Tensor or None
-        Where a batch goes on for other texts, the positions that a text no longer has, boolean
-        [batch, query].
+        In a batch that continues after some texts have ended, a mask of the positions after the
+        end of each text, boolean [batch, query].
     has_encoded : bool
-        Whether it was given what the encoder returned in an earlier pass.
+        Whether it received the encoder output of an earlier pass.
     """
 
     past: int
@@ -68,8 +68,8 @@ class _Rows(Struct, frozen=True, eq=False):
     first, first_key : int
         Positions of the first query and of the first key within the text.
     order : Tensor or None
-        The texts of the batch before that those of this call continue; None where they are the
-        same.
+        Index in the previous batch of the text that each text of this call continues; None if
+        unchanged.
     """
 
     call: AttentionCall
@@ -83,40 +83,41 @@ class _Rows(Struct, frozen=True, eq=False):
 
 
 class _KeyBlock(Struct, frozen=True, eq=False):
-    """Keys and values from a position on, [batch, head, key, …]; None where they are not known."""
+    """Keys and values from a position on, [batch, head, key, …]; None if unknown."""
 
     first: int
     keys: Tensor | None
     values: Tensor | None
 
     def upto(self, position: int) -> _KeyBlock:
-        """Copy those before a position, so that the memory of the others is released."""
+        """Copy the part before a position, which releases the memory of the rest."""
         stop = position - self.first
         parts = (self.keys, self.values)
         return _KeyBlock(self.first, *(p if p is None else p[..., :stop, :].clone() for p in parts))
 
     def of_batch(self, order: Tensor) -> _KeyBlock:
-        """Return the block of a batch in another order."""
-        return _KeyBlock(self.first, *(_selected(part, order) for part in (self.keys, self.values)))
+        """Return the block with the batch reordered."""
+        return _KeyBlock(
+            self.first, *(_reorder_batch(part, order) for part in (self.keys, self.values))
+        )
 
 
 class _Chain:
-    """The calls of one attention module that continue each other."""
+    """Successive calls of one attention module for the same texts."""
 
     def __init__(self, rows: _Rows, keys: _KeyBlock, *, is_cross: bool) -> None:
         self.rows, self.keys, self.is_cross = [rows], [keys], is_cross
 
     @property
     def stop(self) -> int:
-        """The number of positions in the text so far."""
+        """Number of positions in the text so far."""
         return self.rows[-1].stop
 
     def order_continued_by(self, other: _Chain) -> Tensor | bool:
-        """Return whether a later call continues these, and which texts of the batch.
+        """Return whether a later call continues these, and for which texts of the batch.
 
-        The cached keys decide: those of a continued text are the same. A tensor names the texts
-        that are continued, as beam search keeps some and drops others; True stands for all in
-        their order.
+        It does if its cached keys are the same. A tensor contains the indices of the continued
+        texts, since beam search keeps some and drops others; True means all, in the same order.
         """
         rows, block, mine = other.rows[0], other.keys[0], self.keys[-1]
         known = rows.first - block.first
@@ -134,14 +135,14 @@ class _Chain:
         return False if -1 in found else torch.tensor(found, device=now.device)
 
     def extend(self, other: _Chain, order: Tensor | None) -> None:
-        """Add the rows of a later call, in place of those that it computes again."""
+        """Add the rows of a later call, replacing those that it recomputes."""
         (rows,), (block,) = other.rows, other.keys
         if not self.is_cross:
             while self.rows and self.rows[-1].first >= rows.first:
                 self.rows.pop()
             if self.rows and self.stop > rows.first:
                 last = self.rows.pop()
-                self.rows.append(replace(last, call=_with_rows(last.call, rows.first - last.first)))
+                self.rows.append(replace(last, call=_keep_rows(last.call, rows.first - last.first)))
         if order is not None:
             self.keys = [one.of_batch(order) for one in self.keys]
         while self.keys and self.keys[-1].first >= block.first:
@@ -152,15 +153,15 @@ class _Chain:
         self.rows.append(replace(rows, order=order))
 
     def joined(self, text: int) -> AttentionCall:
-        """Return all rows of a text as one call, of all keys up to the last query's.
+        """Return all rows of a text as one call, with all keys up to the last query's.
 
-        Keys that the cache no longer had are 0, and forbidden.
+        Keys that the cache had already dropped are 0 and masked.
         """
-        first, last, calls = self.rows[0], self.rows[-1], self._calls_of(text)
+        first, last, calls = self.rows[0], self.rows[-1], self._collect_calls(text)
         start = self.keys[0].first
         keys = {
-            name: _behind_zeros(
-                [_of_text(getattr(block, name), text) for block in self.keys], start
+            name: _concatenate_after_zeros(
+                [_select_text(getattr(block, name), text) for block in self.keys], start
             )
             for name in ("keys", "values")
         }
@@ -172,19 +173,19 @@ class _Chain:
         biases = [call.arguments.get("position_bias") for call in calls]
         arguments = dict(calls[-1].arguments)
         if any(bias is not None for bias in biases):
-            arguments["position_bias"] = _placed(biases, starts, size)
+            arguments["position_bias"] = _assemble(biases, starts, size)
         return replace(
             calls[-1],
-            weights=_placed([call.weights for call in calls], starts, size),
-            queries=_concatenated([call.queries for call in calls], -2),
-            mask=_placed_masks(calls, starts, size),
-            context=_concatenated([call.context for call in calls], 1),
+            weights=_assemble([call.weights for call in calls], starts, size),
+            queries=_concatenate([call.queries for call in calls], -2),
+            mask=_assemble_masks(calls, starts, size),
+            context=_concatenate([call.context for call in calls], 1),
             arguments=arguments,
             **keys,
         )
 
-    def _calls_of(self, text: int) -> list[AttentionCall]:
-        """Return the calls of a text of the last batch, and of those that it continues."""
+    def _collect_calls(self, text: int) -> list[AttentionCall]:
+        """Return the calls of a text of the last batch, including those that it continues."""
         found = []
         for rows in reversed(self.rows):
             found.append(rows.call.of_text(text))
@@ -203,7 +204,7 @@ class RecordedCall(Struct, frozen=True, eq=False):
     padding : int
         Number of positions of padding in it.
     absent_keys : int
-        Number of its first positions whose keys and values are not known, and 0.
+        Number of first positions whose keys and values are unknown and set to 0.
     """
 
     call: AttentionCall
@@ -213,12 +214,12 @@ class RecordedCall(Struct, frozen=True, eq=False):
 
 
 class RecordedText(Struct, frozen=True, eq=False):
-    """What was recorded of one text of a batch.
+    """The recorded calls of one text of a batch.
 
     Parameters
     ----------
     real : dict
-        By side of the model, which positions are not padding.
+        By side of the model, a mask of the positions that are not padding.
     """
 
     calls: tuple[RecordedCall, ...]
@@ -227,9 +228,9 @@ class RecordedText(Struct, frozen=True, eq=False):
 
 @contextmanager
 def record_texts(model: nn.Module) -> Iterator[RecordedTexts]:
-    """Record the last text or batch that a transformers model reads within the context.
+    """Record the last text or batch that a transformers model processes within the context.
 
-    Compiled models run uncompiled meanwhile, since what is compiled before has no hooks.
+    Compiled models run eagerly in the context, because code compiled earlier has no hooks.
     """
     recorded = RecordedTexts(model)
     is_any_compiled = "torch._dynamo" in sys.modules
@@ -239,10 +240,10 @@ def record_texts(model: nn.Module) -> Iterator[RecordedTexts]:
 
 
 class RecordedTexts:
-    """Keeps the attention of the last text or batch that a model reads, in one pass or several.
+    """Keeps the attention of the last text or batch of a model, over one or several passes.
 
-    A pass with a cache of keys and values continues the passes before where the cached keys are
-    theirs; modules that ran in no pass before belong to the same text. Any other pass begins anew.
+    A pass with a key–value cache continues the earlier passes if it contains their keys; modules
+    that did not run before belong to the same text. Any other pass starts a new text.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -259,11 +260,11 @@ class RecordedTexts:
         Parameters
         ----------
         name : str
-            The path of the module that runs; empty for the whole model.
+            Path of the module that runs; empty for the whole model.
         is_model : bool
-            Whether it is a whole model of transformers, and not a part.
+            Whether the module is a complete transformers model.
         """
-        self._settle()
+        self._finish_pass()
         cache = arguments.get("past_key_values")
         masks = _MASKS_OF_DECODER if self._is_pair and is_of_decoder(name) else _OWN_MASKS
         real = {
@@ -297,18 +298,18 @@ class RecordedTexts:
             self._pass.calls.append(call)
 
     def can_have(self, weights: Tensor) -> bool:
-        """Whether weights may be those of queries that continue cached keys."""
+        """Whether the shape of weights fits queries that follow the cached keys."""
         past, (queries, keys) = self._pass.past if self._pass else 0, weights.shape[-2:]
         return past > 0 and keys == past + queries
 
     @property
     def count(self) -> int:
-        """Number of texts in the batch; 0 where nothing was recorded."""
-        self._settle()
+        """Number of texts in the batch; 0 if nothing was recorded."""
+        self._finish_pass()
         return max((len(each.rows[-1].call.weights) for each in self._chains.values()), default=0)
 
     def text(self, at: int) -> RecordedText:
-        """Return what was recorded of one text of the batch."""
+        """Return the recorded calls of one text of the batch."""
         size = self.count
         real = {
             side: tuple(mask[at * len(mask) // size].tolist()) for side, mask in self._real.items()
@@ -319,11 +320,11 @@ class RecordedTexts:
     def _call_of_text(
         self, chain: _Chain, at: int, size: int, real: Mapping[str, tuple[bool, ...]]
     ) -> RecordedCall:
-        # An encoder may have read what several texts of the batch continue.
+        # One encoded text may belong to several texts of the batch.
         call = chain.joined(at * len(chain.rows[-1].call.weights) // size)
-        side, first, stop = self._side(call.module), chain.rows[0].first, chain.stop
+        side, first, stop = self._text_of_module(call.module), chain.rows[0].first, chain.stop
         before = _real_places(real.get(side), stop)
-        if not before or before[-1] < first:  # all of it is padding: there is nothing to leave out
+        if not before or before[-1] < first:  # everything is padding: keep all positions
             before = [*range(stop)]
         queries = [place for place in before if place >= first]
         keys = before
@@ -331,7 +332,7 @@ class RecordedTexts:
             count = call.weights.shape[-1]
             keys = _real_places(real.get(_TEXT), count, is_whole=True) or [*range(count)]
         is_continuation = not chain.is_cross and len(queries) < len(keys)
-        call = _with_places(call, [place - first for place in queries], keys)
+        call = _select_positions(call, [place - first for place in queries], keys)
         return RecordedCall(
             replace(call, is_continuation=is_continuation),
             len(before),
@@ -339,15 +340,15 @@ class RecordedTexts:
             0 if chain.is_cross else sum(key < chain.keys[0].first for key in keys),
         )
 
-    def _side(self, module: str) -> str:
+    def _text_of_module(self, module: str) -> str:
         return _DECODER if self._is_pair and is_of_decoder(module) else _TEXT
 
-    def _settle(self) -> None:
-        """Join the pass that ended to those before."""
+    def _finish_pass(self) -> None:
+        """Join the pass that ended to the earlier ones."""
         made, self._pass = self._pass, None
         if made is None or not made.calls:
             return
-        chains = dict(_chains(made))
+        chains = dict(_build_chains(made))
         order: Tensor | bool = True
         if self._chains.keys() & chains.keys():
             order = self._order_continued_by(made, chains)
@@ -366,7 +367,7 @@ class RecordedTexts:
         self._mark_real(chains.values(), made, None if isinstance(order, bool) else order)
 
     def _has_encoded_same(self, chains: Mapping[Place, _Chain]) -> bool:
-        """Whether a decoder reads the same encoded text as before."""
+        """Whether a decoder attends to the same encoded text as before."""
         across = [
             (self._chains[place].keys[-1].keys, chain.keys[-1].keys)
             for place, chain in chains.items()
@@ -378,7 +379,7 @@ class RecordedTexts:
         )
 
     def _order_continued_by(self, made: _Pass, chains: Mapping[Place, _Chain]) -> Tensor | bool:
-        """Return whether a pass continues those before, and which texts of the batch."""
+        """Return whether a pass continues the earlier ones, and for which texts of the batch."""
         if not made.past or not chains.keys() <= self._chains.keys():
             return False
         found: Tensor | bool = False
@@ -390,9 +391,11 @@ class RecordedTexts:
         return found
 
     def _mark_real(self, chains: Iterable[_Chain], made: _Pass, order: Tensor | None) -> None:
-        """Note which positions are padding: the mask of a pass may leave out what is cached."""
+        """Update which positions are padding; a pass's mask may omit cached positions."""
         own = [each for each in chains if not each.is_cross]
-        for side, chain in {self._side(each.rows[0].call.module): each for each in own}.items():
+        for side, chain in {
+            self._text_of_module(each.rows[0].call.module): each for each in own
+        }.items():
             first, stop, batch = chain.rows[0].first, chain.stop, len(chain.rows[0].call.weights)
             known, before = made.real.get(side), self._real.get(side)
             if known is None and before is None and made.is_ended is None:
@@ -410,8 +413,8 @@ class RecordedTexts:
         self._real = made.real | self._real
 
 
-def _chains(made: _Pass) -> Iterator[tuple[Place, _Chain]]:
-    """Make a chain of each call of a pass."""
+def _build_chains(made: _Pass) -> Iterator[tuple[Place, _Chain]]:
+    """Yield a chain for each call of a pass."""
     counts: Counter[str] = Counter()
     for call in made.calls:
         queries, keys = call.weights.shape[-2:]
@@ -420,7 +423,7 @@ def _chains(made: _Pass) -> Iterator[tuple[Place, _Chain]]:
         is_room = made.has_cache and keys > queries  # a cache of fixed size has room for more
         is_cross = is_named_cross(call.module) or (is_unequal and not is_room)
         if not is_cross and keys > stop:
-            call = _with_places(call, range(queries), range(stop))
+            call = _select_positions(call, range(queries), range(stop))
             keys = stop
         elif made.is_overwritten and call.keys is not None and call.values is not None:
             call = replace(call, keys=call.keys.clone(), values=call.values.clone())
@@ -432,7 +435,7 @@ def _chains(made: _Pass) -> Iterator[tuple[Place, _Chain]]:
 
 
 def _cached_positions(cache: Any) -> int:
-    """Return how many positions a cache of keys and values holds, or has held."""
+    """Return the number of positions that a key–value cache has seen."""
     if cache is None:
         return 0
     if hasattr(cache, "get_seq_length"):
@@ -444,10 +447,10 @@ def _cached_positions(cache: Any) -> int:
 
 
 def _real_positions(mask: Any, *, is_model: bool) -> Tensor | None:
-    """Return which positions a mask does not mark as padding, [batch, position].
+    """Return a mask of the positions that are not padding, [batch, position]; None if unknown.
 
-    A mask with four axes is one that the model made of it, or another that its caller chose, which
-    tells nothing about padding.
+    A mask with four axes passed to a whole model was chosen by its caller, and does not indicate
+    padding; one passed to a part of a model was derived from the padding mask.
     """
     if not isinstance(mask, torch.Tensor) or (mask.ndim != 2 and (mask.ndim != 4 or is_model)):
         return None
@@ -459,7 +462,7 @@ def _real_positions(mask: Any, *, is_model: bool) -> Tensor | None:
 
 
 def _real_before(stop: int, known: Tensor | None, batch: int) -> Tensor:
-    """Return which positions before one are not padding; those that are not known are none."""
+    """Return a mask of the non-padding positions before ``stop``; unknown ones count as such."""
     if known is None:
         return torch.ones(batch, stop, dtype=torch.bool)
     known = known[:, :stop].cpu()
@@ -467,27 +470,29 @@ def _real_before(stop: int, known: Tensor | None, batch: int) -> Tensor:
 
 
 def _real_places(real: tuple[bool, ...] | None, stop: int, *, is_whole: bool = False) -> list[int]:
-    """Return the positions before one that are not padding.
+    """Return the positions before ``stop`` that are not padding.
 
     Parameters
     ----------
     real : tuple of bool or None
-        Which positions are not padding, if that is known.
+        Mask of the positions that are not padding, if known.
     is_whole : bool
-        Whether the text ends there, so that what is known of a longer one is of another.
+        Whether the text ends at ``stop``; a longer mask then belongs to another text.
     """
     if real is None or len(real) < stop or (is_whole and len(real) > stop):
         return [*range(stop)]
     return [place for place in range(stop) if real[place]]
 
 
-def _with_rows(call: AttentionCall, stop: int) -> AttentionCall:
+def _keep_rows(call: AttentionCall, stop: int) -> AttentionCall:
     keys = call.weights.shape[-1]
-    return _with_places(call, range(stop), range(keys))
+    return _select_positions(call, range(stop), range(keys))
 
 
-def _with_places(call: AttentionCall, queries: Iterable[int], keys: Iterable[int]) -> AttentionCall:
-    """Return a call with some of its queries and keys only."""
+def _select_positions(
+    call: AttentionCall, queries: Iterable[int], keys: Iterable[int]
+) -> AttentionCall:
+    """Return a call restricted to some of its queries and keys."""
     rows, columns = list(queries), list(keys)
     sides = call.weights.shape[-2:]
     if (rows, columns) == tuple(list(range(side)) for side in sides):
@@ -526,36 +531,36 @@ def _with_places(call: AttentionCall, queries: Iterable[int], keys: Iterable[int
     )
 
 
-def _selected(part: Tensor | None, order: Tensor) -> Tensor | None:
+def _reorder_batch(part: Tensor | None, order: Tensor) -> Tensor | None:
     return part if part is None or len(part) == 1 else part[order.to(part.device)]
 
 
-def _of_text(part: Tensor | None, text: int) -> Tensor | None:
+def _select_text(part: Tensor | None, text: int) -> Tensor | None:
     return part if part is None or len(part) == 1 else part[text : text + 1]
 
 
-def _behind_zeros(parts: list[Tensor | None], count: int) -> Tensor | None:
-    """Return keys or values one after another, after so many that are 0."""
-    whole = _concatenated(parts, -2)
+def _concatenate_after_zeros(parts: list[Tensor | None], count: int) -> Tensor | None:
+    """Concatenate keys or values, after ``count`` positions of zeros."""
+    whole = _concatenate(parts, -2)
     if whole is None or not count:
         return whole
     return torch.cat([whole.new_zeros((*whole.shape[:-2], count, whole.shape[-1])), whole], -2)
 
 
-def _concatenated(parts: list[Tensor | None], axis: int) -> Tensor | None:
+def _concatenate(parts: list[Tensor | None], axis: int) -> Tensor | None:
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
     return known[0] if len(known) == 1 else torch.cat(known, axis)
 
 
-def _placed(
+def _assemble(
     parts: list[Tensor | None],
     starts: list[tuple[int, int]],
     size: tuple[int, int],
     fill: float = 0.0,
 ) -> Tensor:
-    """Place blocks of cells at their first rows and columns; the cells between are filled."""
+    """Assemble blocks of cells at their first rows and columns; fill the cells between."""
     known = [part for part in parts if part is not None]
     batch, heads = (max(part.shape[axis] for part in known) for axis in (0, 1))
     whole = known[0].new_full((batch, heads, *size), fill)
@@ -566,10 +571,10 @@ def _placed(
     return whole
 
 
-def _placed_masks(
+def _assemble_masks(
     calls: list[AttentionCall], starts: list[tuple[int, int]], size: tuple[int, int]
 ) -> Tensor:
-    """Place the masks of calls; keys that a call did not have are forbidden to its queries."""
+    """Assemble the masks of calls; keys that a call did not have are masked."""
     lowest = torch.finfo(torch.float32).min
     parts: list[Tensor | None] = []
     for call in calls:
@@ -580,4 +585,4 @@ def _placed_masks(
         is_closed = mask <= torch.finfo(mask.dtype).min / 2
         wide = mask.to(torch.promote_types(mask.dtype, torch.float32))
         parts.append(wide.masked_fill(is_closed, lowest).expand(-1, -1, *sides))
-    return _placed(parts, starts, size, lowest)
+    return _assemble(parts, starts, size, lowest)

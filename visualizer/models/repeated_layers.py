@@ -1,7 +1,6 @@
-"""Stages of a model's layers that are computed where they are read, by running a layer again.
+"""Computes the stages of a model's layers on access, by running a layer again.
 
-Of each layer its arguments are kept. Run again with them, it gives the very numbers that it gave
-when the text was read.
+The arguments of each layer are kept. Running it again with them reproduces its results exactly.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ if TYPE_CHECKING:
     Recording = Callable[[], AbstractContextManager[list[AttentionCall]]]
 
 ModuleWidths = dict[str, tuple[int, int]]
-"""The widths of what modules were given and gave, by their paths."""
+"""Input and output widths of modules, by path."""
 WITHIN = 1e-5
-"""How far, as a share of the largest number, the result of a layer that is run again may be off."""
+"""Maximum difference of a repeated layer's result, relative to its largest absolute value."""
 
 
 def widths_of(paths: tuple[str, ...], passed: Mapping[str, ModulePass]) -> ModuleWidths:
-    """Return the modules that ran within some layers, with the widths of what they did.
+    """Return the widths of the modules that ran within some layers.
 
-    They are the same for every text whose stages are found in the same places.
+    They are the same for every text with the same steps.
     """
     within = tuple(f"{path}." for path in paths)
     return {
@@ -64,23 +63,23 @@ def with_repeated_layers(
     edits: Mapping[LayerAndHead, ContextEdit],
     recording: Recording,
 ) -> LayerRun:
-    """Add the stages around the attention of a run, which running a layer again computes.
+    """Add the stages around the attention of a run, computed by running layers again.
 
     Parameters
     ----------
     known : KnownLayers
-        What the layers compute.
+        The recognized steps of the layers.
     passed, inputs : mapping
-        As `record_layer_inputs` keeps them.
+        As recorded by `record_layer_inputs`.
     edits : mapping
-        What became of the context vectors of heads.
+        Edits of heads' context vectors.
     recording : callable
-        Records attention, with the edits and cuts of the text.
+        Records attention, with the edits and cut edges of the text.
 
     Raises
     ------
     OtherStepsError
-        When a layer, run again, does not give what it gave.
+        If a repeated layer does not reproduce its result.
     """
     group = found.group
     again = _RepeatedLayers(model, known, group.calls, inputs, recording)
@@ -88,9 +87,9 @@ def with_repeated_layers(
         steps, weights = steps_of_text(known, group.calls, group.layers, passed, edits)
         sizes = again.sizes()
     trace = found.run.trace
-    parts = _stages(again, sizes, len(group.layers), getattr(torch, trace.spec.dtype))
+    parts = _lazy_stages(again, sizes, len(group.layers), getattr(torch, trace.spec.dtype))
     held = {name: LayeredTensor(own) if trace.axes else own[0] for name, own in parts.items()}
-    # What heads hand on is computed again, too.
+    # Context vectors are also recomputed, so they need not be kept.
     group = replace(group, calls=tuple(replace(call, context=None) for call in group.calls))
     return LayerRun(group, with_layer_stages(found.run, held, steps, weights))
 
@@ -114,26 +113,26 @@ class _RepeatedLayers:
         self._recording = recording
 
     def sizes(self) -> dict[str, tuple[int, ...]]:
-        """Run a layer again, compare it with the next one's input, and return the stages' sizes.
+        """Run a layer again, compare it with the next one's input, and return the stages' shapes.
 
         Raises
         ------
         OtherStepsError
-            When it does not give what it gave.
+            If it does not reproduce its result.
         """
         step = self._known.steps["residual"].step
         before = step.before if isinstance(step, ResidualStream) else ()
         at = next((last for last in before if last is not None), 0)
         found = self.compute(at)
         if at + 1 < len(before) and before[at + 1] == at and "result" in found:
-            wanted, made = self._stream(at + 1), found["result"]
+            wanted, made = self._input_stream(at + 1), found["result"]
             if wanted.shape != made.shape:
                 raise OtherStepsError
             if not (made - wanted).abs().max() <= WITHIN * wanted.abs().max():
                 raise OtherStepsError
         return {name: tuple(tensor.shape) for name, tensor in found.items()}
 
-    def _stream(self, place: int) -> Tensor:
+    def _input_stream(self, place: int) -> Tensor:
         given = self._inputs[place]
         stream = vectors(next(iter((*given.given, *given.named.values()))))
         assert stream is not None
@@ -155,10 +154,10 @@ class _RepeatedLayers:
         return numbers_of_layer(self._known, place, LayerPass(own[0], passed))
 
 
-def _stages(
+def _lazy_stages(
     again: _RepeatedLayers, sizes: Mapping[str, tuple[int, ...]], layers: int, dtype: torch.dtype
 ) -> dict[str, list[ComputedTensor]]:
-    """Return the stages of all layers; when one is read, the limits of the others are cached."""
+    """Return the stages of all layers; computing one also caches the value ranges of the others."""
     cache = LayerCache()
     parts: dict[str, list[ComputedTensor]] = {}
 
@@ -176,7 +175,7 @@ def _stages(
 
 
 def _has_cache(given: LayerInput) -> bool:
-    """Whether a layer was given a cache, to which it would add its keys and values again."""
+    """Whether a layer received a cache, to which a repeated run would append again."""
     from transformers import Cache
 
     return any(isinstance(one, Cache) for one in (*given.given, *given.named.values()))

@@ -1,4 +1,4 @@
-"""What of a repository of the hub would be downloaded; imports nothing that speaks to a network."""
+"""The files that a download from the Hugging Face Hub would fetch. No network access."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RepositoryFile(Struct, frozen=True):
     Parameters
     ----------
     blob : str
-        Its hash: SHA-256 of a large file, or that of git.
+        Its hash: SHA-256 for a large file, otherwise the Git hash.
     """
 
     name: str
@@ -25,18 +25,18 @@ class RepositoryFile(Struct, frozen=True):
 
 
 class RepositoryOffer(Struct, frozen=True):
-    """What of a repository would be downloaded.
+    """The files of a repository that would be downloaded.
 
     Parameters
     ----------
     commit : str
-        The version of the repository.
+        Commit hash of the repository.
     folder : Path
-        Where it is kept in the cache.
+        Its folder in the cache.
     missing : int
-        The bytes that are not there yet.
+        Number of bytes that are not downloaded yet.
     free : int
-        The bytes that are free on that disk.
+        Free bytes on the disk of the cache.
     """
 
     repository: str
@@ -48,10 +48,10 @@ class RepositoryOffer(Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        """The bytes of all files."""
+        """Total size of the files."""
         return sum(file.size for file in self.files)
 
     @property
     def snapshot(self) -> Path:
-        """The model's folder, once it is downloaded."""
+        """The model's folder after the download."""
         return self.folder / "snapshots" / self.commit

@@ -1,4 +1,4 @@
-"""What the experts of a layer make of each token, one by one, as their model computes it."""
+"""Computes the separate results of a layer's routed experts for each token."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ if TYPE_CHECKING:
     from visualizer.models.layer_recorder import ModulePass
 
 CLOSE = 1e-5
-"""How far, as a share of the largest number, a sum of their results may be from the model's."""
+"""Maximum difference from the model's result, relative to its largest absolute value."""
 
 
 class RoutedExperts(Struct, frozen=True, eq=False):
-    """Experts, and what is added to their results.
+    """Routed experts, with an optional shared expert.
 
     Parameters
     ----------
     path : str
-        That of the module, in the model.
+        Path of the module in the model.
     module : nn.Module
-        Adds up the results of the experts of each token, times their weights.
+        Computes the weighted sum of the results of each token's experts.
     shared : str
-        The path of what all tokens share; empty where there is none.
+        Path of the expert shared by all tokens; empty if there is none.
     shared_gate : str
-        The path of the logit, one a token, whose sigmoid multiplies that; empty without one.
+        Path of the shared expert's gate logit, one per token, which is applied through a sigmoid;
+        empty if there is none.
     """
 
     path: str
@@ -42,9 +43,9 @@ class RoutedExperts(Struct, frozen=True, eq=False):
     shared_gate: str = ""
 
     def of_text(self, passed: Mapping[str, ModulePass]) -> dict[str, Tensor]:
-        """Return the experts of each token, their weights and results, by the name of a step.
+        """Return each token's experts, their weights and their results, by step name.
 
-        The module itself is asked for the result of each, with a weight of 1.
+        The result of each expert is computed by the module itself, with a weight of 1.
         """
         each = passed[self.path]
         assert each.routing is not None
@@ -54,13 +55,13 @@ class RoutedExperts(Struct, frozen=True, eq=False):
             for one in numbers.unbind(-1)
         ]
         found = {"numbers": numbers, "router_weights": weights, "results": torch.stack(results, 1)}
-        shared = self._shared(passed)
+        shared = self._shared_result(passed)
         if shared is not None:
             found["shared"] = shared
         return {f"{self.path}.{name}": part.detach().cpu() for name, part in found.items()}
 
     def are_a_mixture(self, passed: Mapping[str, ModulePass]) -> bool:
-        """Whether what the module gives is the sum of weights times results."""
+        """Whether the module's output is the weighted sum of the results."""
         found = self.of_text(passed)
         weights, results = (
             float64_on_cpu(found[f"{self.path}.{name}"]) for name in ("router_weights", "results")
@@ -68,11 +69,11 @@ class RoutedExperts(Struct, frozen=True, eq=False):
         return _is_close((weights[..., None] * results).sum(1), passed[self.path].result)
 
     def are_whole(self, passed: Mapping[str, ModulePass], result: Tensor) -> bool:
-        """Whether nothing but what is shared is added to what the module gives."""
-        made, shared = float64_on_cpu(passed[self.path].result), self._shared(passed)
+        """Whether only the shared expert is added to the module's output."""
+        made, shared = float64_on_cpu(passed[self.path].result), self._shared_result(passed)
         return _is_close(made if shared is None else made + float64_on_cpu(shared), result)
 
-    def _shared(self, passed: Mapping[str, ModulePass]) -> Tensor | None:
+    def _shared_result(self, passed: Mapping[str, ModulePass]) -> Tensor | None:
         if not self.shared:
             return None
         shared, gate = (

@@ -1,4 +1,4 @@
-"""Adds the stages of a model's layers around their attention to a run of it."""
+"""Adds the stages around the attention of a model's layers to a run."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 STAGES_UNKNOWN_NOTICE = (
-    "Only attention is shown: the stages around it could not be inferred from what the model "
-    "computed."
+    "Only attention is shown: the program could not infer the other stages of the layers from what "
+    "the model computed."
 )
 LayerPlaces = tuple[str, tuple[int, ...]]
-"""Where layers are in the model: the path of their attention, and their numbers."""
+"""Path of the attention of a group of layers, and the numbers of the layers."""
 
 
 def with_layers(
@@ -47,27 +47,27 @@ def with_layers(
     edits: Mapping[LayerAndHead, ContextEdit],
     memory: dict[LayerPlaces, KnownLayers | None],
 ) -> LayerRun:
-    """Add what is known of the layers around the attention of a run.
+    """Add the recognized stages around the attention to a run.
 
-    If inferring it fails, the run gets a notice instead.
+    If recognition fails, the run gets a notice instead.
 
     Parameters
     ----------
     memory : dict
-        What was found out of layers of this model before, to which this is added.
+        Recognized steps of this model's layers; updated by this call.
     passed : mapping
-        As `record_layers` keeps it.
+        As recorded by `record_layers`.
     edits : mapping
-        What became of the context vectors of heads.
+        Edits of heads' context vectors.
     """
     group = found.group
     return inferred(
         f"the stages around {group.name}",
-        lambda: _with_layers(found, model, passed, edits, memory),
+        lambda: _add_recognized_stages(found, model, passed, edits, memory),
     ) or found.with_notice(STAGES_UNKNOWN_NOTICE)
 
 
-def _with_layers(
+def _add_recognized_stages(
     found: LayerRun,
     model: nn.Module,
     passed: Mapping[str, ModulePass],
@@ -78,14 +78,14 @@ def _with_layers(
     key = (group.name, group.layers)
     with torch.inference_mode():
         known = memory.get(key)
-        layers = _of_text(known, group, passed, edits)
+        layers = _stages_of_text(known, group, passed, edits)
         if key not in memory or (known is not None and layers is None):
             known = known_layers(model, group.calls, group.layers, passed)
-            # A single token is turned by no angle, and heads that are edited hand on others; what
-            # holds for most texts stays, if this is another one.
+            # Keep only findings that hold for most texts: a single token has no rotation (RoPE),
+            # and edited heads have other outputs.
             if found.run.trace.tokens > 1 and not edits:
                 memory.setdefault(key, known)
-            layers = _of_text(known, group, passed, edits)
+            layers = _stages_of_text(known, group, passed, edits)
     if layers is None:
         return found
     has_axis = bool(found.run.trace.axes)
@@ -96,16 +96,16 @@ def _with_layers(
     return replace(found, run=with_layer_stages(found.run, held, layers.steps, layers.weights))
 
 
-def _of_text(
+def _stages_of_text(
     known: KnownLayers | None,
     group: LayerGroup,
     passed: Mapping[str, ModulePass],
     edits: Mapping[LayerAndHead, ContextEdit],
 ) -> ModelLayers | None:
-    """Return the stages for a text; None where the model did not compute them for it as known.
+    """Return the stages for a text; None if the model took other steps for it.
 
-    What was found out with one text need not hold for another: a module may be left out, or be
-    given numbers of other sizes.
+    Steps recognized with one text may not hold for another: a module may be skipped, or receive
+    tensors of other shapes.
     """
     if known is None:
         return None
@@ -121,9 +121,9 @@ def with_layer_stages(
     steps: Mapping[str, StepOfStage],
     weights: Mapping[str, Tensor],
 ) -> Run:
-    """Return a run of attention with the stages around it, in order of computation.
+    """Return a run with the stages around its attention, in order of computation.
 
-    Queries, keys and values that it has stay, and are told by how the layers make them.
+    Its queries, keys and values are kept, but described by how the layers compute them.
 
     Parameters
     ----------

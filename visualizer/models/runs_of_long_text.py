@@ -1,4 +1,4 @@
-"""Runs made of what was recorded of a long text: a run for all layers that are alike."""
+"""Builds runs from the recorded calls of a long text: one run per group of identical layers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 def runs_of_long_text(
     calls: Sequence[LongTextCall], name: str, tokens: tuple[str, ...], device: str
 ) -> tuple[LayerRun, ...]:
-    """Return the runs of one pass, in the order in which the model begins them."""
+    """Return the runs of one pass, in order of the first call of each group."""
     groups: dict[tuple[object, ...], list[tuple[int, LongTextCall]]] = {}
     for number, call in numbered_by_layer(calls):
-        groups.setdefault((module_family(call.module), *_sizes(call)), []).append((number, call))
+        groups.setdefault((module_family(call.module), *_grouping_key(call)), []).append(
+            (number, call)
+        )
     found = []
     for members in groups.values():
         numbers, own = zip(*members, strict=True)
@@ -42,7 +44,7 @@ def runs_of_long_text(
     return tuple(found)
 
 
-def _sizes(call: LongTextCall) -> tuple[object, ...]:
+def _grouping_key(call: LongTextCall) -> tuple[object, ...]:
     vectors = call.vectors
     shapes = (vectors.queries.shape, vectors.keys.shape, vectors.values.shape)
     return (*shapes, call.scaling, call.softcap, vectors.sinks is None)

@@ -1,4 +1,4 @@
-"""Several texts that a model reads, one after the other."""
+"""Runs a model on several texts, one after the other."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def attend_each(
     is_chat: bool = False,
     kept: KeptParts = ALL_PARTS,
 ) -> Iterator[tuple[LayerRun, ...]]:
-    """Run a model on each of several texts, as `OpenedModel.attend` on one.
+    """Run a model on each of several texts, like `OpenedModel.attend` on one.
 
-    One by one: no padding takes part, so that the numbers are those of each text alone, and no
-    more than one text's are in memory that are not kept.
+    The texts are run one at a time, without padding. So the results are the same as for single
+    texts, and only one text's intermediate values are in memory.
 
     Raises
     ------
     InputError
-        As `OpenedModel.attend`, with the number of the text; when they are too many.
+        As in `OpenedModel.attend`, with the number of the text; also if there are too many texts.
     """
     if len(texts) > MAX_TEXTS:
-        sentence = f"There are {len(texts):,} texts, and at most {MAX_TEXTS:,} are read together."
+        sentence = f"There are {len(texts):,} texts; at most {MAX_TEXTS:,} can be run together."
         raise InputError("text", sentence)
     for number, text in enumerate(texts, 1):
         try:

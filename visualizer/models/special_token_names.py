@@ -1,24 +1,24 @@
-"""What the special tokens of a tokenizer are for, in words."""
+"""Descriptions of the special tokens of a tokenizer."""
 
 from __future__ import annotations
 
 from typing import Any
 
 NAMES = {
-    "bos_token": "BOS: a text begins",
-    "eos_token": "EOS: a text ends",
-    "cls_token": "CLS: stands for the whole text",
-    "sep_token": "SEP: parts two texts, or ends one",
-    "pad_token": "PAD: fills up",
-    "mask_token": "MASK: a word is left out",
+    "bos_token": "BOS: start of the text",
+    "eos_token": "EOS: end of the text",
+    "cls_token": "CLS: represents the whole text",
+    "sep_token": "SEP: separates two texts, or ends the text",
+    "pad_token": "PAD: padding",
+    "mask_token": "MASK: masked token",
     "unk_token": "UNK: not in the vocabulary",
 }
-"""By their names in transformers; of a token with several, the first counts."""
+"""By name in transformers; if a token has several names, the first is used."""
 UNNAMED_SPECIAL_TOKEN = "a special token of this model"
 
 
 def special_names(tokenizer: Any) -> dict[int, str]:
-    """Return what each special token is for, by its number."""
+    """Return descriptions of the special tokens, by id."""
     found = dict.fromkeys(getattr(tokenizer, "all_special_ids", ()), UNNAMED_SPECIAL_TOKEN)
     added = getattr(tokenizer, "added_tokens_decoder", {})
     found |= {

@@ -1,4 +1,4 @@
-"""The run of a text that a model reads, as a document asks for it; models stay open meanwhile."""
+"""Runs a document's model on its text; models stay open between runs."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ if TYPE_CHECKING:
     from visualizer.progress_callback import Progress
 
 TOP_TOKENS = 8
-"""How many next tokens are named, of those with edits and of those without."""
+"""Number of most likely next tokens listed, with edits and without."""
 TOP_CHANGES = 5
-"""How many tokens are named whose probability has changed most."""
-EDITED = "Weights are still computed there; what the heads hand on is replaced."
-CUT = "Their weights are 0, and the others of the row sum to 1."
-IMAGE_REQUIRED = "{name} reads images. Choose one, or drop its file on the window."
+"""Number of tokens listed with the largest change in probability."""
+EDITED = "The attention weights of these heads are still computed; their outputs are replaced."
+CUT = "Their weights are 0; the other weights of each row sum to 1."
+IMAGE_REQUIRED = "{name} takes images. Choose an image, or drop an image file on the window."
 TEXT_MODEL_SETTINGS: dict[str, Any] = {"is_text_alone": False}
-FILES_CHANGED = "The files of {name} are others than when the document was saved."
+FILES_CHANGED = "The files of {name} have changed since the document was saved."
 
 _opened: WeakValueDictionary[tuple[str, str, str], OpenedModel] = WeakValueDictionary()
 _from_disk: set[str] = set()
-"""The folders of models that are read from the disk, as was asked for."""
+"""Folders of models that are run from disk, as requested by the user."""
 _since_forgotten: set[str] = set()
-"""The folders of models whose memory has not been returned to the system yet."""
+"""Sources of models opened since the tokenizer process was last asked to free memory."""
 
 
 def open_source(
@@ -72,29 +72,29 @@ def open_source(
     *,
     is_from_disk: bool = False,
 ) -> tuple[ModelSource, OpenedModel]:
-    """Open a model, and return it with the source that `read_text` finds it by.
+    """Open a model, and return it with the source by which `read_text` finds it.
 
-    It is open as long as it is held: by whoever opened it, and then by a run that was read.
+    The model stays open as long as it is referenced: by the caller, and then by a run.
 
     Parameters
     ----------
     progress : Progress
-        As `open_model` calls it.
+        Called as by `open_model`.
     parallelism : Parallelism
-        How the model is spread over processes.
+        How the model is split over processes.
     is_from_disk : bool
-        As `open_model`; while the program runs, it is opened so again where it was closed.
+        As in `open_model`; if the model is closed, it is reopened the same way.
 
     Raises
     ------
     InputError
-        Of ``model``, when it cannot be opened.
+        With field ``model`` if it cannot be opened.
     """
     model = open_model(path, device, dtype, progress, parallelism, is_from_disk=is_from_disk)
     image = ImageFile() if model.reads_images else None
     folder = model.folder
     source = ModelSource(str(folder.path.absolute()), folder.name, folder.fingerprint, image=image)
-    _keep(source, device, dtype, model)
+    _remember_model(source, device, dtype, model)
     if is_from_disk:
         _from_disk.add(source.folder)
     else:
@@ -103,10 +103,10 @@ def open_source(
 
 
 def other_text_of(model: OpenedModel, text: str) -> str:
-    """Return what an open model can read in place of a text; empty where it can read that.
+    """Return a replacement for a text that an open model cannot process; empty if it can.
 
-    A model of the lab knows only the tokens of its run, and the beginning of what it has learned is
-    returned. Other models read any text.
+    A model of the lab has only the tokens of its run; the replacement is its first probe text.
+    Other models accept any text.
     """
     other = model.folder.text_to_begin_with
     if other:
@@ -117,13 +117,13 @@ def other_text_of(model: OpenedModel, text: str) -> str:
     return ""
 
 
-def _keep(source: ModelSource, device: Device, dtype: Dtype, model: OpenedModel) -> None:
+def _remember_model(source: ModelSource, device: Device, dtype: Dtype, model: OpenedModel) -> None:
     _opened[source.folder, device, dtype] = model
     _since_forgotten.add(source.folder)
 
 
 def forget_closed_models() -> None:
-    """Have the tokenizers' process forget models closed since this was called last."""
+    """Free the tokenizers of closed models once no model is open."""
     if _since_forgotten and not _opened:
         _since_forgotten.clear()
         tokenizer_process.forget_closed()
@@ -136,22 +136,22 @@ def read_text(
     previous: Run | None = None,
     dtype: Dtype = Dtype.FLOAT32,
 ) -> Run:
-    """Have a model read a text, and return the run of the layers of one kind of attention.
+    """Run a model on a text, and return the run of the layers of one kind of attention.
 
-    A vision model reads the image of its source instead. The kind of attention is the source's
-    part, or else the first one. Of layers that are not alike, the largest group is in the run; its
-    notices say so.
+    A vision model takes the image of its source instead. The kind of attention is the source's
+    part, or else the first one. If the layers differ, the run contains the largest group of
+    identical layers, and a notice.
 
     Parameters
     ----------
     previous : Run, optional
-        An earlier run, which is returned if it is of the same reading, and of the same connection.
+        An earlier run; returned if it has the same inputs and connection.
 
     Raises
     ------
     InputError
-        Of ``text``, when it is empty or too long; of ``image``, when none is chosen, or it cannot
-        be read, or is not the one that was chosen; of ``model``, when its folder cannot be opened.
+        With field ``text`` if it is empty or too long; with field ``image`` if none is chosen, or
+        it cannot be read or has changed; with field ``model`` if its folder cannot be opened.
     """
     made_of: Hashable = (source, text, device, dtype)
     is_on_server = bool(server_of(source.folder))
@@ -159,7 +159,7 @@ def read_text(
         previous
         and previous.reading
         and previous.reading.made_of == made_of
-        # What was read over an earlier connection may not be there any more.
+        # Results of an earlier connection may no longer exist on the server.
         and (not is_on_server or previous.reading.model is connected_model(source))
     ):
         return previous
@@ -170,17 +170,17 @@ def read_text(
         is_from_disk = source.folder in _from_disk
         opening = partial(open_model, source.path, device, dtype, is_from_disk=is_from_disk)
         model = on_python_thread(opening)
-        _keep(source, device, dtype, model)
+        _remember_model(source, device, dtype, model)
     if source.image is None:
         second, is_chat = source.second or None, source.is_chat
         edits = context_edits(model, text, source.edits, second, is_chat=is_chat)
         cuts = source.cut_cells
         seen = model.read(text, edits, cuts, second, is_chat=is_chat, by_blocks=True)
     else:
-        image = _image(model, source.image)
+        image = _load_image(model, source.image)
         edits = image_context_edits(model, image, source.edits)
         seen = model.read_image(image, edits, source.cut_cells)
-    part = _part(source, seen.runs)
+    part = _select_part(source, seen.runs)
     runs = runs_of_part(seen.runs, part)
     shown = max(runs, key=lambda each: len(each.group.layers))
     is_long = shown.run.trace.is_blockwise
@@ -194,7 +194,7 @@ def read_text(
         model.why_no_next_token,
         None,
         model,
-        _changes(seen, shown),
+        _weight_changes(seen, shown),
         _largest_changes(model, seen),
         model.folder.lab_run is not None,
         parts=parts_in_words(seen.runs),
@@ -210,18 +210,18 @@ def read_text(
     )
     is_same = model.folder.fingerprint == source.fingerprint
     other = () if is_same else (FILES_CHANGED.format(name=source.name),)
-    notices = (*_edits(source), *_left_out(runs, shown), *shown.notices, *other)
+    notices = (*_edit_notices(source), *_other_layers_notices(runs, shown), *shown.notices, *other)
     return replace(shown.run, notices=notices, reading=reading)
 
 
-def _image(model: OpenedModel, chosen: ImageFile) -> GivenImage:
+def _load_image(model: OpenedModel, chosen: ImageFile) -> GivenImage:
     if not chosen.path:
         raise InputError("image", IMAGE_REQUIRED.format(name=model.folder.name))
     return model.image(Path(chosen.path), chosen.sha256)
 
 
 def _facts_of_text(model: OpenedModel, source: ModelSource, text: str, part: str) -> dict[str, Any]:
-    """Return the fields of a reading that only a text has."""
+    """Return the fields of a reading that only texts have."""
     special = model.special_tokens(
         text, source.second, is_chat=source.is_chat, of_decoder=is_of_decoder(part)
     )
@@ -234,8 +234,8 @@ def _facts_of_text(model: OpenedModel, source: ModelSource, text: str, part: str
     }
 
 
-def _part(source: ModelSource, runs: tuple[LayerRun, ...]) -> str:
-    """Return the part that is asked for; without one, a decoder's where it reads a second text."""
+def _select_part(source: ModelSource, runs: tuple[LayerRun, ...]) -> str:
+    """Return the requested part; by default the decoder's if it has a second text."""
     names = part_names(runs)
     if source.part in names:
         return source.part
@@ -247,29 +247,29 @@ def _part(source: ModelSource, runs: tuple[LayerRun, ...]) -> str:
     return next(own, names[0]) if source.second else names[0]
 
 
-def _edits(source: ModelSource) -> tuple[str, ...]:
-    said = []
+def _edit_notices(source: ModelSource) -> tuple[str, ...]:
+    notices = []
     if source.edits:
-        said.append(f"Edited: {edits_in_words(source.becomes)}. {EDITED}")
+        notices.append(f"Edited: {edits_in_words(source.becomes)}. {EDITED}")
     if source.cuts:
-        said.append(f"Cut: {cuts_in_words(source.cut_cells)}. {CUT}")
-    return tuple(said)
+        notices.append(f"Cut: {cuts_in_words(source.cut_cells)}. {CUT}")
+    return tuple(notices)
 
 
-def _changes(seen: TextReading, shown: LayerRun) -> np.ndarray | None:
-    """Return how far the weights of the heads that are shown are from those without edits."""
+def _weight_changes(seen: TextReading, shown: LayerRun) -> np.ndarray | None:
+    """Return the distances of the shown heads' weights from those without edits."""
     layers = shown.group.layers
     if not all(layer in seen.changes for layer in layers):
         return None
     return np.stack([seen.changes[layer] for layer in layers])
 
 
-def _left_out(runs: tuple[LayerRun, ...], shown: LayerRun) -> tuple[str, ...]:
+def _other_layers_notices(runs: tuple[LayerRun, ...], shown: LayerRun) -> tuple[str, ...]:
     count = sum(len(each.group.layers) for each in runs) - len(shown.group.layers)
     if not count:
         return ()
     others = format_count(count, "other layer")
-    return (f"{shown.in_words}. The command line and notebooks read {others}, too.",)
+    return (f"{shown.in_words}. Use the command line or a notebook to show {others}.",)
 
 
 def _next_tokens(model: OpenedModel, seen: TextReading) -> tuple[NextToken, ...]:
@@ -285,7 +285,7 @@ def _next_tokens(model: OpenedModel, seen: TextReading) -> tuple[NextToken, ...]
 
 
 def _largest_changes(model: OpenedModel, seen: TextReading) -> tuple[NextToken, ...]:
-    """Return the tokens whose probability the edits have changed most."""
+    """Return the tokens with the largest change in probability by the edits."""
     now, before = seen.next_token, seen.next_token_of_all_heads
     if now is None or before is None or now is before:
         return ()

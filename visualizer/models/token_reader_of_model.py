@@ -1,4 +1,4 @@
-"""What reads a text and tokens after it: here, or on the server that has the model."""
+"""Selects the reader of generated tokens: local, or on the server that has the model."""
 
 from __future__ import annotations
 
@@ -22,20 +22,19 @@ def token_reader_of(
     *,
     is_chat: bool,
 ) -> TokenReader | RemoteTokenReader:
-    """Return what continues a text by a model.
+    """Return the reader with which a model generates text after a prompt.
 
     Parameters
     ----------
     factors : mapping
-        What the context vectors of edited heads are multiplied with, by the layer's number in the
-        model and the head.
+        Factors of the context vectors of edited heads, by layer in the model and head.
     is_chat : bool
-        Whether the text is a user's message.
+        Whether the text is a user message.
 
     Raises
     ------
     InputError
-        As `TokenReader` and `RemoteModel.reader` do.
+        As in `TokenReader` and `RemoteModel.reader`.
     """
     if isinstance(model, RemoteModel):
         return model.reader(text, factors, is_chat=is_chat)

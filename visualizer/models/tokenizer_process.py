@@ -1,8 +1,8 @@
-"""The process that splits texts into tokens for all models of the program. No torch here.
+"""The process that runs the tokenizers of all models. No torch.
 
-The library of tokenizers holds Python's lock while it reads a vocabulary, for tenths of a second,
-and the chat template of a model is code of a stranger, of which one operation may last for ever. In
-a process of its own neither holds up the window, and it can be ended.
+The tokenizers library holds the GIL for tenths of a second while it loads a vocabulary, and a
+model's chat template is untrusted code, in which a single operation may never finish. In a separate
+process neither blocks the window, and the process can be killed.
 """
 
 from __future__ import annotations
@@ -30,60 +30,60 @@ if TYPE_CHECKING:
 
 COMMAND = (sys.executable, "-P", "-m", "visualizer.models.tokenizer_process_main")
 LISTENER = "answers about tokens"
-"""The name of the thread that waits for the process, for as long as that runs."""
+"""Name of the thread that receives answers while the process runs."""
 LOOKED_EVERY_S = 0.02
-"""Interval of checks of the memory that an answer takes."""
-ENDED = "the process that reads tokens ended before it answered; try again"
+"""Interval between checks of the memory used for an answer."""
+ENDED = "the tokenizer process exited unexpectedly; try again"
 LATE_S = 2.0
-"""So long after its time the process is ended from here, if it has not ended itself."""
+"""Grace period after the time limit, before the process is killed from this side."""
 
 Answers = SimpleQueue[Message | None]
 """Queue of answers; None marks the end of the process."""
 
 
 class ProcessEndedError(Exception):
-    """The process ended before it answered; its text is the reason."""
+    """The process ended before it answered; the message is the reason."""
 
 
 class _NotAskedError(ProcessEndedError):
-    """The process had ended before the question reached it, which is no fault of the question."""
+    """The process had ended before it received the request, so the request may be repeated."""
 
 
 class AnswerError(Exception):
-    """The library failed; its text is the reason that it gives."""
+    """The library failed; the message is its reason."""
 
 
 class AnswerLimits(Struct, frozen=True):
-    """How long an answer may take, and how much memory the process may grow by meanwhile."""
+    """Limits of the time for an answer, and of the growth of the process's memory."""
 
     seconds: float
     bytes: int
 
     @property
     def takes_long(self) -> str:
-        """The reason of an answer that took longer."""
+        """Reason if the time limit is exceeded."""
         return f"it takes longer than {self.seconds:g} seconds"
 
     @property
     def takes_much(self) -> str:
-        """The reason of an answer that took more memory."""
-        return f"it takes more than {self.bytes // 2**20:,} MiB of memory"
+        """Reason if the memory limit is exceeded."""
+        return f"it needs more than {self.bytes // 2**20:,} MiB of memory"
 
 
 LOADING = AnswerLimits(300, 4 * 2**30)
 
 
 class TokenizerFolder(Struct, frozen=True):
-    """Where a tokenizer is read from.
+    """The location of a tokenizer.
 
     Parameters
     ----------
     number : int
-        What the process knows it by.
+        Id of the tokenizer in the process.
     path : str
         The model's folder.
     name : str
-        What the model is called.
+        Name of the model.
     """
 
     number: int
@@ -92,28 +92,28 @@ class TokenizerFolder(Struct, frozen=True):
 
 
 class TokenizerProcess:
-    """Starts the process when it is needed, asks it, and ends it when it gives no answer."""
+    """Starts the process on demand, sends it requests, and kills it if it does not answer."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._started: _StartedProcess | None = None
         self._closed: deque[int] = deque()
-        """The numbers of tokenizers that nothing asks about any more."""
+        """Ids of tokenizers that are no longer used."""
 
     def start(self) -> None:
-        """Start the process, if it does not run, before it is asked."""
-        with self._lock, suppress(ProcessEndedError):  # which is said when it is asked
-            self._running()
+        """Start the process in advance, if it is not running."""
+        with self._lock, suppress(ProcessEndedError):  # the next request reports it
+            self._running_process()
 
     def load(self, folder: TokenizerFolder) -> Mapping[str, Any]:
-        """Have a tokenizer read, and return what is known of it.
+        """Load a tokenizer, and return its properties.
 
         Raises
         ------
         ProcessEndedError, AnswerError
-            When it cannot be read.
+            If it cannot be loaded.
         """
-        return self._answered(lambda started: self._load(started, folder))
+        return self._request(lambda started: self._load_tokenizer(started, folder))
 
     def ask(
         self, folder: TokenizerFolder, says: str, values: Mapping[str, Any], limits: AnswerLimits
@@ -123,89 +123,89 @@ class TokenizerProcess:
         Raises
         ------
         InputError
-            As the answer says.
+            If the process rejects the request.
         ProcessEndedError
-            When the process ended before; the next question is asked of a new one.
+            If the process ended before it answered; the next request starts a new one.
         AnswerError
-            When the library failed.
+            If the library failed.
         """
 
         def ask(started: _StartedProcess) -> Message:
             if folder.number not in started.loaded:
-                answer = self._load(started, folder)
+                answer = self._load_tokenizer(started, folder)
                 if answer.says != "answered":
                     return answer
             return started.ask(says, {**values, "number": folder.number}, limits)
 
-        return self._answered(ask)
+        return self._request(ask)
 
     def close(self, number: int) -> None:
-        """Have a tokenizer forgotten by `forget_closed`, or before the next one is read.
+        """Mark a tokenizer for release by `forget_closed`, or before the next one is loaded.
 
-        Nothing waits here, so that it may be called wherever garbage is collected.
+        Does not block, so it may be called from a finalizer on any thread.
         """
         self._closed.append(number)
 
     def forget_closed(self) -> None:
-        """Have the tokenizers forgotten that were closed; without any the process ends soon."""
-        with self._lock, suppress(ProcessEndedError), self._ended_by_errors():
+        """Release closed tokenizers; without any left, the process exits after a while."""
+        with self._lock, suppress(ProcessEndedError), self._kill_on_error():
             if self._closed and self._started and not self._started.is_over:
-                self._forget(self._started)
+                self._forget_tokenizers(self._started)
 
     def end(self) -> None:
-        """End the process, if it runs."""
+        """Kill the process, if it is running."""
         with self._lock:
-            self._end()
+            self._kill_process()
 
-    def _answered(self, ask: Callable[[_StartedProcess], Message]) -> Mapping[str, Any]:
-        """Return the values of an answer, of a new process where the one before had ended."""
+    def _request(self, ask: Callable[[_StartedProcess], Message]) -> Mapping[str, Any]:
+        """Send a request, and once more to a new process if the old one had ended."""
         with self._lock:
             try:
-                answer = self._asked(ask)
-            except _NotAskedError:  # that a process has ended is known a moment after it has
-                answer = self._asked(ask)
+                answer = self._request_once(ask)
+            except _NotAskedError:  # the end of a process is noticed with a delay
+                answer = self._request_once(ask)
         return _values_of(answer)
 
-    def _asked(self, ask: Callable[[_StartedProcess], Message]) -> Message:
-        with self._ended_by_errors():
-            return ask(self._running())
+    def _request_once(self, ask: Callable[[_StartedProcess], Message]) -> Message:
+        with self._kill_on_error():
+            return ask(self._running_process())
 
-    def _load(self, started: _StartedProcess, folder: TokenizerFolder) -> Message:
+    def _load_tokenizer(self, started: _StartedProcess, folder: TokenizerFolder) -> Message:
         if self._closed:
-            self._forget(started)
+            self._forget_tokenizers(started)
         values = {"number": folder.number, "folder": folder.path, "name": folder.name}
         answer = started.ask("load", values, LOADING)
         if answer.says == "answered":
             started.loaded.add(folder.number)
         return answer
 
-    def _forget(self, started: _StartedProcess) -> None:
+    def _forget_tokenizers(self, started: _StartedProcess) -> None:
         closed = [self._closed.popleft() for _ in range(len(self._closed))]
         started.ask("forget", {"numbers": closed}, LOADING)
 
-    def _running(self) -> _StartedProcess:
+    def _running_process(self) -> _StartedProcess:
         if self._started is None or self._started.is_over:
-            self._end()
+            self._kill_process()
             self._started = _StartedProcess()
         return self._started
 
     @contextmanager
-    def _ended_by_errors(self) -> Iterator[None]:
-        """End the process where its answer is not waited for: it may come later."""
+    def _kill_on_error(self) -> Iterator[None]:
+        """Kill the process if waiting for an answer fails, as a late answer would be misread."""
         try:
             yield
         except BaseException:
-            self._end()
+            self._kill_process()
             raise
 
-    def _end(self) -> None:
+    def _kill_process(self) -> None:
         started, self._started = self._started, None
         if started:
             started.end()
 
 
 class _StartedProcess:
-    """A running process, and the answers that come from it."""
+    """A running process, and its answers."""
 
     def __init__(self) -> None:
         path = import_path_with_package(os.environ.get("PYTHONPATH", ""))
@@ -220,29 +220,29 @@ class _StartedProcess:
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
         except OSError as error:
-            reason = f"no process can be started for it: {reason_of(error)}"
+            reason = f"the tokenizer process cannot be started: {reason_of(error)}"
             raise ProcessEndedError(reason) from error
         self._owner = os.getpid()
         self.loaded: set[int] = set()
-        """The numbers of the tokenizers that it has read."""
+        """Ids of the tokenizers that it has loaded."""
         self._answers: Answers = SimpleQueue()
         listened = (self._process, self._answers)
-        Thread(target=_listen, args=listened, name=LISTENER, daemon=True).start()
+        Thread(target=_receive_answers, args=listened, name=LISTENER, daemon=True).start()
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, or belongs to the process that this one is a copy of."""
+        """Whether it has ended, or was started by the process that this one was forked from."""
         return self._owner != os.getpid() or self._process.poll() is not None
 
     def ask(self, says: str, values: Mapping[str, Any], limits: AnswerLimits) -> Message:
         """Send a message and wait for the answer; see `TokenizerProcess.ask`."""
-        start, first = monotonic(), 0  # before it is sent: the process counts from its arrival
-        self._send(Message(says, {**values, "seconds": limits.seconds}))
+        start, first = monotonic(), 0  # before sending: the process counts from its arrival
+        self._send_message(Message(says, {**values, "seconds": limits.seconds}))
         while True:
             try:
                 answer = self._answers.get(timeout=LOOKED_EVERY_S)
             except Empty:
-                taken = self._memory()
+                taken = self._memory_bytes()
                 first = first or taken
                 if taken - first > limits.bytes:
                     raise ProcessEndedError(limits.takes_much) from None
@@ -254,7 +254,7 @@ class _StartedProcess:
                 raise ProcessEndedError(limits.takes_long if is_late else ENDED)
             return answer
 
-    def _send(self, message: Message) -> None:
+    def _send_message(self, message: Message) -> None:
         assert self._process.stdin
         left = memoryview(message.pack())
         try:
@@ -263,13 +263,13 @@ class _StartedProcess:
         except OSError as error:
             raise _NotAskedError(ENDED) from error
 
-    def _memory(self) -> int:
+    def _memory_bytes(self) -> int:
         with suppress(psutil.Error):  # it has ended
             return int(psutil.Process(self._process.pid).memory_info().rss)
         return 0
 
     def end(self) -> None:
-        """End it and wait until it is gone."""
+        """Kill the process and wait for it."""
         if self._owner == os.getpid():
             self._process.kill()
             self._process.wait()
@@ -277,13 +277,13 @@ class _StartedProcess:
             self._process.stdin.close()
 
 
-def _listen(process: subprocess.Popen[bytes], answers: Answers) -> None:
+def _receive_answers(process: subprocess.Popen[bytes], answers: Answers) -> None:
     assert process.stdout
-    with process.stdout as source, suppress(OSError, ValueError):  # what came may be no message
+    with process.stdout as source, suppress(OSError, ValueError):  # the data may not be a message
         for message in received_messages(source.fileno()):
             answers.put(message)
     answers.put(None)
-    process.wait()  # or else the system would keep an entry of it
+    process.wait()  # avoids a zombie process
 
 
 def _values_of(answer: Message) -> Mapping[str, Any]:
@@ -295,5 +295,5 @@ def _values_of(answer: Message) -> Mapping[str, Any]:
 
 
 tokenizer_process = TokenizerProcess()
-"""The one of this program."""
+"""The shared tokenizer process."""
 atexit.register(tokenizer_process.end)

@@ -1,10 +1,10 @@
-"""Entry point of the process that splits texts into tokens, as `TokenizerProcess` starts it.
+"""Entry point of the tokenizer process, which is started by `TokenizerProcess`.
 
-Messages have the format of `visualizer.language.wire_format`; they are read from standard input and
-answered on standard output, one by one. The process exits when the input ends, when it is asked
-nothing for a time in which it keeps no tokenizer, and when an answer takes longer than its message
-allows. A thread that needs no lock of Python's watches the times, so that it ends whatever a
-tokenizer or a template does, and whether anyone still waits for it.
+Messages have the format of `visualizer.language.wire_format`. They are read from standard input and
+answered on standard output, one by one. The process exits at the end of the input, after being idle
+without tokenizers, and if an answer exceeds its time limit. A thread that does not need the GIL
+watches the time, so the process exits whatever a tokenizer or template does, and even if the parent
+process no longer waits for it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from visualizer.language.wire_format import message_sender, received_messages
 
 IDLE_S = 60.0
 SKIPPED_IMPORTS = ("torch", "torchvision", "PIL")
-"""What transformers would import at length, though its tokenizers do without."""
+"""Slow imports of transformers that its tokenizers do not need."""
 
 
 def main() -> int:
     """Answer messages until they end, and return the exit status."""
     send = message_sender()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all of its processes
-    sys.modules.update(dict.fromkeys(SKIPPED_IMPORTS))  # type: ignore[arg-type]  # as of what is missing
-    with suppress(Exception):  # it fails again where it is used, which says why
-        from transformers import AutoTokenizer  # noqa: F401 - imported before it is asked for
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # terminals send it to the whole process group
+    sys.modules.update(dict.fromkeys(SKIPPED_IMPORTS))  # type: ignore[arg-type]  # None blocks an import
+    with suppress(Exception):  # the first use fails again, with the reason
+        from transformers import AutoTokenizer  # noqa: F401 - preloaded
     from visualizer.models.tokenizer_server import TokenizerServer
 
     server = TokenizerServer()

@@ -1,4 +1,4 @@
-"""Answers messages about tokenizers of transformers, in the process of `TokenizerProcess`."""
+"""Answers requests to transformers tokenizers, in the process of `TokenizerProcess`."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ LIBRARY = "transformers"
 
 
 class LoadedTokenizer(Struct, frozen=True):
-    """A tokenizer, and what the model is called that it belongs to."""
+    """A tokenizer, with the name of its model."""
 
     name: str
     tokenizer: Any
 
 
 class TokenizerServer:
-    """Keeps tokenizers by a number that the other side gives them, and answers about them."""
+    """Holds tokenizers by the ids that the client assigns, and answers requests to them."""
 
     def __init__(self) -> None:
         self._known: dict[int, LoadedTokenizer] = {}
 
     @property
     def is_empty(self) -> bool:
-        """Whether it keeps no tokenizer."""
+        """Whether it holds no tokenizer."""
         return not self._known
 
     def answer(self, message: Message) -> Message:
-        """Return the answer to a message: ``answered``, ``refused``, or ``failed`` by a fault."""
+        """Return the answer to a message: ``answered``, ``refused`` or ``failed``."""
         try:
             return Message("answered", _ANSWERS[message.says](self, message.values))
         except InputError as refused:
             return Message("refused", {"field": refused.field, "sentence": refused.sentence})
-        except Exception as error:  # noqa: BLE001 - tokenizers of strangers fail in their own ways
+        except Exception as error:  # noqa: BLE001 - third-party tokenizers raise various errors
             lines = str(error).strip().splitlines()
             reason = lines[0][:200] if lines else type(error).__name__
             return Message("failed", {"reason": reason})
 
-    def _load(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _load_tokenizer(self, values: Mapping[str, Any]) -> dict[str, Any]:
         library: Any = importlib.import_module(LIBRARY)
         tokenizer = library.AutoTokenizer.from_pretrained(
             values["folder"], local_files_only=True, trust_remote_code=False
@@ -62,65 +62,69 @@ class TokenizerServer:
             "bos_token": getattr(tokenizer, "bos_token", None) or "",
         }
 
-    def _forget(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _forget_tokenizers(self, values: Mapping[str, Any]) -> dict[str, Any]:
         for number in values["numbers"]:
             self._known.pop(number, None)
         gc.collect()
         trim_freed_memory()
         return {}
 
-    def _encode(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        tokenizer = self._of(values).tokenizer
+    def _encode_text(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        tokenizer = self._find_tokenizer(values).tokenizer
         texts = [values["text"], *([] if values["second"] is None else [values["second"]])]
         coded = tokenizer(*texts, add_special_tokens=values["has_special"])
         count = len(coded["input_ids"])
         if count > values["most"]:
             return {"count": count, "numbers": {}, "words": []}
         numbers = {name: [*map(int, each)] for name, each in coded.items()}
-        return {"count": count, "numbers": numbers, "words": _words(tokenizer, coded["input_ids"])}
+        return {
+            "count": count,
+            "numbers": numbers,
+            "words": _token_texts(tokenizer, coded["input_ids"]),
+        }
 
-    def _decode(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {"text": _decoded(self._of(values).tokenizer, values["numbers"])}
+    def _decode_text(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {"text": _decode_tokens(self._find_tokenizer(values).tokenizer, values["numbers"])}
 
-    def _words(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {"words": _words(self._of(values).tokenizer, values["numbers"])}
+    def _list_words(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {"words": _token_texts(self._find_tokenizer(values).tokenizer, values["numbers"])}
 
-    def _message(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        known = self._of(values)
+    def _render_message(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        known = self._find_tokenizer(values)
         return {"text": as_users_message(known.tokenizer, values["text"], known.name)}
 
-    def _of(self, values: Mapping[str, Any]) -> LoadedTokenizer:
+    def _find_tokenizer(self, values: Mapping[str, Any]) -> LoadedTokenizer:
         return self._known[values["number"]]
 
 
 _ANSWERS: dict[str, Callable[[TokenizerServer, Mapping[str, Any]], dict[str, Any]]] = {
-    "load": TokenizerServer._load,
-    "forget": TokenizerServer._forget,
-    "encode": TokenizerServer._encode,
-    "decode": TokenizerServer._decode,
-    "words": TokenizerServer._words,
-    "message": TokenizerServer._message,
+    "load": TokenizerServer._load_tokenizer,
+    "forget": TokenizerServer._forget_tokenizers,
+    "encode": TokenizerServer._encode_text,
+    "decode": TokenizerServer._decode_text,
+    "words": TokenizerServer._list_words,
+    "message": TokenizerServer._render_message,
 }
 
 
-def _decoded(tokenizer: Any, numbers: list[int]) -> str:
+def _decode_tokens(tokenizer: Any, numbers: list[int]) -> str:
     return str(tokenizer.decode(numbers, clean_up_tokenization_spaces=False))
 
 
-def _words(tokenizer: Any, numbers: Iterable[int]) -> list[str]:
-    """Return tokens as texts, each by itself."""
-    known = {number: _word(tokenizer, number) for number in {*numbers}}
+def _token_texts(tokenizer: Any, numbers: Iterable[int]) -> list[str]:
+    """Decode each token separately."""
+    known = {number: _token_text(tokenizer, number) for number in {*numbers}}
     return [known[number] for number in numbers]
 
 
-def _word(tokenizer: Any, number: int) -> str:
-    word = _decoded(tokenizer, [number])
+def _token_text(tokenizer: Any, number: int) -> str:
+    word = _decode_tokens(tokenizer, [number])
     known = tokenizer.convert_ids_to_tokens(number)
-    if not word or "�" in word:  # part of a character
+    if not word or "�" in word:  # a part of a character
         if not isinstance(known, str):
             return f"#{number}"
         content = None if BYTE.fullmatch(known) else bytes_of_byte_level(known)
         return known if content is None else write_bytes(content)
     if isinstance(known, str) and known.startswith(METASPACE) and not word.startswith(" "):
-        return f" {word}"  # which is left out at the beginning of a text
+        return f" {word}"  # decoding drops a leading space
     return word

@@ -1,4 +1,4 @@
-"""The transformers model within an object that wraps it: an adapter, a pipeline, another module."""
+"""Finds the transformers model in an adapter, a pipeline or another wrapper."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_SEARCHED_OBJECTS = 20_000
-"""Maximum number of objects that are looked into."""
+"""Maximum number of objects searched."""
 DEEPEST = 3
-"""Maximum number of objects other than modules and collections on the way to the model."""
+"""Maximum depth of nested objects, not counting modules and collections."""
 MAX_LISTED_MODELS = 5
 _PLAIN = (str, bytes, bytearray, int, float, complex, type, Tensor)
 
@@ -31,8 +31,8 @@ def transformers_model_within(given: object) -> nn.Module:
     Raises
     ------
     InputError
-        Of ``model``, when there is none or several, or when copies of it run on several devices; of
-        ``package``, when transformers is not installed.
+        With field ``model`` if there is none or several, or if copies of it run on several devices;
+        with field ``package`` if transformers is not installed.
     """
     require_package("transformers", "Recording a model")
     from transformers import PreTrainedModel
@@ -51,35 +51,35 @@ def transformers_model_within(given: object) -> nn.Module:
         if isinstance(each, nn.DataParallel) and len(each.device_ids) > 1:
             sentence = (
                 f"DataParallel runs copies of the model on {len(each.device_ids)} devices, which "
-                "are not recorded. Pass its “.module”, and run that."
+                "cannot be recorded. Pass and run its “.module” instead."
             )
             raise InputError("model", sentence)
         is_counted = not isinstance(each, nn.Module | list | tuple | Mapping)
         if depth >= is_counted:
-            waiting += ((path + step, part, depth - is_counted) for step, part in _parts(each))
+            waiting += (
+                (path + step, part, depth - is_counted) for step, part in _contents_of(each)
+            )
     if len(found) == 1:
         ((_, model),) = found.values()
         return model
     kind = type(given).__name__
     if not found:
         sentence = (
-            f"There is no model of transformers (PreTrainedModel) in this object of type {kind}. "
-            "Pass one, or an object that contains one."
+            f"No transformers model (PreTrainedModel) found in this object of type {kind}. Pass a "
+            "model, or an object that contains one."
         )
         raise InputError("model", sentence)
     paths = [f"model{path} ({type(each).__name__})" for path, each in found.values()]
     more = f" and {len(paths) - MAX_LISTED_MODELS:,} more" if len(paths) > MAX_LISTED_MODELS else ""
     named = ", ".join(paths[:MAX_LISTED_MODELS])
-    sentence = (
-        f"This {kind} contains several models of transformers: {named}{more}. Pass one of them."
-    )
+    sentence = f"This {kind} contains several transformers models: {named}{more}. Pass one of them."
     raise InputError("model", sentence)
 
 
-def _parts(whole: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what an object contains, each with the Python expression that leads to it."""
+def _contents_of(whole: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the contents of an object, with the Python expressions that access them."""
     if isinstance(whole, nn.Module):
-        yield from _children(whole)
+        yield from _child_modules(whole)
     if isinstance(whole, Mapping):
         yield from ((f"[{key!r}]", part) for key, part in [*whole.items()])
     elif isinstance(whole, list | tuple):
@@ -88,7 +88,7 @@ def _parts(whole: Any) -> Iterator[tuple[str, Any]]:
     yield from ((f".{name}", part) for name, part in [*own.items()] if name != "_modules")
 
 
-def _children(module: nn.Module) -> Iterator[tuple[str, Any]]:
+def _child_modules(module: nn.Module) -> Iterator[tuple[str, Any]]:
     is_numbered = isinstance(module, nn.Sequential | nn.ModuleList)
     for name, part in module._modules.items():
         yield f"[{name}]" if is_numbered and name.isdecimal() else f".{name}", part

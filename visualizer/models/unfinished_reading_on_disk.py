@@ -1,8 +1,8 @@
-"""What the first layers made of a text, kept on the disk until all layers have read it.
+"""Keeps the results of completed layers on disk, so that an interrupted run from disk can resume.
 
-A reading from the disk that was cancelled, or broke off, goes on after the last layer that is kept.
-Each layer is a file in the program's cache folder: a checksum, and safetensors in which numbers are
-kept as they are. A damaged file, and those after it, are read again.
+A run that was cancelled or failed resumes after the last kept layer. Each layer is a file in the
+program's cache folder: a checksum, followed by safetensors, which preserve values exactly. If a
+file is damaged, its layer and all later ones are computed again.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 FOLDER = "layers"
 MAX_BYTES = 2**31
-"""The most bytes that are kept of a text."""
+"""Maximum bytes kept per text."""
 LEFT_ON_DISK = 2**31
-"""Bytes of the disk that are left free."""
+"""Bytes of disk space that are left free."""
 _CHECKSUM = hashlib.sha256().digest_size
 _ABOUT, _RESULT = "about", "result"
 _TENSORS = ("weights", "queries", "keys", "values", "mask", "context")
 
 
-class _AboutCall(Struct, frozen=True):
-    """What a call of attention has beside its tensors."""
+class _CallMetadata(Struct, frozen=True):
+    """The data of an attention call other than its tensors."""
 
     module: str
     method: RecordingMethod
@@ -49,20 +49,20 @@ class _AboutCall(Struct, frozen=True):
     tensor_arguments: list[str]
 
 
-class _KeptLayer(Struct, frozen=True, eq=False):
-    """What a layer made of a text: what it handed on, and its calls of attention."""
+class _LayerResult(Struct, frozen=True, eq=False):
+    """Results of a layer for a text: its output and its attention calls."""
 
     result: Tensor
     calls: list[AttentionCall]
 
 
 class UnfinishedReading:
-    """The layers that are kept of one text.
+    """The kept layers of one text.
 
     Parameters
     ----------
     key : str
-        What tells the reading from others, as `key_of` returns it.
+        Identifies the run; see `key_of`.
     """
 
     def __init__(self, key: str) -> None:
@@ -77,17 +77,17 @@ class UnfinishedReading:
         root = self._root
         return ContainedFolder(root, self._key, is_private=True) if root else None
 
-    def read(self, layers: int) -> list[_KeptLayer]:
-        """Return the first layers, as far as they are kept and whole."""
-        found: list[_KeptLayer] = []
+    def read(self, layers: int) -> list[_LayerResult]:
+        """Return the first layers, up to the first missing or damaged one."""
+        found: list[_LayerResult] = []
         for at in range(layers):
-            layer = self._layer(at)
+            layer = self._read_layer(at)
             if layer is None:
                 break
             found.append(layer)
         return found
 
-    def _layer(self, at: int) -> _KeptLayer | None:
+    def _read_layer(self, at: int) -> _LayerResult | None:
         if self._folder is None:
             return None
         from safetensors import SafetensorError
@@ -98,20 +98,20 @@ class UnfinishedReading:
             checksum, packed = content[:_CHECKSUM], content[_CHECKSUM:]
             if hashlib.sha256(packed).digest() != checksum:
                 return None
-            made = _unpacked(load(packed))
+            made = _unpack_layer(load(packed))
         except (OSError, SafetensorError, msgspec.MsgspecError, LookupError):
             return None
         self._bytes += len(content)
         return made
 
     def keep(self, at: int, result: Any, calls: list[AttentionCall]) -> bool:
-        """Keep a layer; return whether that was possible."""
+        """Write a layer to disk; return whether that succeeded."""
         if self._folder is None or not isinstance(result, torch.Tensor):
             return False
         from safetensors.torch import save
 
         try:
-            packed = save(_packed(result, calls))
+            packed = save(_pack_layer(result, calls))
             self._bytes += len(packed)
             if self._bytes > MAX_BYTES or free_bytes(self._folder.root) < LEFT_ON_DISK:
                 return False
@@ -123,14 +123,14 @@ class UnfinishedReading:
         return True
 
     def remove(self) -> None:
-        """Remove what is kept."""
+        """Remove the kept layers."""
         if self._root:
             shutil.rmtree(self._root / self._key, ignore_errors=True)
-            with suppress(OSError):  # of another reading
+            with suppress(OSError):  # not empty: another run's layers
                 self._root.rmdir()
 
     def remove_others(self) -> None:
-        """Remove what is kept of other readings, of which only the last may go on."""
+        """Remove the kept layers of other runs: only the latest run can resume."""
         if self._root:
             with suppress(OSError):
                 for other in self._root.iterdir():
@@ -139,7 +139,7 @@ class UnfinishedReading:
 
 
 def key_of(given: Mapping[str, Any], *facts: object) -> str:
-    """Return what tells a reading from others: what is read, by which model and libraries."""
+    """Return a hash of a run's inputs, of facts about the model, and of library versions."""
     made = hashlib.sha256()
     libraries = [version("torch"), version("transformers"), torch.get_num_threads()]
     made.update(repr((facts, libraries)).encode())
@@ -155,12 +155,12 @@ def key_of(given: Mapping[str, Any], *facts: object) -> str:
 def going_on(
     layers: LayersOnDisk, kept: UnfinishedReading, calls: list[AttentionCall]
 ) -> Iterator[None]:
-    """Have the model's next run leave out the layers that are kept, and keep those that it reads.
+    """Let the model's next run skip the kept layers, and keep the others.
 
     Parameters
     ----------
     calls : list of AttentionCall
-        What is recorded of the run; it gets the calls of the layers that are left out.
+        The recorded calls of the run, to which the calls of skipped layers are added.
     """
     found = kept.read(len(layers.layers))
     kept.remove_others()
@@ -198,8 +198,8 @@ def going_on(
             hook.remove()
 
 
-def _packed(result: Tensor, calls: list[AttentionCall]) -> dict[str, Tensor]:
-    """Return what a layer made as tensors; `TypeError` where an argument is none that is kept."""
+def _pack_layer(result: Tensor, calls: list[AttentionCall]) -> dict[str, Tensor]:
+    """Pack a layer's results as tensors; raises `TypeError` for an unsupported argument."""
     tensors, about = {_RESULT: result}, []
     for number, call in enumerate(calls):
         plain: dict[str, bool | int | float | str] = {}
@@ -211,11 +211,11 @@ def _packed(result: Tensor, calls: list[AttentionCall]) -> dict[str, Tensor]:
             elif isinstance(value, bool | int | float | str):
                 plain[name] = value
             else:
-                raise TypeError(f"{name} is not kept")
+                raise TypeError(f"Unsupported type of argument {name}: {type(value).__name__}")
         for name in _TENSORS:
             if (value := getattr(call, name)) is not None:
                 tensors[f"{number}.{name}"] = value
-        about.append(_AboutCall(call.module, call.method, call.scaling, plain, named))
+        about.append(_CallMetadata(call.module, call.method, call.scaling, plain, named))
     packed = bytearray(msgspec.msgpack.encode(about))
     tensors[_ABOUT] = torch.frombuffer(packed, dtype=torch.uint8)
     return {
@@ -224,8 +224,8 @@ def _packed(result: Tensor, calls: list[AttentionCall]) -> dict[str, Tensor]:
     }
 
 
-def _unpacked(tensors: Mapping[str, Tensor]) -> _KeptLayer:
-    about = msgspec.msgpack.decode(tensors[_ABOUT].numpy().tobytes(), type=list[_AboutCall])
+def _unpack_layer(tensors: Mapping[str, Tensor]) -> _LayerResult:
+    about = msgspec.msgpack.decode(tensors[_ABOUT].numpy().tobytes(), type=list[_CallMetadata])
     calls = []
     for number, each in enumerate(about):
         own: dict[str, Any] = {
@@ -237,4 +237,4 @@ def _unpacked(tensors: Mapping[str, Tensor]) -> _KeptLayer:
             each.module, each.method, scaling=each.scaling, arguments=arguments, **own
         )
         calls.append(made)
-    return _KeptLayer(tensors[_RESULT], calls)
+    return _LayerResult(tensors[_RESULT], calls)

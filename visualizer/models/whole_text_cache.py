@@ -1,7 +1,7 @@
-"""A cache of keys and values with room for a whole text; transformers is loaded with it.
+"""A key–value cache preallocated for a whole text. Importing it imports transformers.
 
-What it holds are the keys and values that are kept of the text: they are in memory once. Layers
-with a window keep all of them, too.
+The recorded keys and values of the text are those of the cache, so they are in memory only once.
+Layers with a sliding window also keep all keys and values.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _ATTENTION_LAYERS = (DynamicLayer, DynamicSlidingWindowLayer)
 
 
 class WholeTextLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no types
-    """The keys and values of one layer, which are written where they will stay.
+    """Keys and values of one layer, in preallocated tensors.
 
     Parameters
     ----------
     tokens : int
-        Of the whole text.
+        Number of tokens of the whole text.
     """
 
     def __init__(self, tokens: int) -> None:
@@ -35,11 +35,11 @@ class WholeTextLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         self.dtype, self.device = key_states.dtype, key_states.device
-        self._whole = tuple(self._room(states) for states in (key_states, value_states))
+        self._whole = tuple(self._allocate(states) for states in (key_states, value_states))
         self.keys, self.values = (whole[:, :, :0] for whole in self._whole)
         self.is_initialized = True
 
-    def _room(self, states: Tensor) -> Tensor:
+    def _allocate(self, states: Tensor) -> Tensor:
         texts, heads, _, width = states.shape
         shape = (texts, heads, self._tokens, width)
         if states.device.type == "cpu":
@@ -49,7 +49,7 @@ class WholeTextLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no
     def update(
         self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
-        """Write what a chunk has made, and return all that there is."""
+        """Append the keys and values of a chunk, and return all so far."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()
@@ -61,9 +61,9 @@ class WholeTextLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no
 
 
 def whole_text_cache(config: Any, tokens: int) -> DynamicCache | None:
-    """Return an empty cache for a text of so many tokens.
+    """Return an empty cache for a text of ``tokens`` tokens.
 
-    None for a model of which some layers hold something else than keys and values.
+    None for a model with layers that cache something other than keys and values.
     """
     usual = DynamicCache(config=config)
     if any(type(layer) not in _ATTENTION_LAYERS for layer in usual.layers):

@@ -112,7 +112,7 @@ def test_a_model_of_the_cache_is_opened_by_keys(
     assert dialog.table.currentRow() == 1
     assert dialog.place.text() == "Runs in float32 on the CPU."
     press(dialog, Qt.Key.Key_Up)
-    assert "code of its own" in dialog.note.text()
+    assert "custom code" in dialog.note.text()
     assert not dialog.open_button.isEnabled()
     press(dialog, Qt.Key.Key_Return)
     assert not chooser(hand).is_working
@@ -158,8 +158,8 @@ def test_a_model_larger_than_the_memory_is_read_from_the_disk(
     assert dialog.disk_button.isHidden()
     press(dialog, Qt.Key.Key_Return)
     idle(hand)
-    assert dialog.problem.text().endswith("can be used.")
-    assert "each pass reads" in dialog.estimate.text()
+    assert dialog.problem.text().endswith("is available.")
+    assert "Each pass reads" in dialog.estimate.text()
     assert dialog.disk_button.isVisible()
     dialog.disk_button.click()
     hand.until(lambda: hand.window.workspace.document.model is not None)

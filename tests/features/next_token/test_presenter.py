@@ -85,7 +85,7 @@ def test_all_edits_are_said() -> None:
     panel = panel_of(View(), reading(), replace(SOURCE, edits=edits, cuts=cuts))
     assert panel.edits_in_words == (
         f"Edited: layer 4, head 1: × 2.5 · layer 4, head 2: from “a grey wolf {'x' * 28}…” · "
-        "layer 5, heads 1, 2: its mean.",
+        "layer 5, heads 1, 2: mean.",
         "Cut in layer 4, head 1: “starts” (3) no longer attends to “Your” (1), “journey” (2), "
         "“starts” (3).",
         "Cut in layer 5, head 3: “journey” (2) no longer attends to “Your” (1).",
@@ -95,7 +95,7 @@ def test_all_edits_are_said() -> None:
 
 
 def test_what_cannot_be_edited_is_said_there() -> None:
-    said = "The text has 3 tokens, and the other one 2."
+    said = "The text has 3 tokens, but the text to patch from has 2."
     assert panel_of(View(), reading(), refused=InputError("edits", said)).problem == said
     assert panel_of(View(), reading(), refused=InputError("text", said)).problem == ""
 

@@ -249,7 +249,7 @@ def test_a_reading_that_is_not_wanted_any_more_is_not_asked_for(llama: Path) -> 
 def test_heads_that_do_not_divide_are_refused_before_anything_is_read(
     llama: Path,
 ) -> None:
-    said = "4 key heads in a layer, which do not divide evenly"
+    said = "4 key heads per layer, which cannot be divided evenly"
     with pytest.raises(AssertionError, match=said), served(llama, "--tensor-parallel", "3"):
         pass
 
@@ -267,7 +267,7 @@ def connected(llama: Path) -> Iterator[RemoteModel]:
         ({}, "", "nothing to read"),
         ({}, "cat " * 5000, "4,096"),
         ({"edits": (HeadEdit(9, 0),)}, TEXT, "no head 0 in a layer 9"),
-        ({"cuts": (CutEdges(0, 0, ((0, 0),)),)}, TEXT, "would read nothing"),
+        ({"cuts": (CutEdges(0, 0, ((0, 0),)),)}, TEXT, "would have no key left"),
         ({"part": "nowhere"}, TEXT, ""),
     ],
 )
