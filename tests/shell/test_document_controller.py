@@ -538,7 +538,7 @@ def revert(hand: Hand) -> None:
 
 
 def test_changes_are_reverted_and_brought_back(hand: Hand, tmp_path: Path) -> None:
-    action = hand.window.actions_.by_id["filer.revert"]
+    action = hand.window.actions_.by_id["document.revert"]
     retype(hand, "as it was saved")
     assert not action.isEnabled()  # there is no file yet
     save_as(hand, tmp_path / f"a{SUFFIX}")
@@ -587,7 +587,7 @@ def test_a_page_of_a_lesson_is_not_reverted(hand: Hand, tmp_path: Path) -> None:
     retype(hand, "changed here")
     hand.window.lesson_controller.open(2)
     hand.settle()
-    assert not hand.window.actions_.by_id["filer.revert"].isEnabled()
+    assert not hand.window.actions_.by_id["document.revert"].isEnabled()
 
 
 # --------------------------------------------------------------------------- dropping
@@ -1065,7 +1065,7 @@ def test_recent_files_are_listed_newest_first(hand: Hand, tmp_path: Path) -> Non
     ]
     menu.actions()[1].trigger()
     hand.until(lambda: hand.window.statusBar().currentMessage().startswith("Opened"))
-    hand.window.actions_.by_id["recents.forget"].trigger()
+    hand.window.actions_.by_id["recent_files.clear"].trigger()
     menu.aboutToShow.emit()
     assert [action.text() for action in menu.actions() if not action.isSeparator()] == [
         "&Forget these"

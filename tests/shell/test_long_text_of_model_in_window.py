@@ -86,7 +86,7 @@ def test_edges_of_a_text_of_very_many_tokens_are_not_cut(
     long: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mask_edit, "MAX_MASK_TOKENS", 9)
-    long.window.actions_.by_id["painter.toggle"].trigger()
+    long.window.actions_.by_id["mask_edit.toggle"].trigger()
     long.until(lambda: long.window.workspace.screen.panel(MASK_EDIT) is not None)
     panel = long.window.workspace.screen.panel(MASK_EDIT)
     assert panel

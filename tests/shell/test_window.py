@@ -291,7 +291,7 @@ def test_looking_closer_does_not_move_the_heatmaps(hand: Hand) -> None:
     bar, board = hand.window.viewbar, hand.board
     hand.window.docks.actions["Lines"].trigger()
     QApplication.processEvents()
-    hidden, closer = bar.overflowed(), bar.buttons["gaze.closer"]
+    hidden, closer = bar.overflowed(), bar.buttons["view.zoom_in"]
     places = (board.y(), bar.mapToGlobal(closer.pos()))
     hand.press(Qt.Key.Key_Plus)
     hand.settle()

@@ -78,14 +78,14 @@ class PaneControllers(Struct, frozen=True, eq=False):
 def connect_lesson(pane: LessonPane, to: PaneControllers) -> None:
     """Turn the pages of the lesson that is read."""
     pane.stepped.connect(to.lesson_controller.step)
-    pane.returned.connect(to.lesson_controller.back)
+    pane.returned.connect(to.lesson_controller.restore_page)
     pane.closed.connect(to.lesson_controller.close)
     to.name_keys(
         {
-            pane.close_button: "reader.close",
-            pane.return_button: "reader.back",
-            pane.back_button: "reader.step -1",
-            pane.next_button: "reader.step 1",
+            pane.close_button: "lesson.close",
+            pane.return_button: "lesson.restore_page",
+            pane.back_button: "lesson.step -1",
+            pane.next_button: "lesson.step 1",
         }
     )
 
@@ -104,8 +104,8 @@ def connect_setup(pane: SetupPane, to: PaneControllers) -> None:
     pane.leadingStepped.connect(to.view_controller.step_leading)
     pane.captured.left.connect(to.workspace.leave_captured)
     causal = pane.rows["causal"].control
-    to.name_keys({causal: "toggle_mask", pane.more_button: "open_settings"})
-    to.name_keys({pane.part: "show_next_part", pane.choose_image: "model_image.choose"})
+    to.name_keys({causal: "module.toggle_causal_mask", pane.more_button: "module.open_settings"})
+    to.name_keys({pane.part: "model.show_next_part", pane.choose_image: "model_image.choose"})
 
 
 def connect_lines(pane: LinePane, to: PaneControllers) -> None:
@@ -131,12 +131,12 @@ def connect_code(pane: CodePane, to: PaneControllers) -> None:
     """Change the words of the code, and copy it as a script."""
     pane.dialectChosen.connect(to.view_controller.set_dialect)
     pane.scriptWanted.connect(to.export_controller.copy_script)
-    to.name_keys({pane.copy: "publisher.copy_script"})
+    to.name_keys({pane.copy: "export.copy_script"})
 
 
 def connect_colours(pane: ColoursPane, to: PaneControllers) -> None:
     """Change how numbers become colours."""
-    pane.lensChosen.connect(to.view_controller.set_lens)
+    pane.lensChosen.connect(to.view_controller.set_weight_transform)
     pane.curveChosen.connect(to.view_controller.set_curve)
     pane.limitsChosen.connect(to.view_controller.set_limits)
     pane.mapChosen.connect(to.view_controller.set_map)
@@ -160,7 +160,7 @@ def connect_numbers(pane: NumberTablePane, to: PaneControllers) -> None:
 def connect_shapes(pane: ShapesPane, to: PaneControllers) -> None:
     """Show the stage that was chosen."""
     pane.stageChosen.connect(to.show_stage)
-    to.name_keys({pane.turn: "shapes.drawing.turn"})
+    to.name_keys({pane.turn: "shapes.toggle_split"})
 
 
 def connect_heads(pane: HeadTablePane, to: PaneControllers) -> None:
@@ -183,8 +183,8 @@ def connect_next_token(pane: NextTokenPane, to: PaneControllers) -> None:
     pane.factorTyped.connect(to.head_edit_controller.set_factor)
     pane.sourceTyped.connect(to.head_edit_controller.set_source)
     pane.settled.connect(to.head_edit_controller.settle)
-    pane.allOn.connect(to.head_edit_controller.all_on)
-    to.name_keys({pane.all_on: "head_switch.all_on"})
+    pane.allOn.connect(to.head_edit_controller.restore_all)
+    to.name_keys({pane.all_on: "head_edit.restore_all"})
 
 
 def connect_lens(pane: LensPane, to: PaneControllers) -> None:
@@ -211,7 +211,7 @@ def connect_scatter(pane: HeadScatterPane, to: PaneControllers) -> None:
 
 def _connect_measuring(work: LongWorkWidget, to: PaneControllers) -> None:
     work.toggled.connect(to.head_measurement_controller.toggle)
-    to.name_keys(dict.fromkeys((work.start, work.stop), "measure_heads"))
+    to.name_keys(dict.fromkeys((work.start, work.stop), "head_measurement.toggle"))
 
 
 def connect_continue(pane: ModelGenerationPane, to: PaneControllers) -> None:
@@ -226,24 +226,24 @@ def connect_continue(pane: ModelGenerationPane, to: PaneControllers) -> None:
     generation.sampleWanted.connect(controller.sample)
     generation.runWanted.connect(controller.run)
     generation.steppedBack.connect(controller.step_back)
-    generation.steppedOn.connect(controller.step_on)
-    generation.turned.connect(controller.turn)
+    generation.steppedOn.connect(controller.step_forward)
+    generation.turned.connect(controller.switch_branch)
     generation.nodeChosen.connect(controller.go)
     generation.seedChosen.connect(controller.reseed)
     pane.next.tokenPicked.connect(controller.pick)
     pane.next.samplingChosen.connect(controller.choose)
     pane.stepsChosen.connect(controller.set_steps)
     pane.stepChosen.connect(controller.go_to_step)
-    pane.used.connect(controller.use)
+    pane.used.connect(controller.use_as_text)
     pane.startedAgain.connect(controller.start_again)
     to.name_keys(
         {
             generation.run: "model_generation.toggle",
             generation.sample: "model_generation.sample",
             generation.back: "model_generation.step_back",
-            generation.on: "model_generation.step_on",
-            generation.turn: "model_generation.turn",
-            pane.use: "model_generation.use",
+            generation.on: "model_generation.step_forward",
+            generation.turn: "model_generation.switch_branch",
+            pane.use: "model_generation.use_as_text",
             pane.again: "model_generation.start_again",
         }
     )

@@ -201,7 +201,7 @@ class PresenterMode(QObject):
         else:
             self._docks.once_dropped(self.leave)
 
-    def hide_all(self) -> None:
+    def blank_screen(self) -> None:
         """Cover everything but the status bar."""
         window = self._window
         self.blank.setGeometry(window.rect().adjusted(0, 0, 0, -window.statusBar().height()))

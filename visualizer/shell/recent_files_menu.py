@@ -35,7 +35,7 @@ class RecentFilesMenu(QObject):
         with suppress(OSError):  # failing to record it is not worth a message
             recent_files.remember(self._folder, path)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Clear the list."""
         with suppress(OSError):
             for path in recent_files.recent(self._folder):

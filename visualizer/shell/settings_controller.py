@@ -55,7 +55,7 @@ class SettingsController(QObject):
         """Open the Settings window, or bring it to the front."""
         if self.dialog is None:
             self.dialog = dialog = SettingsDialog(self._window, kept_folders())
-            self._name_keys({dialog.motion: "motion.toggle"})
+            self._name_keys({dialog.motion: "reduced_motion.toggle"})
             dialog.finished.connect(self._forget)
             dialog.schemeChosen.connect(self.choose_scheme)
             dialog.textSizeChosen.connect(self._choose_text_size)

@@ -173,7 +173,7 @@ class MainWindow(QMainWindow):
         self.viewbar = ViewBar({**self.actions_.by_id, **self.docks.actions})
         self.compare_bar = CompareBar(self.actions_.by_id)
         self.setCentralWidget(self._centre())
-        self.cell_pane.add_trail(*(self.actions_.by_id[f"pointer.go {by}"] for by in (-1, 1)))
+        self.cell_pane.add_trail(*(self.actions_.by_id[f"cell.go {by}"] for by in (-1, 1)))
         self.playback_bar = PlaybackBar(self.actions_.by_id)
         add_bar(self, "Playback", "Playback", self.playback_bar, Qt.ToolBarArea.BottomToolBarArea)
         self._serve_keys()
@@ -824,7 +824,7 @@ def _connect_playback(window: MainWindow) -> None:
     presenter.styleChanged.connect(window.restyle)
     presenter.rearranged.connect(window.board.arrange_late)
     presenter.paintingLeft.connect(window.mask_edit_controller.stop)
-    presenter.cellLeft.connect(window.cell_selection_controller.let_go)
+    presenter.cellLeft.connect(window.cell_selection_controller.unpin)
     presenter.said.connect(window.facts.setText)
 
 

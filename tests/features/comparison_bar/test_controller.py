@@ -117,7 +117,7 @@ def test_one_goes_to_the_largest_difference(kept: Hand) -> None:
     press(kept, Qt.Key.Key_G)
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
     assert "Largest difference: −" in bar(kept).said.text()
-    kept.window.cell_selection_controller.let_go()
+    kept.window.cell_selection_controller.unpin()
     click(kept, "Go there")
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
 

@@ -242,13 +242,13 @@ def test_the_cell_under_the_brush_is_still_told(painter: Painter) -> None:
 def test_the_mode_says_what_can_be_done_and_ends(painter: Painter) -> None:
     assert painter.bar.isVisibleTo(painter.window)
     assert painter.hand.status == HINT
-    assert painter.window.actions_.by_id["painter.toggle"].isChecked()
+    assert painter.window.actions_.by_id["mask_edit.toggle"].isChecked()
     assert painter.board.viewport().cursor().shape() is Qt.CursorShape.CrossCursor
     before = painter.document
     painter.key(Qt.Key.Key_Escape)
     assert not painter.bar.isVisibleTo(painter.window)
     assert "6 tokens" in painter.hand.status
-    assert not painter.window.actions_.by_id["painter.toggle"].isChecked()
+    assert not painter.window.actions_.by_id["mask_edit.toggle"].isChecked()
     assert painter.document is before
     painter.toggle()
     painter.hand.click(painter.bar.done)
@@ -285,7 +285,7 @@ def test_a_stroke_ends_with_the_mode(painter: Painter) -> None:
 
 
 def test_the_pinned_cell_is_painted_by_a_key(painter: Painter) -> None:
-    action = painter.window.actions_.by_id["painter.paint_pinned"]
+    action = painter.window.actions_.by_id["mask_edit.paint_pinned"]
     assert not action.isEnabled()
     for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Right):
         painter.key(key)

@@ -161,12 +161,12 @@ def test_the_last_head_stays(three: Hand) -> None:
 
 
 def test_with_a_fold_the_last_head_can_go(three: Hand) -> None:
-    three.click(bar(three).buttons["gaze.toggle_fold mean"])
+    three.click(bar(three).buttons["view.toggle_aggregate mean"])
     three.settle()
     for head in (0, 1, 2):
         click(three, head)
     assert {heatmap.fold for heatmap in three.shown.heatmaps} == {HeadAggregate.MEAN}
-    three.click(bar(three).buttons["gaze.toggle_fold mean"])
+    three.click(bar(three).buttons["view.toggle_aggregate mean"])
     three.settle()
     assert heads(three) == [0, 1, 2]  # there is always something to look at
 
@@ -197,7 +197,7 @@ def test_a_double_click_holds_on_to_the_cell_that_is_pinned_there(three: Hand) -
         assert heads(three) == [1]
         assert three.window.workspace.view.pinned == (cell if kept else None)
         double_click(three, 1)
-        three.window.cell_selection_controller.let_go()
+        three.window.cell_selection_controller.unpin()
 
 
 def test_with_a_hidden_head_goes_the_cell_that_is_pinned_there(three: Hand) -> None:
@@ -269,7 +269,7 @@ def test_one_head_has_nothing_to_choose(hand: Hand) -> None:
     assert bar(hand).heads == []
     assert not bar(hand).box.isVisible()
     for by in HeadAggregate:
-        assert not bar(hand).buttons[f"gaze.toggle_fold {by}"].isVisible()
+        assert not bar(hand).buttons[f"view.toggle_aggregate {by}"].isVisible()
 
 
 def test_a_chip_has_its_heads_colour_and_name(three: Hand) -> None:
@@ -290,7 +290,7 @@ def test_a_chip_has_its_heads_colour_and_name(three: Hand) -> None:
 
 @pytest.mark.parametrize("by", HeadAggregate)
 def test_a_fold_has_a_row_while_its_button_is_down(three: Hand, by: HeadAggregate) -> None:
-    button = bar(three).buttons[f"gaze.toggle_fold {by}"]
+    button = bar(three).buttons[f"view.toggle_aggregate {by}"]
     assert button.text() == FOLDS[by]
     three.click(button)
     three.settle()
@@ -304,7 +304,7 @@ def test_a_fold_has_a_row_while_its_button_is_down(three: Hand, by: HeadAggregat
 
 
 def test_the_button_of_a_fold_stays_down_while_a_step_is_played(three: Hand) -> None:
-    button = bar(three).buttons["gaze.toggle_fold mean"]
+    button = bar(three).buttons["view.toggle_aggregate mean"]
     three.click(button)
     three.settle()
     three.board.setFocus()
@@ -338,8 +338,8 @@ def test_buttons_look_closer_further_and_at_all(hand: Hand) -> None:
     hand.paste_sentence(" ".join(f"w{number}" for number in range(30)))
     hand.settle()
     shown = bar(hand)
-    closer, further, whole = (shown.buttons[f"gaze.{name}"] for name in ("closer", "further",
-                                                                         "whole"))  # fmt: skip
+    closer, further, whole = (shown.buttons[f"view.{name}"] for name in ("zoom_in", "zoom_out",
+                                                                         "reset_zoom"))  # fmt: skip
     assert shown.part.text() == ""
     assert (closer.isEnabled(), further.isEnabled(), whole.isEnabled()) == (True, False, False)
     hand.click(closer)
