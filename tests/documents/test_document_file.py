@@ -158,7 +158,7 @@ def test_more_numbers_than_can_be_read_again_are_not_written() -> None:
     kept, live = (run(one.tokens(), one.spec) for one in (a, b))
     opened(document_bytes(b, View(), live))
     view = View(comparison=Comparison(ComparisonKind.KEPT, kept=kept, document=a))
-    with pytest.raises(InputError, match=r"not saved\. Turn “Save the numbers too” off") as refused:
+    with pytest.raises(InputError, match=r"not saved\. “Include numbers when saving”") as refused:
         document_bytes(b, view, live)
     assert refused.value.field == "save"
     opened(document_bytes(b, view))

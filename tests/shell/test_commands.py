@@ -142,10 +142,10 @@ def test_the_list_of_keys_is_whole(hand: Hand) -> None:
     assert len(rows) == with_keys + len(PANES) + len(WITHIN)
     assert {"F2", "F3", "arrow keys", "Esc"} <= {keys for _, keys in rows}
     assert all(keys in said and words in said for words, keys in rows)
-    assert {"Move what is seen: Up", "Weights as: They are"} <= {words for words, _ in rows}
+    assert {"Pan: Up", "Weights: Unmodified"} <= {words for words, _ in rows}
     titles = [group.title for group in listed]
     assert titles[:3] == ["File", "Edit", "Module"]
-    assert {"View", "Panes", "Where the focus is"} < set(titles)
+    assert {"View", "Panes", "In the focused widget"} < set(titles)
     assert all(title in said for title in titles)
     box.close()
 

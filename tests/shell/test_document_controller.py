@@ -1068,7 +1068,7 @@ def test_recent_files_are_listed_newest_first(hand: Hand, tmp_path: Path) -> Non
     hand.window.actions_.by_id["recent_files.clear"].trigger()
     menu.aboutToShow.emit()
     assert [action.text() for action in menu.actions() if not action.isSeparator()] == [
-        "&Forget these"
+        "&Clear list"
     ]
 
 

@@ -105,7 +105,7 @@ def test_the_tab_key_goes_along_the_bar_and_the_typed_ends(hand: Hand) -> None:
     hand.until(lambda: ("context", "high") in boxes and boxes["context", "high"].isVisible())
     names = [named(widget) for widget in reachable(hand)]
     bar = names.index("How the panels are arranged")
-    assert names[bar + 1 : bar + 4] == ["Head 1", "Head 2", "Mean of heads"]
+    assert names[bar + 1 : bar + 4] == ["Head 1", "Head 2", "Heads: mean"]
     ends = names.index("Range of the colours")
     assert names[ends + 1 : ends + 4] == [
         "Scores: the high end", "Weights: the low end", "Weights: the high end",

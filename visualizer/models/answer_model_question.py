@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from visualizer.progress_callback import Progress
 
 CHAT_UNSUPPORTED = (
-    "This is known of a text that is given as it is: switch off “The text is a user’s message”, "
+    "This is known of a text that is given as it is: switch off “Treat text as a user message”, "
     "and take away the second text."
 )
 TOP_TOKENS = 5

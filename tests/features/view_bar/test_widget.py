@@ -386,8 +386,8 @@ def test_controls_without_room_are_in_a_menu(hand: Hand) -> None:
     assert len(seen) == 2
     assert all(one.visibleRegion().boundingRect() == one.rect() for one in seen)
     assert [*hand.read_menu(shown.more)] == [
-        "How the panels are arranged", "Heads shown", "Mean of heads", "Largest of heads",
-        "Look from further away", "Look at all of every panel", "Look closer", "Lines",
+        "How the panels are arranged", "Heads shown", "Heads: mean", "Heads: maximum",
+        "Zoom out", "Reset zoom", "Zoom in", "Lines",
         "Heads", "Colours",
     ]  # fmt: skip
 
@@ -413,9 +413,9 @@ def test_what_is_chosen_as_range_is_said_and_what_it_comes_to(hand: Hand) -> Non
     said = bar(hand).range.accessibleName
     assert said() == "Range: automatic, 0 to 1"
     for text, words in (
-        ("Range: each row’s", "Range: each row"),
-        ("Range: each panel’s", "Range: each panel"),
-        ("Range: 0 to 1 (weights)", "Range: 0 to 1"),
+        ("Range: per row", "Range: each row"),
+        ("Range: per panel", "Range: each panel"),
+        ("Range: 0 to 1", "Range: 0 to 1"),
         ("Range: automatic", "Range: automatic, 0 to 1"),
     ):
         hand.choose_in_menu(bar(hand).range, text)
@@ -429,7 +429,7 @@ def test_an_automatic_range_says_that_a_longer_text_has_another(hand: Hand) -> N
     hand.paste_sentence(" ".join(f"w{number}" for number in range(30)))
     hand.settle()
     assert bar(hand).range.accessibleName() == "Range: automatic, each row"
-    hand.choose_in_menu(bar(hand).range, "Range: 0 to 1 (weights)")
+    hand.choose_in_menu(bar(hand).range, "Range: 0 to 1")
     colour = hand.panel("weights").colour
     assert (colour.low, colour.high, colour.limits) == (0, 1, ColourLimits.SHARED)
     assert bar(hand).range.accessibleName() == "Range: 0 to 1"
@@ -438,7 +438,7 @@ def test_an_automatic_range_says_that_a_longer_text_has_another(hand: Hand) -> N
 def test_the_range_of_dropped_weights_ends_at_what_dropout_makes_of_1(hand: Hand) -> None:
     hand.type_number("dropout", "0.2")
     hand.settle()
-    for text in ("Range: automatic", "Range: 0 to 1 (weights)"):
+    for text in ("Range: automatic", "Range: 0 to 1"):
         hand.choose_in_menu(bar(hand).range, text)
         assert hand.panel("weights").colour.high == 1
         assert hand.panel("dropped").colour.high == 1.25
@@ -446,7 +446,7 @@ def test_the_range_of_dropped_weights_ends_at_what_dropout_makes_of_1(hand: Hand
 
 
 def test_typed_limits_open_the_pane_where_they_are(hand: Hand) -> None:
-    hand.choose_in_menu(bar(hand).range, "Range: typed…")
+    hand.choose_in_menu(bar(hand).range, "Range: custom…")
     pane = hand.window.panes["Colours"]
     hand.until(pane.isVisible)
     box = pane.boxes["weights", "high"]
