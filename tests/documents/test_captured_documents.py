@@ -46,10 +46,10 @@ def test_of_captured_attention_no_numbers_are_recorded_beside_its_own() -> None:
 
 
 CAPTURED_REFUSED = [
-    (put("document", "captured", "layers", 0), "captured attention of a size that cannot be"),
-    (put("document", "captured", "heads", 2**40), "captured attention of a size that cannot be"),
-    (put("document", "captured", "queries", -2), "captured attention of a size that cannot be"),
-    (put("document", "captured", "keys", 4), "a number of tokens that are read that cannot be"),
+    (put("document", "captured", "layers", 0), "invalid value: captured attention of a size"),
+    (put("document", "captured", "heads", 2**40), "invalid value: captured attention of a size"),
+    (put("document", "captured", "queries", -2), "invalid value: captured attention of a size"),
+    (put("document", "captured", "keys", 4), "invalid value: a number of tokens that are read"),
     (put("document", "captured", "dtype", "float64"), "numbers of another type at document/capt"),
     (put("document", "captured", "dtype", "float16"), "numbers of another type at document/capt"),
     (put("document", "captured", "dtype", [1]), "numbers of another type at document/capt"),

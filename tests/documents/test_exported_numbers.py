@@ -171,7 +171,7 @@ def test_numbers_too_many_to_be_compared_are_computed_from_the_document(
     saved = opened(path)
     assert saved.document == OWN
     assert saved.notice == (
-        "Its numbers are too many to be compared with those computed from its settings."
+        "The file’s numbers are too large to compare with those computed from its settings."
     )
 
 
@@ -203,7 +203,7 @@ def test_older_exports_without_their_document_are_refused(tmp_path: Path) -> Non
 
 def test_json_of_others_is_no_document(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"a": [1, 2]}')
-    assert "is no document of Attention Visualizer" in refusal(tmp_path / "a.json")
+    assert "is not an Attention Visualizer document" in refusal(tmp_path / "a.json")
 
 
 def test_arrays_that_numpy_has_saved_anew_open_too(tmp_path: Path) -> None:

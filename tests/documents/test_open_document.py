@@ -109,7 +109,7 @@ def test_a_small_text_is_found_as_qt_writes_it() -> None:
 def test_a_picture_without_a_document_says_so(make: Callable[[], bytes], tmp_path: Path) -> None:
     assert find_embedded_document(make()) is None
     (tmp_path / "a").write_bytes(make())
-    with pytest.raises(InputError, match="“a” has no document in it"):
+    with pytest.raises(InputError, match="“a” contains no document"):
         open_document(tmp_path / "a")
 
 
@@ -162,14 +162,14 @@ def test_what_is_strange_is_refused_in_little_memory(name: str, tmp_path: Path) 
 @pytest.mark.parametrize("content", [b"", b"P", b"hello", b"GIF89a", b"\0" * 100])
 def test_other_files_are_said_to_be_others(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(content)
-    with pytest.raises(InputError, match=r"“a\.txt” is no document of Attention Visualizer"):
+    with pytest.raises(InputError, match=r"“a\.txt” is not an Attention Visualizer document"):
         open_document(tmp_path / "a.txt")
 
 
 def test_a_zip_of_something_else_is_said_to_be(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("notes.txt", "hello")
-    with pytest.raises(InputError, match=r"“a\.npz” is no document of Attention Visualizer"):
+    with pytest.raises(InputError, match=r"“a\.npz” is not an Attention Visualizer document"):
         open_document(tmp_path / "a.npz")
 
 

@@ -303,8 +303,8 @@ def test_numbers_on_a_used_picture_are_as_on_a_new_one(
     QApplication.sendEvent(hand.board, QEvent(QEvent.Type.DevicePixelRatioChange))
     hand.window.workspace.set("dropout", 0.5)
     hand.settle()
-    for change in ("module.toggle_causal_mask", "module.toggle_causal_mask", "module.toggle_training_mode", "module.toggle_causal_mask",
-                   "module.toggle_training_mode", "workspace.resample dropout_seed"):  # fmt: skip
+    mask, mode = "module.toggle_causal_mask", "module.toggle_training_mode"
+    for change in (mask, mask, mode, mask, mode, "workspace.resample dropout_seed"):
         hand.board.viewport().grab()
         hand.window.actions_.by_id[change].trigger()
         hand.settle()

@@ -31,7 +31,7 @@ CUT = CutEdges(0, 1, ((5, 3), (4, 2)))
         (replace(MODEL, edits=(OFF,)), replace(MODEL, cuts=(CUT,)), ""),
         (MODEL, replace(MODEL, second="a dog"), "second text"),
         (None, MODEL, "open tiny"),
-        (MODEL, None, "back to a module"),
+        (MODEL, None, "return to a module"),
     ],
 )  # fmt: skip
 def test_changes_of_a_model_are_named(

@@ -904,7 +904,7 @@ def test_what_does_not_fit_into_memory_is_said_and_the_others_are_opened(
     answer(hand, "Open it again")
     hand.until(lambda: hand.window.workspace.document == crashed)
     (box,) = hand.boxes()
-    assert box.text() == "What was kept needs more memory than is free."
+    assert box.text() == "The backup of the unsaved changes needs more memory than is available."
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ def test_it_is_drawn_exactly_and_says_what_is_not_held(hand: Hand) -> None:
     for stage in ("weights", "context"):
         panel = hand.panel(stage)
         np.testing.assert_allclose(panel.values, numbers_of(hand, panel), atol=1e-6)
-    assert "its 260 × 260 matrices are computed where they are looked at" in hand.status
+    assert "its 260 × 260 matrices are computed on demand" in hand.status
 
 
 def test_a_cell_of_it_is_explained_pinned_and_walked_from(hand: Hand) -> None:

@@ -186,7 +186,7 @@ def test_heads_are_sorted_by_what_they_do(model_window: Hand) -> None:
     previous = np.diagonal(weights, -1, 2, 3).mean(-1)
     ranked = [previous[place] for place in panel.places]
     assert ranked == sorted(ranked, reverse=True)
-    hand.choose("head_order", "Alike together")
+    hand.choose("head_order", "Similar heads together")
     hand.settle()
     places = hand.window.workspace.screen.panel(LAYERS).places
     assert sorted(places) == sorted(panel.places)

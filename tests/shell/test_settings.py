@@ -141,10 +141,10 @@ def test_the_text_is_as_large_as_the_screen_asks_for_unless_chosen(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dialog = settings(hand)
-    assert dialog.text_size.currentText() == "As fits the screen"
+    assert dialog.text_size.currentText() == "Automatic"
     choose(dialog.text_size, "100 %")
     monkeypatch.setattr(fonts, "screen_scale", lambda screen: 4 / 3)
-    choose(dialog.text_size, "As fits the screen")
+    choose(dialog.text_size, "Automatic")
     assert text_scale() == pytest.approx(4 / 3, abs=0.05)
     QApplication.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont))
     app.take_text_size()

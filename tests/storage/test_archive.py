@@ -60,8 +60,8 @@ STRANGE = [
     (packed({"document.json": b"[" * 100_000}), "description cannot be read"),
     (packed({"document.json": b"[]"}), "does not say which kind of document"),
     (packed({"document.json": b"[" * 2_000_000}), "is too large to be opened"),
-    (packed({}), "is no document of Attention Visualizer"),
-    (b"#!/bin/sh\n" + packed(OWN_FILE), "is no document of Attention Visualizer"),
+    (packed({}), "is not an Attention Visualizer document"),
+    (b"#!/bin/sh\n" + packed(OWN_FILE), "is not an Attention Visualizer document"),
     (packed(OWN_FILE) + b"\0", "is cut off: its end is missing"),
     (
         without(RECORDED, "trace/parameters/out_proj.bias.npy"),

@@ -69,14 +69,14 @@ def open_document(path: Path) -> SavedDocument:
             else:
                 is_picture = not start.startswith(b"PK")
                 if found.st_size > (MAX_PICTURE_BYTES if is_picture else MAX_BYTES + 2**26):
-                    raise InputError("open", f"{subject} is too large to be opened.")
+                    raise InputError("open", f"{subject} is too large to open.")
                 saved = _in_picture(path, file.read()) if is_picture else read_document(file)
             return replace(saved, version=version_of(found))
     except DamagedError as error:
         raise InputError("open", f"{subject} {error}") from error
     except (OSError, MemoryError) as error:
-        reason = getattr(error, "strerror", None) or "there is not enough memory"
-        raise InputError("open", f"{subject} could not be opened: {reason}.") from error
+        reason = getattr(error, "strerror", None) or "not enough memory"
+        raise InputError("open", f"{subject} cannot be opened: {reason}.") from error
 
 
 def _in_picture(path: Path, data: bytes) -> SavedDocument:
@@ -84,10 +84,10 @@ def _in_picture(path: Path, data: bytes) -> SavedDocument:
     if document is None:
         kinds = (PNG_SIGNATURE, b"%PDF", MARKER)
         is_known = data.startswith(kinds) or is_web_page(data) or b"<svg" in data[:4096]
-        what = "has no document in it" if is_known else "is no document of Attention Visualizer"
-        hint = "Open a file that was saved or a picture that was exported by the program."
+        what = "contains no document" if is_known else "is not an Attention Visualizer document"
+        hint = "Open a file that was saved or exported by Attention Visualizer."
         if is_image_name(path):
-            hint += " A vision model reads other images: open it first."
+            hint += " To use another image, open a vision model first."
         raise InputError("open", f"“{path.name}” {what}. {hint}")
     return _from_bytes(path, document)
 

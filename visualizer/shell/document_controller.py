@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     """Returns the window in which a file is open."""
 
 SAID_MS = 5000
-OPEN_ERROR = "{name} was not opened."
+OPEN_ERROR = "Cannot open {name}."
 
 
 class DocumentController(QObject):
@@ -206,7 +206,7 @@ class DocumentController(QObject):
         if there := self._window_on(path):  # two windows would overwrite each other's changes
             there.activateWindow()
             there.raise_()
-            there.statusBar().showMessage(f"{path.name} is open here already", SAID_MS)
+            there.statusBar().showMessage(f"{path.name} is already open in this window", SAID_MS)
             self._go_on()
             return
         self._say("Opening…", 0)
@@ -291,7 +291,7 @@ class DocumentController(QObject):
         said = OPEN_ERROR.format(name=name)
         self._say(said)
         if refused:
-            refuse(self._window, "Not opened", f"{said} {refused.sentence}")
+            refuse(self._window, "Cannot open", f"{said} {refused.sentence}")
 
     def take_recovered(self, saved: SavedDocument, left: RecoveredDocument) -> None:
         """Show a recovered document, in this window if nothing would be lost, else in another."""
@@ -334,8 +334,10 @@ class DocumentController(QObject):
             self._write(path, may_replace=is_named, page=page)
         else:
             self._stay()
-            said = f"“{path.name}” is open in another window. Close it there, or use another name."
-            refuse(self._window, "Not saved", said)
+            said = (
+                f"“{path.name}” is open in another window. Close it there or choose another name."
+            )
+            refuse(self._window, "Cannot save", said)
 
     def _stay(self) -> None:
         if not self._writes:  # otherwise the window closes after what is being written
@@ -437,7 +439,7 @@ class DocumentController(QObject):
     def _take_written(self, done: WriteResult) -> None:
         if not done.is_copy:
             self.path, self._clean, self._version = done.path, done.document, done.version
-        saved = f"Saved {'a copy in ' * done.is_copy}{done.path}"
+        saved = f"Saved {'a copy as ' * done.is_copy}{done.path}"
         if done.lacks_numbers:
             self._say(f"{saved}. {done.lacks_numbers}", NOTICE_MS)
         else:
@@ -450,7 +452,7 @@ class DocumentController(QObject):
                 then()
 
     def _take_read(self, what: SavedDocument | DocumentChange, path: Path | None) -> None:
-        self._say(f"Opened {path or 'the example'}")
+        self._say(f"Opened {path or 'example'}")
         if isinstance(what, DocumentChange):
             self._take_change(what)
         elif self.is_untouched:
@@ -473,16 +475,16 @@ class DocumentController(QObject):
         if is_there_still and isinstance(what, SavedDocument):
             self._clean, self._version = what.document, what.version
             self._workspace.show_document(what.document, self._workspace.wanted)
-            self._say(f"Reverted to {path}. Undo takes this back.")
+            self._say(f"Reverted to {path}. Use Undo to restore your changes.")
             self.changed.emit()
 
     def _ask_overwrite(self, path: Path, page: LessonPage | None) -> None:
         self._say("")
         overwrite = partial(self._write, path, may_replace=True, page=page)
-        said, lost = "is there already", "what is in it"
+        said, lost = "already exists", "its contents"
         if path == self.path and page is None:
-            said = "was changed by another program since it was opened or saved here"
-            lost = "what the other program has written"
+            said = "was changed by another program since you opened or saved it"
+            lost = "the changes of the other program"
         answers = overwrite, self.save_as, self._stay
         ask_overwrite(self._window, f"“{path.name}” {said}.", lost, *answers)
 
@@ -494,7 +496,9 @@ class DocumentController(QObject):
         self._go_on()
         if isinstance(error, InputError):
             refuse(
-                self._window, "Not opened" if error.field == "open" else "Not saved", error.sentence
+                self._window,
+                "Cannot open" if error.field == "open" else "Cannot save",
+                error.sentence,
             )
         else:
             self.broke.emit("".join(traceback.format_exception(error)))

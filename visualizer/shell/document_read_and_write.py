@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 _OWN, _PICTURES, _NUMBERS = f"*{SUFFIX}", "*.png *.svg *.pdf *.html", "*.npz *.json"
 _TENSORS, _TEXTS = "*.npy *.npz *.safetensors *.pt *.pth *.bin", "*.txt"
 OPENED = (
-    f"All that can be opened ({_OWN} {_PICTURES} *.json {_TENSORS} {_TEXTS});;"
-    f"Documents ({_OWN});;Pictures with a document inside ({_PICTURES});;"
-    f"Exported numbers with a document inside ({_NUMBERS});;"
-    f"Attention and weights of other programs ({_TENSORS});;Texts ({_TEXTS});;All files (*)"
+    f"All supported files ({_OWN} {_PICTURES} *.json {_TENSORS} {_TEXTS});;"
+    f"Documents ({_OWN});;Images with an embedded document ({_PICTURES});;"
+    f"Exported numbers with an embedded document ({_NUMBERS});;"
+    f"Attention and weights from other programs ({_TENSORS});;Texts ({_TEXTS});;All files (*)"
 )
 """The file filter of the open dialog."""
 
 
-LACKS_NUMBERS = "The numbers are not in it: the model’s server does not give them any more."
-LATE_NUMBERS = "The numbers are not in it: a lesson was opened before they were there."
+LACKS_NUMBERS = "The numbers were not saved: the model’s server no longer provides them."
+LATE_NUMBERS = "The numbers were not saved: a lesson was opened before they were available."
 LessonPage: TypeAlias = "tuple[Document, View]"
 
 

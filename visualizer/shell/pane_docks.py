@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QMenu
 
 USUAL_WIDTHS = {LEFT: 248, RIGHT: 264}
-SCROLL_TIPS = {"ScrollLeftButton": "Earlier panes", "ScrollRightButton": "Further panes"}
+SCROLL_TIPS = {"ScrollLeftButton": "Previous panes", "ScrollRightButton": "Next panes"}
 """By Qt's names of the buttons at the end of tabs that do not all fit."""
 ARRIVAL_MS = 400
 """How long a pane that is let go may be on its way to its place; Qt takes 200 ms."""

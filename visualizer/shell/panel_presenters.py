@@ -76,12 +76,12 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.screen import Moment
 
-WAITING = "The heatmaps will be here in a moment: loading PyTorch."
-IMAGE_REQUIRED = "The heatmaps will be here with an image."
-EMPTY = "The heatmaps will be here, as soon as the text and the settings can be used."
+WAITING = "Loading PyTorch…"
+IMAGE_REQUIRED = "Choose an image to show the heatmaps."
+EMPTY = "The heatmaps appear here when the text and the settings are valid."
 
 
-READING = "Reading {tokens} … {share} %"
+READING = "Running on {tokens} … {share} %"
 
 
 class StatusLine(Struct, frozen=True):
@@ -424,4 +424,4 @@ def _unused(setup: SetupPanel) -> tuple[str, ...]:
     wrong = [shown.problem.sentence for shown in setup.settings if shown.problem]
     others = [field.problem for field in (setup.second, setup.image) if field]
     wrong += [problem.sentence for problem in (setup.problem, *others) if problem.sentence]
-    return tuple(f"The picture stays as it was. {sentence}" for sentence in wrong[:1])
+    return tuple(f"The heatmaps were not updated. {sentence}" for sentence in wrong[:1])

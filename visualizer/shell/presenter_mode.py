@@ -42,10 +42,9 @@ LARGER = 1.5
 STROKE = 1.75
 """Factor on the width of frames, to be visible from the back of a room."""
 HINT = (
-    "Presenter mode  ·  Page Down and Page Up step  ·  B or . blanks the screen  ·  "
-    "F5 or Esc leaves"
+    "Presenter mode  ·  Page Down, Page Up: step  ·  B or .: blank the screen  ·  F5 or Esc: exit"
 )
-BLANK_HINT = "Presenter mode  ·  any key shows the heatmaps again"
+BLANK_HINT = "Presenter mode  ·  press any key to show the heatmaps"
 TALLEST = 2**24 - 1
 
 
@@ -67,7 +66,7 @@ class BlankScreen(QWidget):
         super().__init__(window)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setProperty(SHOWS_OWN_FOCUS, True)
-        self.setAccessibleName("Blank. Any key shows the heatmaps again")
+        self.setAccessibleName("Blank screen. Press any key to show the heatmaps")
         self._theme = LIGHT
         self.hide()
 
@@ -111,7 +110,7 @@ class PresenterMode(QObject):
         self._workspace, self._window = workspace, window
         self._docks, self._board = docks, board
         self._before: WindowArrangement | None = None
-        self.sentence = AutoFitLabel("The cell that is looked at")
+        self.sentence = AutoFitLabel("Current cell")
         self.sentence.setContentsMargins(16, 0, 16, 0)
         self.sentence.hide()
         self.blank = BlankScreen(window)

@@ -68,7 +68,7 @@ class RecoveryPrompt(QObject):
 
     def _fail(self, error: Exception) -> None:
         if isinstance(error, InputError):
-            refuse(self._window, "Not recovered", error.sentence)
+            refuse(self._window, "Cannot recover", error.sentence)
         else:
             self.broke.emit("".join(traceback.format_exception(error)))
         if self._is_opening:  # the others; this one is offered again at the next start

@@ -128,6 +128,6 @@ def kept_folders() -> tuple[KeptFolder, ...]:
         KeptFolder("Settings", app_settings.settings_file().path.parent),
         KeptFolder("Recent documents", own),
         KeptFolder("Unsaved changes", own / app_settings.RECOVERY),
-        KeptFolder("My lessons", own / app_settings.LESSONS),
+        KeptFolder("Lessons", own / app_settings.LESSONS),
         KeptFolder("Training runs", own / app_settings.RUNS),
     )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 WIDTH = 560
 SCHEMES = (
-    (Scheme.SYSTEM, "As the system"),
+    (Scheme.SYSTEM, "Same as system"),
     (Scheme.LIGHT, "Light"),
     (Scheme.DARK, "Dark"),
 )
@@ -133,7 +133,7 @@ class SettingsDialog(QDialog):
         self._grid.setColumnStretch(1, 1)
         self._add_appearance()
         self._add_work()
-        self._add_title("Where things are kept")
+        self._add_title("Folders")
         self.folder_buttons = [self._add_folder(folder) for folder in folders]
         close = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         close.rejected.connect(self.reject)
@@ -152,15 +152,17 @@ class SettingsDialog(QDialog):
 
     def _add_appearance(self) -> None:
         self._add_title("Appearance")
-        sizes = [(size, f"{size} %" if size else "As fits the screen") for size in TEXT_SIZES]
+        sizes = [(size, f"{size} %" if size else "Automatic") for size in TEXT_SIZES]
         maps, signed = ([(each.id, each.title) for each in maps_of(kind)] for kind in MapKind)
-        self.scheme = self._add_list("Theme", SCHEMES, "Pictures are exported on white in any")
-        self.text_size = self._add_list("Text size", sizes, "Of the size that the system asks for")
-        self.map = self._add_list("Colours of weights", maps, "Here and in new windows")
+        self.scheme = self._add_list("Theme", SCHEMES, "Figures are exported on white in any theme")
+        self.text_size = self._add_list("Text size", sizes, "Relative to the system text size")
+        self.map = self._add_list("Colours of weights", maps, "In this window and new ones")
         self.signed_map = self._add_list(
-            "Colours of signed numbers", signed, "Of scores and vectors, here and in new windows"
+            "Colours of signed numbers", signed, "Scores and vectors, in this window and new ones"
         )
-        self.motion = self._add_switch("Reduce motion", "Panes, menus and lists come at once")
+        self.motion = self._add_switch(
+            "Reduce motion", "Show panes, menus and lists without animation"
+        )
         self.start_page = self._add_switch(
             "Show the start page", "When the program starts without a document"
         )
@@ -172,13 +174,13 @@ class SettingsDialog(QDialog):
         self.start_page.clicked.connect(self.startPageChosen)
 
     def _add_work(self) -> None:
-        self._add_title("Work")
+        self._add_title("Computation and recovery")
         self.device = self._add_list(
-            "Device", DEVICES, "Where numbers are computed, here and in new documents"
+            "Device", DEVICES, "Where numbers are computed, in this document and new ones"
         )
         self.autosave = self._add_switch(
-            "Keep unsaved changes in case of a crash",
-            "What was not saved is offered at the next start",
+            "Back up unsaved changes",
+            "After a crash, unsaved documents can be recovered",
         )
         self.device.valueChosen.connect(self.deviceChosen)
         self.autosave.clicked.connect(self.autosaveChosen)

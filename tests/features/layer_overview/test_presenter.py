@@ -65,8 +65,12 @@ def test_each_head_of_each_layer_is_there_and_named() -> None:
     assert panel.columns == 2
     assert panel.weights is not None
     np.testing.assert_allclose(panel.weights, two_layers(), atol=1e-7)
-    assert panel.describe((0, 1)).startswith("Layer 1, head 2; reads the previous token: 100 %")
-    assert panel.describe((1, 0)).startswith("Layer 2, head 1; reads the query’s own token: 100 %")
+    assert panel.describe((0, 1)).startswith(
+        "Layer 1, head 2; attends to the previous token: 100 %"
+    )
+    assert panel.describe((1, 0)).startswith(
+        "Layer 2, head 1; attends to the query’s own token: 100 %"
+    )
 
 
 @pytest.mark.parametrize("order", HeadOrder)
@@ -92,7 +96,7 @@ def test_heads_that_value_weighting_changes_most_stand_first_and_say_by_how_much
     moved = (np.abs(shares - weights).sum(-1) / 2).mean(-1)
     assert [head for _, head in panel.places] == np.argsort(-moved).tolist()
     first = panel.describe(panel.places[0])
-    differ = f"weights differ from ‖w·v‖ as shares of a row: {format_share(moved.max())}, by chance"
+    differ = f"weights differ from ‖w·v‖, each normalised per row: {format_share(moved.max())}, by chance"
     assert differ in first
     assert "‖w·v‖" not in present_layers(resolve(document, View(), run), None).describe((0, 0))
 
@@ -157,7 +161,7 @@ def test_runs_of_several_groups_stand_in_the_order_of_their_layers() -> None:
     np.testing.assert_allclose(panel.weights, whole)
     measured = overview_of([(runs[0], (1,)), (runs[1], (0,))], HeadOrder.PREVIOUS)
     assert measured.places[0] == (0, 1)
-    said = "Layer 1, head 2, place 1 of 4; reads the previous token: 100 %"
+    said = "Layer 1, head 2, place 1 of 4; attends to the previous token: 100 %"
     assert measured.describe((0, 1)).startswith(said)
 
 
