@@ -30,7 +30,7 @@ OPENED = (
     f"Exported numbers with an embedded document ({_NUMBERS});;"
     f"Attention and weights from other programs ({_TENSORS});;Texts ({_TEXTS});;All files (*)"
 )
-"""The file filter of the open dialog."""
+"""File filter of the Open dialog."""
 
 
 LACKS_NUMBERS = "The numbers were not saved: the model’s server no longer provides them."
@@ -39,16 +39,16 @@ LessonPage: TypeAlias = "tuple[Document, View]"
 
 
 class ReadResult(Struct, frozen=True, eq=False):
-    """The result of reading a file: a document of its own, or a change of the current one.
+    """The result of reading a file: a document, or a change to the current one.
 
     Parameters
     ----------
     path : Path or None
-        A shipped example has none.
+        None for a shipped example.
     before : Document
         The window's document when reading began.
     is_reverting : bool
-        Whether the window's own file was read again, in place of the changes made since.
+        Whether the window's own file was reloaded to discard the changes.
     """
 
     what: SavedDocument | DocumentChange
