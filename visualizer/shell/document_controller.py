@@ -236,7 +236,7 @@ class DocumentController(QObject):
             self._send_request(read)
 
     def open_example(self, read: Callable[[], SavedDocument]) -> None:
-        """Open a shipped example in this window, or in another one if this window has a document."""
+        """Open a shipped example in this window, or in another if this window has a document."""
         self._waiting.append(partial(self._start_reading_example, read))
         self._start_next()
 

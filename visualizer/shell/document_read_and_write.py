@@ -63,8 +63,7 @@ class WriteResult(Struct, frozen=True, eq=False):
     Parameters
     ----------
     lacks_numbers : str
-        Why the numbers that were to be saved too are not in the file, as a sentence; empty where
-        they are, or were not wanted.
+        Why requested numbers are missing in the file, as a sentence; empty if they are not.
     """
 
     document: Document
@@ -75,16 +74,16 @@ class WriteResult(Struct, frozen=True, eq=False):
 
 
 class _ChangedError(Exception):
-    """Another program has changed the file that was to be replaced."""
+    """Another program has changed the file to be replaced."""
 
 
 class ChangedFile(Struct, frozen=True, eq=False):
-    """A file that was not written because it is not what was opened or saved here.
+    """A file that was not written because it differs from the version opened or saved here.
 
     Parameters
     ----------
     page : tuple of Document and View, or None
-        The page of a lesson that was to be written; None for the user's own document.
+        The lesson page to write; None for the user's own document.
     """
 
     path: Path
@@ -92,7 +91,7 @@ class ChangedFile(Struct, frozen=True, eq=False):
 
 
 class FoundImage(Struct, frozen=True):
-    """A file that holds no document, and is for the vision model of the current one."""
+    """An image file without a document, to be used with the current vision model."""
 
     path: Path
 
@@ -113,9 +112,9 @@ def write_saved_document(
     Parameters
     ----------
     page : tuple of Document and View, or None
-        The page of a lesson, of which a copy is written; None for the user's own document.
+        The lesson page to write as a copy; None for the user's own document.
     are_numbers_late : bool
-        Whether numbers were to be saved, and are not there as a lesson was opened before.
+        Whether requested numbers are missing because a lesson was opened before they were ready.
     replaced : FileVersion or None
         The version of the file that may be replaced; None if no file may be.
     may_replace : bool
@@ -127,10 +126,10 @@ def write_saved_document(
             raise _ChangedError
 
     try:
-        with suppress(OSError):  # which the writing tells
+        with suppress(OSError):  # reported by the write itself
             check()
         whole = document.with_numbers_of(run) if run else document
-        # Large documents take long to be written, in which the file may still be changed.
+        # Writing a large document takes long, and the file may be changed during that time.
         atomic_file.write(path, lambda file: write_document(file, whole, view, run), check=check)
     except _ChangedError:
         return ChangedFile(path, page)

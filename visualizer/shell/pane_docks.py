@@ -190,7 +190,7 @@ class PaneDocks(QObject):
         for dock in self._release_drags():
             dock.setFloating(False)
 
-    def _let_go(self) -> list[PaneDock]:
+    def _release_drags(self) -> list[PaneDock]:
         """Release the mouse on all panes, tabs and edges; return the floating panes."""
         direct = Qt.FindChildOption.FindDirectChildrenOnly
         floating = [dock for dock in self.by_id.values() if dock.isFloating()]

@@ -47,7 +47,7 @@ class ProgramSettings(Struct, frozen=True):
     Parameters
     ----------
     text_size : int
-        In per cent of the system's; 0 where it fits the screen.
+        Percentage of the system's text size; 0 fits the text to the screen.
     sequential, diverging : str
         Ids of the colour maps of weights and of signed numbers.
     """
@@ -63,12 +63,12 @@ class ProgramSettings(Struct, frozen=True):
 
 
 class KeptFolder(Struct, frozen=True):
-    """A folder where the program keeps something.
+    """A folder in which the program stores data.
 
     Parameters
     ----------
     title : str
-        What it holds.
+        Description of its contents.
     """
 
     title: str
@@ -87,7 +87,7 @@ class OpenFolderButton(QPushButton):
 
 
 class SettingList(QComboBox):
-    """A list of values with their words."""
+    """Combo box of values with their labels."""
 
     valueChosen = Signal(object)
 
@@ -100,9 +100,9 @@ class SettingList(QComboBox):
         self.setAccessibleDescription(hint)
         self.setToolTip(plain_tooltip(hint))
         install_input_filters(self)
-        self.activated.connect(self._choose)
+        self.activated.connect(self._emit_value)
 
-    def _choose(self, at: int) -> None:
+    def _emit_value(self, at: int) -> None:
         self.valueChosen.emit(self._values[at])
 
     def show_value(self, value: object) -> None:
@@ -110,7 +110,7 @@ class SettingList(QComboBox):
 
 
 class SettingsDialog(QDialog):
-    """Shows the program's settings, and tells what is chosen."""
+    """Shows the program's settings, and emits the user's changes."""
 
     schemeChosen = Signal(object)
     textSizeChosen = Signal(object)
@@ -144,7 +144,7 @@ class SettingsDialog(QDialog):
         self._fit_text()
 
     def _fit_text(self) -> None:
-        """Make room for the text at its present size."""
+        """Adapt the minimum width to the text size."""
         width = round(WIDTH * text_scale())
         if width != self.minimumWidth():
             self.setMinimumWidth(width)
@@ -209,7 +209,7 @@ class SettingsDialog(QDialog):
 
     def _add_folder(self, folder: KeptFolder) -> OpenFolderButton:
         button, row = OpenFolderButton(folder), self._grid.rowCount()
-        path = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)  # their ends tell them apart
+        path = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)  # the ends distinguish the paths
         path.tell(str(folder.path))
         self._grid.addWidget(PlainLabel(folder.title), row, 0)
         self._grid.addWidget(path, row, 1)

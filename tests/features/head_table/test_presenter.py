@@ -146,8 +146,8 @@ def test_induction_is_said_of_texts_with_a_repeated_token_alone() -> None:
     assert [row.written[at] for row in made.rows] == ["0.0", "90.0", "45.0"]
     assert made.uniform[at] == pytest.approx(100 * np.mean([1 / 4, 1 / 5, 1 / 6]))
     assert made.sentences[0] == (
-        "Head 2 attends to the token after an earlier occurrence of the same token (induction): 90 %, uniform attention "
-        "21 %."
+        "Head 2 attends to the token after an earlier occurrence of the same token (induction): "
+        "90 %, uniform attention 21 %."
     )
     run = with_weights(run, np.stack([induction, 0.95 * induction]))
     assert table(run).sentences[0] == (

@@ -96,7 +96,10 @@ def test_heads_that_value_weighting_changes_most_stand_first_and_say_by_how_much
     moved = (np.abs(shares - weights).sum(-1) / 2).mean(-1)
     assert [head for _, head in panel.places] == np.argsort(-moved).tolist()
     first = panel.describe(panel.places[0])
-    differ = f"weights differ from ‖w·v‖, each normalised per row: {format_share(moved.max())}, by chance"
+    differ = (
+        "weights differ from ‖w·v‖, each normalised per row: "
+        f"{format_share(moved.max())}, by chance"
+    )
     assert differ in first
     assert "‖w·v‖" not in present_layers(resolve(document, View(), run), None).describe((0, 0))
 
