@@ -57,7 +57,7 @@ def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
     if suffix == ".gguf":
         raise InputError("open", GGUF_ERROR.format(name=path.name))
     if suffix == ".txt" and document.model and document.reads_image:
-        raise InputError("open", f"{document.model.name} reads images, and no texts.")
+        raise InputError("open", f"{document.model.name} takes images, not texts.")
     if suffix == ".txt":
         return DocumentChange(document.set("text", text_in(path)))
     is_of_others = suffix in TENSOR_FILES and not (suffix == ".npz" and _is_exported(path))

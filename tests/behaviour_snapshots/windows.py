@@ -158,7 +158,7 @@ BATCH: tuple[Step, ...] = (
 )
 DROPPING: tuple[Step, ...] = (number("Dropout", 0.5),)
 MORE = "All settings…"
-MASK = (MORE, choose("Mask", "Own matrix"))
+MASK = (MORE, choose("Mask", "Custom matrix"))
 A_AND_B: tuple[Step, ...] = ("Keep as A", "Causal mask")
 
 SCENES: dict[str, tuple[Step, ...]] = {
@@ -185,7 +185,7 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "weights kept": ("Keep these weights", number("Embedding size", 3)),
     "every setting": (MORE,),
     "sliding window": (MORE, choose("Mask", "Sliding window"), number("Window", 2)),
-    "own mask": (*MASK, write("Own matrix", "\n".join("1 0 1 0 1 0" for _ in range(6)))),
+    "own mask": (*MASK, write("Custom matrix", "\n".join("1 0 1 0 1 0" for _ in range(6)))),
     "mask after softmax": (MORE, choose("Mask acts", "0 after, not")),
     "bias and positions": (MORE, press("Bias in Q, K, V"), choose("Positions", "Sinusoidal")),
     "temperature": (MORE, number("Temperature", 0.1)),
@@ -194,8 +194,8 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "heads do not divide": (number("Output size", 5),),
     "no text": (write("Sentence", ""),),
     "dropout too large": (number("Dropout", 1.5),),
-    "own mask is no matrix": (*MASK, write("Own matrix", "1 0\n1 x")),
-    "own mask forbids a row": (*MASK, write("Own matrix", "\n".join(["0 0 0 0 0 0"] * 6))),
+    "own mask is no matrix": (*MASK, write("Custom matrix", "1 0\n1 x")),
+    "own mask forbids a row": (*MASK, write("Custom matrix", "\n".join(["0 0 0 0 0 0"] * 6))),
     # cells
     "hover scores": (hover("scores", 0, 2, 1),),
     "hover weights": (hover("weights", 1, 4, 2),),

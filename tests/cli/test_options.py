@@ -272,7 +272,12 @@ WRONG = [
     ("--dtype int8", "--dtype", "got 'int8'", "float32, float64"),
     ("--export a.bmp", "--export", "got 'a.bmp'", f"ends in {suffixes()}"),
     ("--export a", "--export", "got 'a'", f"ends in {suffixes()}"),
-    ("--stages weights,sums", "--stages", "no stage “sums”", "There are embedding, position"),
+    (
+        "--stages weights,sums",
+        "--stages",
+        "no stage “sums”",
+        "Stages of modules: embedding, position",
+    ),
     ("--heads-shown 0", "--heads-shown", "got '0'", "such as 1,3-5, or all"),
     ("--heads-shown 3-1", "--heads-shown", "got '3-1'", "such as 1,3-5, or all"),
     ("--heads-shown 1,,2", "--heads-shown", "got '1,,2'", "such as 1,3-5, or all"),
@@ -381,7 +386,7 @@ def test_a_blank_text_is_refused(
         app.main([*texts, *export])
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        f"attention-visualizer: argument --text: got {blank!r}, takes a text that is not blank\n"
+        f"attention-visualizer: argument --text: invalid value {blank!r}: the text must not be blank\n"
     )
     assert not (tmp_path / "a.npz").exists()
 

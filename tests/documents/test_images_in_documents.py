@@ -100,7 +100,7 @@ def test_another_vision_model_reads_the_same_image() -> None:
 
 def test_a_text_is_not_opened_for_a_vision_model(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a cat", encoding="utf-8")
-    with pytest.raises(InputError, match="a model reads images, and no texts"):
+    with pytest.raises(InputError, match="a model takes images, not texts"):
         read_file(tmp_path / "a.txt", SEEN)
     assert read_file(tmp_path / "a.txt", Document()).document.text == "a cat"
 
@@ -108,5 +108,5 @@ def test_a_text_is_not_opened_for_a_vision_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.jpg", "a.PNG", "a.webp"])
 def test_of_an_image_it_is_said_what_reads_it(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"an image")
-    with pytest.raises(InputError, match="A vision model reads other images: open it first"):
+    with pytest.raises(InputError, match="To use another image, open a vision model first"):
         open_document(tmp_path / name)

@@ -167,7 +167,7 @@ def test_notices_of_the_run_are_shown() -> None:
 
 
 def test_a_problem_is_said_over_the_picture_too() -> None:
-    present_ = "The picture stays as it was. "
+    present_ = "The heatmaps were not updated. "
     run = replace(BOOK, notices=("A CUDA GPU is not present; computed on the CPU.",))
     refused = InputError("text", "There is nothing to read yet.")
     said = present(Document(""), View(), run, refused, False, None).panel(STATUS).notices

@@ -110,7 +110,7 @@ def test_typed_tokens_name_rows_and_columns(opened: Opened) -> None:
     hand = opened(weights(1, 1, 3, 3))
     assert hand.panel("weights").rows.labels == ("1", "2", "3")
     hand.type_sentence("The cat")
-    needed = "2 tokens are typed, and 3 are needed; without any, places are numbered."
+    needed = "You entered 2 tokens, but 3 are needed. Leave empty to number the positions."
     hand.until(lambda: hand.text_problem == needed)
     assert hand.panel("weights").rows.labels == ("1", "2", "3")
     hand.type_sentence("The cat sat")

@@ -226,7 +226,7 @@ def test_numbers_that_lack_a_stage_are_computed_and_saved_again(hand: Hand, tmp_
     hand.until(lambda: hand.window.document_controller.path == path)
     hand.settle()
     assert hand.window.statusBar().currentMessage() == (
-        f"Opened old{SUFFIX}. The file has no numbers of “scaled”, so it was computed again."
+        f"Opened old{SUFFIX}. The file lacks the numbers of “scaled”, so they were recomputed."
     )
     hand.press(Qt.Key.Key_M)
     hand.settle()
@@ -271,7 +271,7 @@ def assert_asks_before_replacing(hand: Hand, path: Path, typed: Path) -> None:
     save_as(hand, typed)
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
-    assert box.text() == f"“{path.name}” is there already."
+    assert box.text() == f"“{path.name}” already exists."
     answer(hand, "Cancel")
     at_rest(hand)
     assert path.read_bytes() == content
@@ -368,7 +368,7 @@ def test_a_setting_that_no_control_makes_is_refused(
     drop(hand, of_files(written(tmp_path / f"a{SUFFIX}", Document().set(name, value))))
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
-    assert f"“a{SUFFIX}” has a setting, “{label}" in box.text()
+    assert f"“a{SUFFIX}” contains an invalid value: “{label}" in box.text()
     box.close()
     assert hand.shown is board
 

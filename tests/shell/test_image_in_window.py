@@ -150,7 +150,7 @@ def test_a_text_is_not_for_a_vision_model(hand: Hand, folder: Path, image: Path)
     choose(hand, image)
     text = hand.window.workspace.document.text
     hand.window.drop_handler.textDropped.emit("a cat")
-    assert words(hand.window.setup_pane.image_problem) == "tiny_vit reads images, and no texts."
+    assert words(hand.window.setup_pane.image_problem) == "tiny_vit takes images, not texts."
     assert hand.window.workspace.document.text == text
 
 

@@ -172,14 +172,14 @@ def test_a_comparison_says_which_text_would_fit(
     panel = hand.window.workspace.screen.panel(COMPARISON)
     assert panel
     assert panel.said == (
-        "The text of A is too long for a comparison: its matrices are not held. Those of about 50 "
-        "tokens would be."
+        "The text of A is too long to compare: its matrices are not kept in memory. "
+        "Use at most about 50 tokens."
     )
     hand.type_sentence(TEXT)
     hand.settle()
     panel = hand.window.workspace.screen.panel(COMPARISON)
     assert panel
-    assert panel.said.startswith("The text is too long for a comparison")
+    assert panel.said.startswith("The text is too long to compare")
 
 
 def test_heads_tell_how_much_they_read_the_pinned_key_before_they_are_measured(

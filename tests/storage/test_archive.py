@@ -59,20 +59,26 @@ STRANGE = [
     (listed([(f"a{at}.npy", b"") for at in range(10_001)]), "list of what is in it is wrong"),
     (packed({"document.json": b"[" * 100_000}), "description cannot be read"),
     (packed({"document.json": b"[]"}), "does not say which kind of document"),
-    (packed({"document.json": b"[" * 2_000_000}), "is too large to be opened"),
+    (packed({"document.json": b"[" * 2_000_000}), "is too large to open"),
     (packed({}), "is not an Attention Visualizer document"),
     (b"#!/bin/sh\n" + packed(OWN_FILE), "is not an Attention Visualizer document"),
     (packed(OWN_FILE) + b"\0", "is cut off: its end is missing"),
     (
         without(RECORDED, "trace/parameters/out_proj.bias.npy"),
-        "lacks the recorded numbers of out_proj.bias",
+        "lacks the numbers of out_proj.bias",
     ),
     (
         without(NO_WEIGHTS, "trace/parameters/out_proj.bias.npy"),
-        "lacks the recorded numbers of out_proj.bias",
+        "lacks the numbers of out_proj.bias",
     ),
-    (with_array(NO_WEIGHTS, "trace/scores.npy", lambda old: old[:1]), "of another size or type"),
-    (with_array(NO_WEIGHTS, "trace/input.npy", lambda old: old * np.nan), "of input that is none"),
+    (
+        with_array(NO_WEIGHTS, "trace/scores.npy", lambda old: old[:1]),
+        "with the wrong size or type",
+    ),
+    (
+        with_array(NO_WEIGHTS, "trace/input.npy", lambda old: old * np.nan),
+        "invalid numbers of input",
+    ),
     (
         packed({**RECORDED, "trace/gates.npy": RECORDED["trace/weights.npy"]}),
         "belongs to nothing: “trace/gates”",
@@ -87,15 +93,15 @@ STRANGE = [
     (packed({**RECORDED, "trace/texts.txt": b"one TEXTandthreewords"}), "of which tokens"),
     (packed({**RECORDED, "trace/texts.txt": b"oneTEXTandthreewords"}), "of another text"),
     (packed({**RECORDED, "trace/texts.txt": b"onetextandthreethree"}), "of another text"),
-    (with_array(RECORDED, "trace/weights.npy", lambda old: old[:1]), "of another size or type"),
+    (with_array(RECORDED, "trace/weights.npy", lambda old: old[:1]), "with the wrong size or type"),
     (with_array(RECORDED, "trace/weights.npy", lambda old: old.astype("<f8")), "size or type"),
-    (with_array(RECORDED, "trace/input.npy", lambda old: old * np.nan), "of input that is none"),
+    (with_array(RECORDED, "trace/input.npy", lambda old: old * np.nan), "invalid numbers of input"),
     (
         with_array(RECORDED, "trace/parameters/W_key.bias.npy", lambda old: old + np.inf),
-        "recorded numbers of W_key.bias that is none",
+        "invalid numbers of W_key.bias",
     ),
     (with_array(RECORDED, "trace/texts/tokens.npy", lambda old: old * 2**20), "which tokens"),
-    (with_array(OWN_FILE, INPUT, lambda old: old * np.nan), "a matrix of numbers that cannot be"),
+    (with_array(OWN_FILE, INPUT, lambda old: old * np.nan), "invalid value: a matrix of numbers"),
     (with_array(OWN_FILE, INPUT, lambda old: old.astype("<f4")), "numbers of another type"),
 ]
 

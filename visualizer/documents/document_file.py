@@ -267,6 +267,6 @@ def _named_errors(field: str, subject: str, remedy: str = "") -> Iterator[None]:
     except OSError as error:
         if field == "save":  # the caller that writes the file knows its path
             raise
-        raise InputError(field, f"{subject} cannot be read: {reason_of(error)}.") from error
+        raise InputError(field, f"{subject} could not be read: {reason_of(error)}.") from error
     except MemoryError as error:
         raise InputError(field, f"{subject} needs more memory than is available.") from error

@@ -76,7 +76,7 @@ def open_document(path: Path) -> SavedDocument:
         raise InputError("open", f"{subject} {error}") from error
     except (OSError, MemoryError) as error:
         reason = getattr(error, "strerror", None) or "not enough memory"
-        raise InputError("open", f"{subject} cannot be opened: {reason}.") from error
+        raise InputError("open", f"{subject} could not be opened: {reason}.") from error
 
 
 def _in_picture(path: Path, data: bytes) -> SavedDocument:

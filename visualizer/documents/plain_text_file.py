@@ -70,7 +70,7 @@ def text_in(path: Path) -> str:
             raise InputError("open", sentence)
         return text_of(text)
     except OSError as error:
-        raise InputError("open", f"{subject} cannot be opened: {reason_of(error)}.") from error
+        raise InputError("open", f"{subject} could not be opened: {reason_of(error)}.") from error
     except UnicodeDecodeError as error:
         raise InputError("open", f"{subject} is not UTF-8 text.") from error
     except InputError as refused:

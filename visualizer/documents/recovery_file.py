@@ -151,7 +151,7 @@ class RecoveredDocument(Struct, frozen=True):
                 file.readline()
                 content = file.read()
         except OSError as error:
-            sentence = f"The backup of the unsaved changes cannot be opened: {reason_of(error)}."
+            sentence = f"The backup of the unsaved changes could not be opened: {reason_of(error)}."
             raise InputError("open", sentence) from error
         except MemoryError as error:
             sentence = "The backup of the unsaved changes needs more memory than is available."

@@ -36,7 +36,9 @@ def named_stages(names: Collection[str]) -> frozenset[str]:
     for name in names:
         if name not in ORDER:
             of_modules = ", ".join(dict.fromkeys(row.name for row in TABLE))
-            sentence = f"Unknown stage “{name}”. Stages of modules: {of_modules}; models have more."
+            sentence = (
+                f"There is no stage “{name}”. Stages of modules: {of_modules}; models have more."
+            )
             raise InputError("stages", sentence)
     return frozenset(names)
 

@@ -261,7 +261,7 @@ def test_of_fewer_heads_than_were_compared_two_can_be_chosen(
     press(hand, Qt.Key.Key_H)
     hand.type_number("heads", "4")
     hand.settle()
-    assert bar(hand).said.text() == "There are 4 heads only."
+    assert bar(hand).said.text() == "There are only 4 heads."
     assert bar(hand).one.currentText() == bar(hand).other.currentText() == "Head 4"
     hand.choose("The one head", chosen)
     hand.settle()

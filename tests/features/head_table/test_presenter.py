@@ -89,9 +89,9 @@ def test_rows_are_the_heads_and_their_mean() -> None:
 def test_what_heads_do_is_said_in_words() -> None:
     run = with_weights(a_run(heads=3, d_out=6), three_heads())
     assert table(run).sentences == (
-        "Head 3 attends to the previous token most: 80 %, uniform attention 29 %.",
-        "Head 1 attends to the first token most: 100 %, uniform attention 41 %.",
-        "Head 2 attends to the query’s own token most: 100 %, uniform attention 41 %.",
+        "Head 3 reads the previous token most: 80 %, uniform attention 29 %.",
+        "Head 1 reads the first token most: 100 %, uniform attention 41 %.",
+        "Head 2 reads the query’s own token most: 100 %, uniform attention 41 %.",
         "Heads 1 and 2 are the sharpest: 0.00 bits, uniform attention 1.58 bits.",
     )
 
@@ -146,8 +146,8 @@ def test_induction_is_said_of_texts_with_a_repeated_token_alone() -> None:
     assert [row.written[at] for row in made.rows] == ["0.0", "90.0", "45.0"]
     assert made.uniform[at] == pytest.approx(100 * np.mean([1 / 4, 1 / 5, 1 / 6]))
     assert made.sentences[0] == (
-        "Head 2 attends to the token after an earlier occurrence of the same token (induction): "
-        "90 %, uniform attention 21 %."
+        "Head 2 reads what followed the same token earlier (induction): 90 %, uniform attention "
+        "21 %."
     )
     run = with_weights(run, np.stack([induction, 0.95 * induction]))
     assert table(run).sentences[0] == (
@@ -191,7 +191,7 @@ def test_a_weak_leader_does_not_stand_out_and_a_strong_one_does() -> None:
     assert table(run).sentences == (NEAR_UNIFORM,)
     run = with_weights(a_run(heads=3, d_out=6), np.stack([uniform, weak, strong]))
     assert table(run).sentences[0] == (
-        "Head 3 attends to the previous token most: 46 %, uniform attention 29 %."
+        "Head 3 reads the previous token most: 46 %, uniform attention 29 %."
     )
     assert table(run).sentences[1] == (
         "No head stands out on the first token: at most 46 %, uniform attention 41 %."

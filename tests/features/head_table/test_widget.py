@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 CONTROL = Qt.KeyboardModifier.ControlModifier
 LEFT = Qt.MouseButton.LeftButton
 Role = Qt.ItemDataRole
-SAID = ("Head 3 attends to the first token most: 62 %.", "Head 1 is the sharpest: 0.50 bits.")
+SAID = ("Head 3 reads the first token most: 62 %.", "Head 1 is the sharpest: 0.50 bits.")
 NO_MEASURES = HeadMeasures(*(np.zeros(0) for _ in HeadMeasures.__struct_fields__))
 
 COLUMNS = tuple(column for column in ALL if column not in (INDUCTION, DUPLICATE, VALUE_WEIGHTING))

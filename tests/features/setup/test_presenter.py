@@ -218,7 +218,7 @@ def test_own_numbers_that_do_not_fit_are_mended_by_drawing() -> None:
         assert problem
         assert problem.remedy
         assert problem.sentence == said
-        assert remedy_in_words(*problem.remedy) == "Draw them from the seed"
+        assert remedy_in_words(*problem.remedy) == "Use random values from the seed"
         mended = document.set("d_in", 4).set(*problem.remedy)
         assert shown(mended)[name].problem is None
 
