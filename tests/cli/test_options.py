@@ -386,7 +386,8 @@ def test_a_blank_text_is_refused(
         app.main([*texts, *export])
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        f"attention-visualizer: argument --text: invalid value {blank!r}: the text must not be blank\n"
+        f"attention-visualizer: argument --text: invalid value {blank!r}: "
+        "the text must not be blank\n"
     )
     assert not (tmp_path / "a.npz").exists()
 

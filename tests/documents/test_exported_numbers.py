@@ -154,7 +154,8 @@ def test_other_numbers_in_json_are_said(tmp_path: Path) -> None:
     path.write_text(json.dumps(tree))
     run, _ = restore_document(opened(path), run_of)
     assert run.notices[-1] == (
-        "The recomputed numbers differ from those in the file: “input”, “parameters/W_query.weight”."
+        "The recomputed numbers differ from those in the file: “input”, "
+        "“parameters/W_query.weight”."
     )
     tree = json.loads(exported(tmp_path, ".json", PLAIN).read_text())
     tree["stages"][0]["values"][0][0] += 2e-7

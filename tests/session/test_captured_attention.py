@@ -338,7 +338,7 @@ def test_samples_of_dropout_are_refused_in_a_sentence() -> None:
     run = a_run((1, 1, 3, 3))
     bar = screen(run, comparison=Comparison(ComparisonKind.SAMPLES)).panel(COMPARISON)
     assert bar
-    assert bar.said.startswith("What was captured has no dropout of its own")
+    assert bar.said.startswith("Captured attention has no dropout")
 
 
 def test_layers_stand_side_by_side_as_texts_do() -> None:

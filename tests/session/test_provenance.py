@@ -63,8 +63,8 @@ def given(*names: str) -> dict[str, Any]:
         (given("W_query"), "partly untrained: W_key, W_value random, seed 123"),
         (BARE, "no weights: the book’s vectors"),
         (BARE | {"d_in": 4}, "no weights: random vectors, seed 123"),
-        (BARE | {"own_input": NumberMatrix.of(np.ones((6, 3)))}, "no weights: vectors given"),
-        (BARE | {"normalisation": Normalisation.UNIFORM}, "no weights: every allowed key"),
+        (BARE | {"own_input": NumberMatrix.of(np.ones((6, 3)))}, "no weights: custom vectors"),
+        (BARE | {"normalisation": Normalisation.UNIFORM}, "no weights: uniform average"),
     ],
 )
 def test_a_module_says_what_its_weights_are(fields: dict[str, Any], said: str) -> None:

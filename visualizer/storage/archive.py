@@ -131,7 +131,7 @@ def _check_end(file: BinaryIO) -> None:
     size = file.seek(0, 2)
     file.seek(0)
     if file.read(2) != b"PK":
-        raise DamagedError("is no document of Attention Visualizer.")
+        raise DamagedError("is not an Attention Visualizer document.")
     file.seek(max(0, size - _END_RECORD.size - _ZIP64_LOCATOR.size))
     tail = file.read()
     larger, end = tail[: -_END_RECORD.size], tail[-_END_RECORD.size :]
