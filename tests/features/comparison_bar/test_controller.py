@@ -346,7 +346,7 @@ def test_another_seed_is_another_sample(hand: Hand) -> None:
 def test_where_nothing_is_dropped_it_says_so(hand: Hand) -> None:
     hand.settle()
     press(hand, Qt.Key.Key_U)
-    assert bar(hand).said.text().startswith("Nothing is dropped")
+    assert bar(hand).said.text().startswith("Set a dropout rate above 0")
     assert not bar(hand).count.isVisible()
     assert titles(hand) == ["Weights"]
 

@@ -372,7 +372,7 @@ def test_in_a_pooled_panel_a_cell_paints_its_block(painter: Painter) -> None:
     control = painter.window.setup_pane.rows["own_mask"].control
     box = getattr(control, "box")  # noqa: B009 - each kind of control has its own box
     assert box.toPlainText() == ""
-    assert box.placeholderText().startswith("300 × 300: too long to be written here.")
+    assert box.placeholderText().startswith("300 × 300: too large to edit here.")
 
 
 def test_in_a_pooled_panel_the_pinned_cell_paints_the_block_it_is_in(painter: Painter) -> None:
