@@ -262,5 +262,5 @@ def test_what_cannot_be_opened_is_said(
 ) -> None:
     (tmp_path / name).write_bytes(b"\xff\xfe nothing")
     assert app.main([str(tmp_path / name), "--export", str(tmp_path / "b.npz")]) == 2
-    assert capsys.readouterr().err.startswith(f"{SAID}argument FILE: “{name}” is no ")
+    assert capsys.readouterr().err.startswith(f"{SAID}argument FILE: “{name}” is no")
     assert not (tmp_path / "b.npz").exists()
