@@ -546,7 +546,7 @@ def test_a_model_that_cannot_read_the_text_is_not_opened(hand: Hand, folder: Pat
     before, past = workspace.document, workspace.undone_change
     keeps, stages = controller.keeps_numbers, workspace.wanted.stages
     said = open_and_fail(hand, folder)
-    assert said.startswith("tiny was not opened.")
+    assert said.startswith("Cannot open tiny.")
     assert said.endswith(f"tokens, and tiny reads {POSITIONS}. Use less text.")
     assert workspace.document == before
     assert workspace.wanted.stages == stages
@@ -574,7 +574,7 @@ def test_a_model_that_fails_beside_another_leaves_that_one(
     before, run = workspace.document, workspace.run
     without_attention = save_tiny_model(tmp_path / "mamba", "mamba", state_size=4)
     said = open_and_fail(hand, without_attention)
-    assert said == "mamba was not opened. mamba computes no attention that could be read."
+    assert said == "Cannot open mamba. mamba computes no attention that could be read."
     assert workspace.document == before
     assert workspace.run is run
     hand.type_sentence("a dog ran")
