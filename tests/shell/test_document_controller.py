@@ -576,7 +576,7 @@ def test_what_cannot_be_reverted_to_is_said(hand: Hand, tmp_path: Path) -> None:
     revert(hand)
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
-    assert f"“a{SUFFIX}” is no document" in box.text()
+    assert f"“a{SUFFIX}” is not an Attention Visualizer document" in box.text()
     box.close()
     assert hand.chips == ("changed", "here")
     assert hand.window.isWindowModified()
