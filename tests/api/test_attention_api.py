@@ -340,7 +340,10 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: attend("a").explain("weights", head=2, query=0, key=0), "no head 2, only 0 to 1."),
     (lambda: attend("a").explain("weights", head=0, query=-1, key=0), "no query -1, only 0 to 0."),
     (lambda: attend("a").explain("input", token=0, d_in=0, text=1), "no text 1, only 0 to 0."),
-    (lambda: attend("a").figure(["sums"]), "There is no stage “sums”. There are embedding"),
+    (
+        lambda: attend("a").figure(["sums"]),
+        "There is no stage “sums”. Stages of modules: embedding",
+    ),
     (lambda: attend("a").figure("dropped"), "This module has no stage “dropped”."),
     (lambda: attend("a").figure(heads=[2]), "There is no head 2, only 0 to 1."),
     (lambda: attend("a", heads=1).figure(heads=[-1]), "There is no head -1, only 0 to 0."),

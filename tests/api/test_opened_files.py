@@ -211,8 +211,8 @@ def test_options_choose_and_name_what_was_captured(rectangle: Path, tmp_path: Pa
         ("--heads-shown 3", "argument --heads-shown: There is no head 3. There are 2 heads."),
         (
             "--text one",
-            "argument --text: Type 3 tokens for the queries on one line and 5 for the keys on the "
-            "next; typed are 1.",
+            "argument --text: Enter 3 tokens for the queries on one line and 5 for the keys on the "
+            "next. You entered 1.",
         ),
     ],
 )

@@ -118,7 +118,7 @@ class Bench:
         window.lab.changed.emit()
         linger(300)
         self.gap()
-        window.menus.by_id["lab.toggle"].trigger()
+        window.menus.by_id["training.toggle"].trigger()
         wait_until(lambda: window.probe_controller.result is not None)
         wait_until(lambda: bool(window.lab.run and window.lab.run.step > 100))
 
@@ -221,7 +221,7 @@ def _long() -> Gaps:
         wait_until(lambda: bench.window.probe_controller.result is not None)
         linger(500)
         gaps = {f"a run of {LONG:,} steps is opened": bench.gap()}
-        bench.window.run_controller.begin_another()
+        bench.window.run_controller.start_new()
         bench.start(TRAINED)
         bench.gap()
         bench.window.run_controller.overlay("long", True)

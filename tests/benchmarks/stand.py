@@ -138,7 +138,9 @@ class Stand:
         def is_shown() -> bool:
             return self.workspace.run is not old and self.has_numbers() and self._masks(causal)
 
-        return self._timed(self.window.actions_.by_id["toggle_mask"].trigger, is_shown)
+        return self._timed(
+            self.window.actions_.by_id["module.toggle_causal_mask"].trigger, is_shown
+        )
 
     def edit(self) -> float:
         """Write another last word into the sentence box; the same, until its label is shown."""

@@ -444,9 +444,9 @@ def test_sizes_that_no_control_makes_are_refused(
         write_document(file, Document().set("d_in", value), View())
     arguments = [str(tmp_path / "a.attention"), "--export", str(tmp_path / "a.npz")]
     assert app.main(arguments) == 2
-    said = f"argument FILE: “a.attention” has a setting, “Embedding size” of {value:,}, that"
+    said = f"argument FILE: “a.attention” contains an invalid value: “Embedding size” of {value:,}."
     assert said in capsys.readouterr().err
-    with pytest.raises(InputError, match="that cannot be"):
+    with pytest.raises(InputError, match="invalid value"):
         visualizer.load(tmp_path / "a.attention")
 
 

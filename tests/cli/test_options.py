@@ -272,11 +272,16 @@ WRONG = [
     ("--dtype int8", "--dtype", "got 'int8'", "float32, float64"),
     ("--export a.bmp", "--export", "got 'a.bmp'", f"ends in {suffixes()}"),
     ("--export a", "--export", "got 'a'", f"ends in {suffixes()}"),
-    ("--stages weights,sums", "--stages", "no stage “sums”", "There are embedding, position"),
-    ("--heads-shown 0", "--heads-shown", "got '0'", "such as 1,3-5, or all"),
-    ("--heads-shown 3-1", "--heads-shown", "got '3-1'", "such as 1,3-5, or all"),
-    ("--heads-shown 1,,2", "--heads-shown", "got '1,,2'", "such as 1,3-5, or all"),
-    ("--heads-shown first", "--heads-shown", "got 'first'", "such as 1,3-5, or all"),
+    (
+        "--stages weights,sums",
+        "--stages",
+        "no stage “sums”",
+        "Stages of modules: embedding, position",
+    ),
+    ("--heads-shown 0", "--heads-shown", "invalid value '0'", "such as 1,3-5, or all"),
+    ("--heads-shown 3-1", "--heads-shown", "invalid value '3-1'", "such as 1,3-5, or all"),
+    ("--heads-shown 1,,2", "--heads-shown", "invalid value '1,,2'", "such as 1,3-5, or all"),
+    ("--heads-shown first", "--heads-shown", "invalid value 'first'", "such as 1,3-5, or all"),
     ("--layout wide", "--layout", "got 'wide'", "shown, panel, head, heads, stages, all"),
     ("--theme blue", "--theme", "got 'blue'", "print, light, dark"),
     ("--size 180", "--size", "got '180'", "such as 180mm, 180x120mm, 1920x1080px or 7in"),
@@ -290,7 +295,7 @@ WRONG = [
     ("--span weights", "--span", "got 'weights'", "such as scores..context"),
     ("--span context..scores", "--span", "got 'context..scores'", "in their order"),
     ("--span scores:0..weights", "--span", "got 'scores:0..weights'", "scores:2..weights"),
-    ("--span sums..weights", "--span", "no stage “sums”", "There are embedding"),
+    ("--span sums..weights", "--span", "no stage “sums”", "Stages of modules: embedding"),
     ("--grain token", "--grain", "got 'token'", "stage, row, cell"),
     ("--speed 0", "--speed", "got '0'", "a number from 0.05 to 100"),
     ("--speed fast", "--speed", "got 'fast'", "a number from 0.05 to 100"),
@@ -381,7 +386,8 @@ def test_a_blank_text_is_refused(
         app.main([*texts, *export])
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        f"attention-visualizer: argument --text: got {blank!r}, takes a text that is not blank\n"
+        f"attention-visualizer: argument --text: invalid value {blank!r}: "
+        "the text must not be blank\n"
     )
     assert not (tmp_path / "a.npz").exists()
 

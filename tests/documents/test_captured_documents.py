@@ -46,19 +46,19 @@ def test_of_captured_attention_no_numbers_are_recorded_beside_its_own() -> None:
 
 
 CAPTURED_REFUSED = [
-    (put("document", "captured", "layers", 0), "captured attention of a size that cannot be"),
-    (put("document", "captured", "heads", 2**40), "captured attention of a size that cannot be"),
-    (put("document", "captured", "queries", -2), "captured attention of a size that cannot be"),
-    (put("document", "captured", "keys", 4), "a number of key tokens that cannot be"),
-    (put("document", "captured", "dtype", "float64"), "numbers of another type at document/capt"),
-    (put("document", "captured", "dtype", "float16"), "numbers of another type at document/capt"),
-    (put("document", "captured", "dtype", [1]), "numbers of another type at document/capt"),
+    (put("document", "captured", "layers", 0), "invalid value: captured attention of a size"),
+    (put("document", "captured", "heads", 2**40), "invalid value: captured attention of a size"),
+    (put("document", "captured", "queries", -2), "invalid value: captured attention of a size"),
+    (put("document", "captured", "keys", 4), "invalid value: a number of key tokens"),
+    (put("document", "captured", "dtype", "float64"), "numbers of the wrong type at document/capt"),
+    (put("document", "captured", "dtype", "float16"), "numbers of the wrong type at document/capt"),
+    (put("document", "captured", "dtype", [1]), "numbers of the wrong type at document/capt"),
     (put("document", "captured", "numbers", 95), "contains 96 bytes at document/captured/numbers"),
     (put("document", "captured", "query_tokens", ["a"]), "a number of query tokens"),
     (put("document", "captured", "key_tokens", ["a"]), "a number of key tokens"),
     (put("document", "captured", "key_tokens", ["a", "b", 3]), "expected text"),
     (put("document", "captured", "name", None), "contains null at document/captured/name"),
-    (put("view", "comparison", "document", "captured", None), "belongs to nothing: “view/comp"),
+    (put("view", "comparison", "document", "captured", None), "unexpected entry: “view/comp"),
     (put("document", "labels", None), "contains null at document/labels"),
     (put("view", "comparison", "document", "captured", "keys", 2), "a number of captured weights"),
 ]
@@ -83,5 +83,5 @@ def test_numbers_recorded_beside_captured_attention_belong_to_nothing() -> None:
         number = io.BytesIO()
         np.lib.format.write_array(number, np.ones(1, "<f4"), version=(1, 0))
         archive.writestr("document/captured/numbers.npy", number.getvalue())
-    with pytest.raises(InputError, match=r"belongs to nothing: “trace/about\.json”"):
+    with pytest.raises(InputError, match=r"unexpected entry: “trace/about\.json”"):
         opened(file.getvalue())

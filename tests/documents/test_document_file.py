@@ -158,7 +158,9 @@ def test_more_numbers_than_can_be_read_again_are_not_written() -> None:
     kept, live = (run(one.tokens(), one.spec) for one in (a, b))
     opened(document_bytes(b, View(), live))
     view = View(comparison=Comparison(ComparisonKind.KEPT, kept=kept, document=a))
-    with pytest.raises(InputError, match=r"not saved\. Turn “Save the numbers too” off") as refused:
+    with pytest.raises(
+        InputError, match=r"not saved\. Turn off “Include numbers when saving”"
+    ) as refused:
         document_bytes(b, view, live)
     assert refused.value.field == "save"
     opened(document_bytes(b, view))
@@ -303,17 +305,17 @@ REFUSED = [
     (put("view", "stages", ["nonsense"]), "a stage that cannot be"),
     (put("view", "zoom", {"queries": [3, 3], "keys": [0, 4]}), "a zoom that cannot be"),
     (put("view", "zoom", {"queries": [0, 2**40], "keys": [0, 4]}), "a start and an end"),
-    (put("view", "playhead", "speed", 3.0), "a speed that cannot be"),
+    (put("view", "playhead", "speed", 3.0), "invalid value: a speed"),
     (put("view", "playhead", "place", {"stage": "x", "row": 0, "column": 0}), "a step's stage"),
-    (put("view", "colouring", "sequential", "jet"), "a colour map “jet” that cannot be"),
-    (put("view", "colouring", "typed", [["scores", "nan", 1.0]]), "an end that cannot be"),
-    (put("view", "colouring", "typed", [["scores", 1.0, 1.0]]), "an end that cannot be"),
+    (put("view", "colouring", "sequential", "jet"), "invalid value: a colour map “jet”"),
+    (put("view", "colouring", "typed", [["scores", "nan", 1.0]]), "invalid value: a colour range"),
+    (put("view", "colouring", "typed", [["scores", 1.0, 1.0]]), "invalid value: a colour range"),
     (put("view", "colouring", "typed", [["scores", 1.0]]), "a list of length 3"),
-    (put("view", "text", -1), "a text, layer or head that cannot be"),
-    (put("view", "guess", GUESS), "a mark that cannot be"),
-    (put("view", "pinned", {**MARK, "place": [0]}), "a cell that cannot be"),
-    (put("view", "pinned", {**MARK, "place": [0, 0, 0, 0]}), "a cell that cannot be"),
-    (put("view", "lines", "solo", -2), "a choice of lines that cannot be"),
+    (put("view", "text", -1), "invalid value: a text, layer or head"),
+    (put("view", "guess", GUESS), "invalid value: a mark"),
+    (put("view", "pinned", {**MARK, "place": [0]}), "invalid value: a cell"),
+    (put("view", "pinned", {**MARK, "place": [0, 0, 0, 0]}), "invalid value: a cell"),
+    (put("view", "lines", "solo", -2), "invalid value: a selection of lines"),
 ]
 
 

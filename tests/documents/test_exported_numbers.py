@@ -142,7 +142,7 @@ def test_other_numbers_in_an_npz_are_said(tmp_path: Path) -> None:
     path = exported(tmp_path, ".npz", PLAIN)
     changed_npz(path, with_other_context)
     run, _ = restore_document(opened(path), run_of)
-    said = "The numbers computed here differ from the file’s by up to 0.5: “context”."
+    said = "The recomputed numbers differ from those in the file by up to 0.5: “context”."
     assert run.notices[-1] == said
 
 
@@ -154,7 +154,8 @@ def test_other_numbers_in_json_are_said(tmp_path: Path) -> None:
     path.write_text(json.dumps(tree))
     run, _ = restore_document(opened(path), run_of)
     assert run.notices[-1] == (
-        "The numbers computed here differ from the file’s: “input”, “parameters/W_query.weight”."
+        "The recomputed numbers differ from those in the file: “input”, "
+        "“parameters/W_query.weight”."
     )
     tree = json.loads(exported(tmp_path, ".json", PLAIN).read_text())
     tree["stages"][0]["values"][0][0] += 2e-7
@@ -171,7 +172,7 @@ def test_numbers_too_many_to_be_compared_are_computed_from_the_document(
     saved = opened(path)
     assert saved.document == OWN
     assert saved.notice == (
-        "Its numbers are too many to be compared with those computed from its settings."
+        "The file’s numbers are too large to compare with those computed from its settings."
     )
 
 

@@ -108,5 +108,5 @@ def test_a_text_is_not_opened_for_a_vision_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.jpg", "a.PNG", "a.webp"])
 def test_of_an_image_it_is_said_what_reads_it(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"an image")
-    with pytest.raises(InputError, match="A vision model reads other images: open it first"):
+    with pytest.raises(InputError, match="To use another image, open a vision model first"):
         open_document(tmp_path / name)

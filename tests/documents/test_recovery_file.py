@@ -187,6 +187,6 @@ def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
 
 def test_where_nothing_can_be_written_it_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(InputError, match="Nothing can be kept") as refused:
+    with pytest.raises(InputError, match="Unsaved changes cannot be backed up") as refused:
         RecoveryFile(tmp_path / "file")
     assert refused.value.field == "recovery"

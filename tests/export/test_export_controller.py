@@ -282,7 +282,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
 def test_the_window_lives_while_a_file_is_written(
     hand: Hand, answer: Answer, slow: Slow, tmp_path: Path
 ) -> None:
-    window, action = hand.window, hand.window.actions_.by_id["publisher.export"]
+    window, action = hand.window, hand.window.actions_.by_id["export.open"]
     answer(tmp_path / "a.png")
     press_save(hand)
     assert window.statusBar().currentMessage() == "Exporting…"

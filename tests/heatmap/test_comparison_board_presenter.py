@@ -179,7 +179,7 @@ def test_panels_that_did_not_change_are_the_very_same() -> None:
     [
         ({}, "a b c d e f g", "A has 6 tokens and B 7"),
         ({"heads": 1}, "", "A has 2 heads and B 1"),
-        ({"d_out": 8}, "", "A has 1 number a vector and B 4"),
+        ({"d_out": 8}, "", "A has 1 number per vector and B 4"),
     ],
 )
 def test_what_does_not_fit_stands_beside_and_says_why(
@@ -245,7 +245,7 @@ def test_one_head_has_none_beside_it() -> None:
     assert titles(board(single, view)) == ["Weights"]
     bar = present_comparison(resolved(single, view))
     assert bar
-    assert bar.said == "There is one head only."
+    assert bar.said == "There is only one head."
 
 
 def test_samples_stand_beside_the_weights() -> None:

@@ -193,7 +193,7 @@ def test_it_gives_nothing_away_of_what_is_to_be_predicted(viewer: Viewer) -> Non
     hand = viewer.hand
     look_closer(hand)
     assert len(shades(hand)) > 5
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     assert hand.shown.overview
     assert hand.shown.overview.stage == "weights"
     assert minimap(hand).isVisible()

@@ -51,7 +51,7 @@ class MotionViewer:
     def step(self) -> None:
         """Step forward, and wait until cells begin to move."""
         with self.qtbot.waitSignal(self.motion.began, timeout=PATIENCE_MS):
-            self.viewer.click("player.step 1")
+            self.viewer.click("playback.step 1")
             self.viewer.hand.until(lambda: self.motion.is_moving)
 
     def advance(self, ms: int) -> None:
@@ -84,7 +84,7 @@ def test_a_step_moves_what_it_reads_until_it_arrives(moves: MotionViewer) -> Non
     assert not moves.motion.is_moving
     still = moves.image()
     assert all((still != picture).any() for picture in pictures)
-    moves.viewer.click("player.step -1")
+    moves.viewer.click("playback.step -1")
     moves.viewer.window.playback_controller.seek(moves.viewer.shown.position + 2)
     moves.viewer.hand.settle()
     moves.viewer.window.playback_controller.seek(moves.began[0])
@@ -133,7 +133,7 @@ def test_each_frame_paints_no_more_than_what_moves(moves: MotionViewer) -> None:
 
 def test_who_wants_no_motion_sees_none(moves: MotionViewer) -> None:
     set_reduced(True)
-    moves.viewer.click("player.step 1")
+    moves.viewer.click("playback.step 1")
     moves.painted()
     assert moves.began == []
     set_reduced(False)
@@ -173,7 +173,7 @@ def test_a_new_step_ends_the_motion_of_the_last(moves: MotionViewer) -> None:
     ended: list[bool] = []
     moves.motion.ended.connect(lambda: ended.append(True))
     with moves.qtbot.waitSignal(moves.motion.began, timeout=PATIENCE_MS):
-        moves.viewer.click("player.step 1")
+        moves.viewer.click("playback.step 1")
     assert ended == [True]
     assert moves.motion._cells is not first
     assert moves.began == [moves.began[0], moves.began[0] + 1]

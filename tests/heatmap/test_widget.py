@@ -304,8 +304,8 @@ def test_numbers_on_a_used_picture_are_as_on_a_new_one(
     QApplication.sendEvent(hand.board, QEvent(QEvent.Type.DevicePixelRatioChange))
     hand.window.workspace.set("dropout", 0.5)
     hand.settle()
-    for change in ("toggle_mask", "toggle_mask", "toggle_mode", "toggle_mask",
-                   "toggle_mode", "workspace.resample dropout_seed"):  # fmt: skip
+    mask, mode = "module.toggle_causal_mask", "module.toggle_training_mode"
+    for change in (mask, mask, mode, mask, mode, "workspace.resample dropout_seed"):
         hand.board.viewport().grab()
         hand.window.actions_.by_id[change].trigger()
         hand.settle()
@@ -316,7 +316,7 @@ def test_numbers_on_a_used_picture_are_as_on_a_new_one(
     hand.settle()
     hand.window.view_controller.type_limits("weights", 0.0, 0.2)
     for _ in range(2):  # another count of what is beyond them, in as much room
-        hand.window.actions_.by_id["toggle_mask"].trigger()
+        hand.window.actions_.by_id["module.toggle_causal_mask"].trigger()
         hand.settle()
         hand.board.viewport().grab()
         check_pictures(hand, ratio)

@@ -58,7 +58,7 @@ def test_a_first_time_nothing_is_offered(open_lab: Open) -> None:
     window = open_lab().window
     assert window.left.currentWidget() is window.settings_pane
     assert window.runs_pane.chosen == ""
-    doings = [window.menus.by_id[f"keeper.{name}"] for name in ("open_chosen", "rename", "delete")]
+    doings = [window.menus.by_id[f"runs.{name}"] for name in ("open_selected", "rename", "delete")]
     assert not any(action.isEnabled() for action in doings)
 
 
@@ -79,7 +79,7 @@ def test_the_last_run_is_offered_with_what_was_read_of_it(open_lab: Open) -> Non
     assert window.lab.run is None
     assert window.left.currentWidget() is window.runs_pane
     assert window.runs_pane.chosen == second.name
-    assert window.menus.by_id["keeper.open_chosen"].isEnabled()
+    assert window.menus.by_id["runs.open_selected"].isEnabled()
     window.runs_pane.choose(first.name)
     window.runs_pane.list.setFocus()
     student.press(Qt.Key.Key_Return, NONE)

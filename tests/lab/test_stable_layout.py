@@ -176,7 +176,7 @@ def test_what_is_wrong_is_said_though_the_settings_are_folded_away(student: Stud
 def test_the_settings_come_back_for_another_run(student: Student) -> None:
     watch(student)
     student.press(Qt.Key.Key_F9, NONE)
-    student.window.menus.by_id["keeper.begin_another"].trigger()
+    student.window.menus.by_id["runs.start_new"].trigger()
     assert student.window.settings_pane.isVisible()
 
 
@@ -205,7 +205,7 @@ def test_parts_are_folded_away_by_keys_and_come_back(
     student.press(Qt.Key.Key_F9, NONE)
     student.press(Qt.Key.Key_F8, NONE)
     assert not window.left.isVisible()
-    assert not window.menus.by_id["folding.toggle left"].isChecked()
+    assert not window.menus.by_id["collapse.toggle left"].isChecked()
     student.until(lambda: board.width() > size.width() and board.height() > size.height())
     again = LabWindow(FAKE)
     qtbot.addWidget(again, before_close_func=let_go)

@@ -45,7 +45,7 @@ def problem(student: Student) -> str:
 def can_draw(student: Student) -> tuple[bool, ...]:
     tree, menus = student.window.generation_pane, student.window.menus.by_id
     buttons: tuple[QWidget, ...] = (tree.sample, tree.run)
-    actions = (menus["teller.sample"], menus["teller.toggle"])
+    actions = (menus["generation.sample"], menus["generation.toggle"])
     return (*(one.isEnabled() for one in buttons), *(one.isEnabled() for one in actions))
 
 

@@ -70,7 +70,7 @@ def test_axes_and_smoothing_by_keys(watching: Student) -> None:
     for key, axis in ((Qt.Key.Key_1, "losses"), (Qt.Key.Key_2, "steps")):
         watching.press(key)
         assert getattr(watching.window.loss_plot_controller.options, axis) == "log"
-        assert watching.window.menus.by_id[f"plotter.turn_axis {axis}"].isChecked()
+        assert watching.window.menus.by_id[f"loss_plot.toggle_axis_scale {axis}"].isChecked()
     watching.press(Qt.Key.Key_1)
     assert watching.window.loss_plot_controller.options.losses == "linear"
     before = watching.window.loss_plot_controller.options.smoothing

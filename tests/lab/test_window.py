@@ -249,10 +249,10 @@ def test_colours_go_up_to_each_rows_largest(student: Student) -> None:
     assert panel.colour.limits is ColourLimits.ROW
     assert panel.row_ends is not None
     np.testing.assert_array_equal(panel.row_ends, panel.values.max(axis=-1))
-    assert student.window.menus.by_id["pictures.turn_colours"].isChecked()
+    assert student.window.menus.by_id["heatmaps.toggle_row_limits"].isChecked()
     student.press(Qt.Key.Key_5)
     assert board._board.heatmaps[0].colour.limits is ColourLimits.SHARED
-    assert not student.window.menus.by_id["pictures.turn_colours"].isChecked()
+    assert not student.window.menus.by_id["heatmaps.toggle_row_limits"].isChecked()
 
 
 @pytest.mark.slow
@@ -1187,7 +1187,7 @@ def test_every_action_has_its_own_keys_and_acts(student: Student) -> None:
     assert len(keys) == len(set(keys))
     for command in LAB_COMMANDS:
         assert command.shortcuts
-        if command.id not in {"open_documentation", "show_shortcuts"}:  # boxes over the window
+        if command.id not in {"documentation.open", "shortcuts.show"}:  # boxes over the window
             controllers = student.window.menus.by_id[command.id].controllers
             assert callable(called(command, controllers))
     listed = [row for group in shortcut_list() for row in group.rows]

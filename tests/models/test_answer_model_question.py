@@ -148,7 +148,7 @@ def test_a_large_lens_says_what_it_takes_first(
 
 def test_a_text_that_is_given_as_a_message_is_refused(reading: ModelReading) -> None:
     given = replace(reading, is_text_alone=False)
-    with pytest.raises(InputError, match="“The text is a user’s message” and remove"):
+    with pytest.raises(InputError, match="“Treat text as a user message” and remove"):
         answer(given, ModelQuestion(QuestionKind.LENS))
 
 

@@ -15,7 +15,7 @@ from visualizer.widgets import app_settings
 
 TEXT = "Tell Vorzik to wait. I saw Vor"
 INDUCTION = (18, 6)
-"""A head that reads what followed the same token earlier, by layer and head from 0."""
+"""An induction head, by layer and head from 0."""
 
 
 def main(model: Path, picture: Path) -> None:

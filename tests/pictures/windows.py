@@ -59,7 +59,7 @@ def _play(window: MainWindow) -> None:
 
 
 def _pin(window: MainWindow) -> None:
-    window.playback_controller.to_end()
+    window.playback_controller.go_to_end()
     window.workspace.undo()
     window.cell_selection_controller.pin(Cell("weights", (0, 3, 1)))
 
@@ -71,14 +71,14 @@ def _compare(window: MainWindow) -> None:
 
 def _lines(window: MainWindow) -> None:
     window.comparison_controller.stop()
-    window.cell_selection_controller.let_go()
+    window.cell_selection_controller.unpin()
     for name, value in (("causal", True), ("d_in", 16), ("d_out", 16), ("heads", 4)):
         window.workspace.set(name, value)
     window.workspace.set_text(SENTENCE)
     settle(window)
     for pane in ("Code", "Lines"):
         window.docks.by_id[pane].toggleViewAction().trigger()
-    window.view_controller.one_stage()
+    window.view_controller.show_one_stage()
     window.cell_selection_controller.pin(Cell("weights", (1, 8, 6)))
 
 

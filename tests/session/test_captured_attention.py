@@ -342,7 +342,7 @@ def test_samples_of_dropout_are_refused_in_a_sentence() -> None:
     run = a_run((1, 1, 3, 3))
     bar = screen(run, comparison=Comparison(ComparisonKind.SAMPLES)).panel(COMPARISON)
     assert bar
-    assert bar.said.startswith("What was captured has no dropout of its own")
+    assert bar.said.startswith("Captured attention has no dropout")
 
 
 def test_layers_stand_side_by_side_as_texts_do() -> None:
@@ -415,18 +415,18 @@ def test_typed_tokens_name_queries_and_keys(
         (
             (1, 1, 3, 3),
             "cat",
-            "1 token is typed, and 3 are needed; without any, places are numbered.",
+            "You entered 1 token, but 3 are needed. Leave empty to number the positions.",
         ),
         (
             (1, 1, 3, 3),
             "a cat",
-            "2 tokens are typed, and 3 are needed; without any, places are numbered.",
+            "You entered 2 tokens, but 3 are needed. Leave empty to number the positions.",
         ),
         (
             (1, 1, 2, 3),
             "a cat",
-            "Type 2 tokens for the queries on one line and 3 for the keys on the next; "
-            "typed are 2.",
+            "Enter 2 tokens for the queries on one line and 3 for the keys on the next. "
+            "You entered 2.",
         ),
     ],
 )

@@ -27,11 +27,11 @@ CUT = CutEdges(0, 1, ((5, 3), (4, 2)))
          "layer 5, head 1: × 2"),
         (MODEL, replace(MODEL, cuts=(CUT,)), "cut 2 edges of layer 1, head 2"),
         (replace(MODEL, cuts=(CUT,)), replace(MODEL, cuts=(CutEdges(0, 1, ((5, 3),)),)),
-         "join 1 edge of layer 1, head 2"),
+         "restore 1 edge of layer 1, head 2"),
         (replace(MODEL, edits=(OFF,)), replace(MODEL, cuts=(CUT,)), ""),
         (MODEL, replace(MODEL, second="a dog"), "second text"),
         (None, MODEL, "open tiny"),
-        (MODEL, None, "back to a module"),
+        (MODEL, None, "return to a module"),
     ],
 )  # fmt: skip
 def test_changes_of_a_model_are_named(

@@ -59,12 +59,12 @@ def given(*names: str) -> dict[str, Any]:
     [
         ({}, UNTRAINED),
         ({"seed": 7}, "untrained: random weights, seed 7"),
-        (given(*NAMES), "weights given by you"),
+        (given(*NAMES), "custom weights"),
         (given("W_query"), "partly untrained: W_key, W_value random, seed 123"),
         (BARE, "no weights: the book’s vectors"),
         (BARE | {"d_in": 4}, "no weights: random vectors, seed 123"),
-        (BARE | {"own_input": NumberMatrix.of(np.ones((6, 3)))}, "no weights: vectors given"),
-        (BARE | {"normalisation": Normalisation.UNIFORM}, "no weights: every allowed key"),
+        (BARE | {"own_input": NumberMatrix.of(np.ones((6, 3)))}, "no weights: custom vectors"),
+        (BARE | {"normalisation": Normalisation.UNIFORM}, "no weights: uniform average"),
     ],
 )
 def test_a_module_says_what_its_weights_are(fields: dict[str, Any], said: str) -> None:
@@ -77,7 +77,7 @@ def test_vectors_of_a_layer_without_weights_are_those_of_the_training() -> None:
     trained = replace(document, weights_source=lab_provenance(1500, "poems"))
     assert provenance(run_of(trained, None)) == "no weights: vectors trained, step 1,500 (poems)"
     edited = trained.set("own_input", NumberMatrix.of(np.zeros((6, 3))))
-    assert provenance(run_of(edited, None)) == "no weights: vectors given by you"
+    assert provenance(run_of(edited, None)) == "no weights: custom vectors"
 
 
 def test_words_that_the_book_has_no_vectors_for_have_random_ones() -> None:
@@ -115,7 +115,7 @@ def test_weights_that_are_edited_are_no_longer_those_of_the_training() -> None:
     document = read_layer_of_trained_example().document
     (name, matrix), *others = document.spec.own_weights
     edited = document.set("own_weights", ((name, NumberMatrix.of(matrix.array() * 2)), *others))
-    assert provenance(run_of(edited, None)) == "weights given by you"
+    assert provenance(run_of(edited, None)) == "custom weights"
 
 
 @pytest.mark.parametrize(

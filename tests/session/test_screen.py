@@ -167,7 +167,7 @@ def test_notices_of_the_run_are_shown() -> None:
 
 
 def test_a_problem_is_said_over_the_picture_too() -> None:
-    present_ = "The picture stays as it was. "
+    present_ = "The heatmaps were not updated. "
     run = replace(BOOK, notices=("A CUDA GPU is not available; computed on the CPU.",))
     refused = InputError("text", "There is nothing to read yet.")
     said = present(Document(""), View(), run, refused, False, None).panel(STATUS).notices
@@ -201,10 +201,10 @@ def test_without_a_run_the_place_says_what_will_be_there() -> None:
 def test_how_much_of_a_long_text_is_read_is_said_at_both_places() -> None:
     progress = ReadingProgress(3_264, 8_161)
     waiting = present(Document(), View(), None, None, True, None, progress=progress)
-    assert waiting.panel(BOARD_CONTENTS).message == "Reading 8,161 tokens … 39 %"
+    assert waiting.panel(BOARD_CONTENTS).message == "Running on 8,161 tokens … 39 %"
     again = present(Document(), View(), BOOK, None, True, None, progress=progress)
     for status in (waiting.panel(STATUS), again.panel(STATUS)):
-        assert status.progress == "Reading 8,161 tokens … 39 %"
+        assert status.progress == "Running on 8,161 tokens … 39 %"
         assert status.share == pytest.approx(0.39995, abs=1e-5)
 
 

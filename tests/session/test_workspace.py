@@ -52,12 +52,12 @@ def test_the_window_is_there_before_the_numbers(
     assert hand.sentence.toPlainText() == Document().text
     assert hand.shown.columns == ()
     assert window.board._message == WAITING
-    assert not window.actions_.by_id["publisher.export"].isEnabled()
+    assert not window.actions_.by_id["export.open"].isEnabled()
     qtbot.waitUntil(lambda: window.progress.is_shown_working)
     gate.let_through()
     hand.settle()
     assert hand.stages == ["scores", "weights", "context"]
-    assert window.actions_.by_id["publisher.export"].isEnabled()
+    assert window.actions_.by_id["export.open"].isEnabled()
     assert not window.progress.is_shown_working
 
 

@@ -110,7 +110,7 @@ def test_typed_tokens_name_rows_and_columns(opened: Opened) -> None:
     hand = opened(weights(1, 1, 3, 3))
     assert hand.panel("weights").rows.labels == ("1", "2", "3")
     hand.type_sentence("The cat")
-    needed = "2 tokens are typed, and 3 are needed; without any, places are numbered."
+    needed = "You entered 2 tokens, but 3 are needed. Leave empty to number the positions."
     hand.until(lambda: hand.text_problem == needed)
     assert hand.panel("weights").rows.labels == ("1", "2", "3")
     hand.type_sentence("The cat sat")
@@ -156,16 +156,21 @@ def test_the_way_back_leads_to_the_module_and_the_text_there_was(opened: Opened)
 def test_what_needs_a_module_cannot_be_asked_for(opened: Opened) -> None:
     hand = opened(weights(1, 1, 3, 3))
     of_modules = (
-        *("toggle_mask", "painter.toggle", "toggle_mode", "workspace.keep_weights"),
+        *(
+            "module.toggle_causal_mask",
+            "mask_edit.toggle",
+            "module.toggle_training_mode",
+            "workspace.keep_weights",
+        ),
         *(
             "workspace.resample seed",
-            "open_settings",
-            "publisher.copy_script",
-            "gaze.set_lens times-value",
+            "module.open_settings",
+            "export.copy_script",
+            "view.set_weight_transform times-value",
         ),
     )
     assert not any(is_on(hand, key) for key in of_modules)
-    assert is_on(hand, "publisher.export")
+    assert is_on(hand, "export.open")
     hand.click(hand.find(QPushButton, "back to a module"))
     hand.settle()
     assert all(is_on(hand, key) for key in of_modules)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from visualizer.shell.window import MainWindow
 
 
-OPENING_BOXES = {"open_documentation", "show_shortcuts", "show_about"}
+OPENING_BOXES = {"documentation.open", "shortcuts.show", "about.show"}
 """Commands that open boxes over the window, and call no controller."""
 
 
@@ -64,7 +64,7 @@ def test_every_action_can_be_used(hand: Hand, key: str) -> None:
     hand.press(Qt.Key.Key_Z)  # so that there is something to redo, and to undo
     hand.press(Qt.Key.Key_T)
     action = hand.window.actions_.by_id[key]
-    if key.startswith("step_leading"):
+    if key.startswith("view.step_leading"):
         assert not action.isEnabled()
         return
     hand.settle()
@@ -77,7 +77,7 @@ def test_every_action_can_be_used(hand: Hand, key: str) -> None:
     ):
         box.close()
     assert hand.boxes() == []
-    if key != "close":
+    if key != "window.close":
         hand.settle()
 
 
@@ -123,7 +123,7 @@ def test_every_action_is_in_a_menu_and_says_its_keys(window: MainWindow) -> None
     listed = {action for menu in window.actions_.menus.values() for action in menu.actions()}
     assert set(every_action(window)) <= listed
     for command in COMMANDS:
-        assert command.shortcuts or command.id == "show_about"
+        assert command.shortcuts or command.id == "about.show"
         assert all(QKeySequence(keys).toString() for keys in command.shortcuts)
         if command.id not in OPENING_BOXES:
             controllers = window.actions_.by_id[command.id].controllers
@@ -142,10 +142,10 @@ def test_the_list_of_keys_is_whole(hand: Hand) -> None:
     assert len(rows) == with_keys + len(PANES) + len(WITHIN)
     assert {"F2", "F3", "arrow keys", "Esc"} <= {keys for _, keys in rows}
     assert all(keys in said and words in said for words, keys in rows)
-    assert {"Move what is seen: Up", "Weights as: They are"} <= {words for words, _ in rows}
+    assert {"Pan: Up", "Weights: Unmodified"} <= {words for words, _ in rows}
     titles = [group.title for group in listed]
     assert titles[:3] == ["File", "Edit", "Module"]
-    assert {"View", "Panes", "Where the focus is"} < set(titles)
+    assert {"View", "Panes", "In the focused widget"} < set(titles)
     assert all(title in said for title in titles)
     box.close()
 
@@ -213,7 +213,7 @@ def test_colours_by_keys(hand: Hand) -> None:
         hand.settle()
         colour = hand.panel("weights").colour
         assert (colour.curve, colour.limits) == (curve, limits)
-    for key_ in ("gaze.set_curve linear", "gaze.set_limits automatic"):
+    for key_ in ("view.set_curve linear", "view.set_limits automatic"):
         assert hand.window.actions_.by_id[key_].isChecked()
 
 
@@ -229,7 +229,7 @@ def test_light_and_dark_by_keys(hand: Hand) -> None:
         ratio = image.devicePixelRatio()
         papers[theme.name] = image.pixelColor(inside * ratio).name().upper()
         assert papers[theme.name] == theme.paper
-        assert hand.window.actions_.by_id[f"set_scheme {theme.name}"].isChecked()
+        assert hand.window.actions_.by_id[f"theme.set_scheme {theme.name}"].isChecked()
     assert papers["dark"] != papers["light"]
 
 
@@ -270,24 +270,24 @@ def test_colour_maps_by_keys(hand: Hand) -> None:
         QTest.keySequence(hand.window, QKeySequence(each.shortcut))
         assert hand.panel("weights").colour.map == each.id
         assert hand.panel("scores").colour.map == AUTOMATIC
-        assert hand.window.actions_.by_id[f"gaze.set_map {each.id}"].isChecked()
+        assert hand.window.actions_.by_id[f"view.set_map {each.id}"].isChecked()
 
 
 def test_colours_of_signed_numbers_by_keys(hand: Hand) -> None:
     for each in in_turn(MapKind.DIVERGING):
         QTest.keySequence(hand.window, QKeySequence(each.shortcut))
         assert hand.panel("scores").colour.map == each.id
-        assert hand.window.actions_.by_id[f"gaze.set_diverging {each.id}"].isChecked()
+        assert hand.window.actions_.by_id[f"view.set_diverging {each.id}"].isChecked()
 
 
 def test_what_is_on_has_a_tick(hand: Hand) -> None:
     by_id = hand.window.actions_.by_id
-    assert by_id["toggle_mask"].isChecked()
-    assert by_id["toggle_mode"].isChecked()
+    assert by_id["module.toggle_causal_mask"].isChecked()
+    assert by_id["module.toggle_training_mode"].isChecked()
     hand.press(Qt.Key.Key_M)
     hand.press(Qt.Key.Key_T)
-    assert not by_id["toggle_mask"].isChecked()
-    assert not by_id["toggle_mode"].isChecked()
+    assert not by_id["module.toggle_causal_mask"].isChecked()
+    assert not by_id["module.toggle_training_mode"].isChecked()
     hand.settle()
 
 
@@ -302,29 +302,29 @@ def test_panes_by_keys(hand: Hand) -> None:
         assert pane.isVisible()
 
 
-READING = ("reader.step 1", "reader.step -1", "reader.back", "reader.close")
+READING = ("lesson.step 1", "lesson.step -1", "lesson.restore_page", "lesson.close")
 CONTINUING = tuple(
     f"model_generation.{name}"
     for name in (
         "toggle",
         "sample",
         "step_back",
-        "step_on",
-        "turn",
-        "use",
+        "step_forward",
+        "switch_branch",
+        "use_as_text",
         "start_again",
         "toggle_chat",
     )
 )
 COMPARING = (
-    *("comparer.swap", "comparer.add_sample", "comparer.go_to_largest", "comparer.stop"),
-    *("comparer.scale_samples 1", "comparer.scale_samples -1"),
+    *("comparison.swap", "comparison.add_sample", "comparison.go_to_largest", "comparison.stop"),
+    *("comparison.scale_samples 1", "comparison.scale_samples -1"),
 )
 
 
 HEAD_EDITS = (
-    *("head_switch.toggle", "head_switch.all_on", "head_switch.mean", "head_switch.scale"),
-    *("head_switch.patch", "head_switch.most_changed"),
+    *("head_edit.toggle", "head_edit.restore_all", "head_edit.set_mean", "head_edit.scale"),
+    *("head_edit.patch", "head_edit.sort_by_change"),
 )
 
 
@@ -332,46 +332,57 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     by_id = hand.window.actions_.by_id
     idle = {key for key, action in by_id.items() if not action.isEnabled()}
     assert idle == {
-        *("workspace.undo", "workspace.redo", "inspector.copy", "pointer.let_go", "player.reveal"),
-        "filer.revert",
-        *("pointer.mark", "pointer.go -1", "pointer.go 1", "presenter.hide_all"),
-        *("shapes.drawing.turn", "chooser.let_go", "go_to_largest_weight", "painter.paint_pinned"),
-        *("gaze.whole", "gaze.further"),
+        *("workspace.undo", "workspace.redo", "cell.copy", "cell.unpin", "playback.reveal"),
+        "document.revert",
+        *("cell.mark", "cell.go -1", "cell.go 1", "presenter_mode.blank"),
+        *(
+            "shapes.toggle_split",
+            "token_selection.clear",
+            "token_selection.go_to_largest_weight",
+            "mask_edit.paint_pinned",
+        ),
+        *("view.reset_zoom", "view.zoom_out"),
         *HEAD_EDITS,
         "attribution.toggle_ablations",
-        "measure_heads",
-        *("edit_second_text", "show_next_part", "model_image.choose"),
-        *("step_leading 1", "step_leading -1", "gaze.toggle_spread"),
+        "head_measurement.toggle",
+        *("text.edit_second", "model.show_next_part", "model_image.choose"),
+        *("view.step_leading 1", "view.step_leading -1", "view.toggle_side_by_side"),
         *(*READING, *COMPARING, *CONTINUING),
     }
     hand.press(Qt.Key.Key_Plus)
     hand.settle()
-    assert by_id["gaze.whole"].isEnabled()
-    assert by_id["gaze.further"].isEnabled()
+    assert by_id["view.reset_zoom"].isEnabled()
+    assert by_id["view.zoom_out"].isEnabled()
     hand.press(Qt.Key.Key_0)
     hand.settle()
-    assert not by_id["gaze.whole"].isEnabled()
+    assert not by_id["view.reset_zoom"].isEnabled()
     hand.hover(Cell("weights", (0, 1, 0)))
-    assert not by_id["pointer.let_go"].isEnabled()
+    assert not by_id["cell.unpin"].isEnabled()
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.press(Qt.Key.Key_M)
     hand.settle()
     idle = {key for key, action in by_id.items() if not action.isEnabled()}
     assert idle == {
-        *("workspace.redo", "pointer.mark", "player.reveal", "presenter.hide_all", "filer.revert"),
-        *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
-        *("painter.paint_pinned", "gaze.whole", "gaze.further"),
+        *(
+            "workspace.redo",
+            "cell.mark",
+            "playback.reveal",
+            "presenter_mode.blank",
+            "document.revert",
+        ),
+        *("cell.go -1", "cell.go 1", "shapes.toggle_split", "token_selection.clear"),
+        *("mask_edit.paint_pinned", "view.reset_zoom", "view.zoom_out"),
         *HEAD_EDITS,
         "attribution.toggle_ablations",
-        "measure_heads",
-        *("edit_second_text", "show_next_part", "model_image.choose"),
-        *("step_leading 1", "step_leading -1", "gaze.toggle_spread"),
+        "head_measurement.toggle",
+        *("text.edit_second", "model.show_next_part", "model_image.choose"),
+        *("view.step_leading 1", "view.step_leading -1", "view.toggle_side_by_side"),
         *(*READING, *COMPARING, *CONTINUING),
     }
 
 
 def test_the_program_says_what_it_is(hand: Hand) -> None:
-    hand.window.actions_.by_id["show_about"].trigger()
+    hand.window.actions_.by_id["about.show"].trigger()
     (box,) = hand.boxes()
     said = box.text()
     assert f"Attention Visualizer {visualizer.__version__}" in said

@@ -226,7 +226,7 @@ def test_numbers_that_lack_a_stage_are_computed_and_saved_again(hand: Hand, tmp_
     hand.until(lambda: hand.window.document_controller.path == path)
     hand.settle()
     assert hand.window.statusBar().currentMessage() == (
-        f"Opened old{SUFFIX}. The file has no numbers of “scaled”, so it was computed again."
+        f"Opened old{SUFFIX}. The file lacks the numbers of “scaled”, so they were recomputed."
     )
     hand.press(Qt.Key.Key_M)
     hand.settle()
@@ -271,7 +271,7 @@ def assert_asks_before_replacing(hand: Hand, path: Path, typed: Path) -> None:
     save_as(hand, typed)
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
-    assert box.text() == f"“{path.name}” is there already."
+    assert box.text() == f"“{path.name}” already exists."
     answer(hand, "Cancel")
     at_rest(hand)
     assert path.read_bytes() == content
@@ -368,7 +368,7 @@ def test_a_setting_that_no_control_makes_is_refused(
     drop(hand, of_files(written(tmp_path / f"a{SUFFIX}", Document().set(name, value))))
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
-    assert f"“a{SUFFIX}” has a setting, “{label}" in box.text()
+    assert f"“a{SUFFIX}” contains an invalid value: “{label}" in box.text()
     box.close()
     assert hand.shown is board
 
@@ -538,7 +538,7 @@ def revert(hand: Hand) -> None:
 
 
 def test_changes_are_reverted_and_brought_back(hand: Hand, tmp_path: Path) -> None:
-    action = hand.window.actions_.by_id["filer.revert"]
+    action = hand.window.actions_.by_id["document.revert"]
     retype(hand, "as it was saved")
     assert not action.isEnabled()  # there is no file yet
     save_as(hand, tmp_path / f"a{SUFFIX}")
@@ -587,7 +587,7 @@ def test_a_page_of_a_lesson_is_not_reverted(hand: Hand, tmp_path: Path) -> None:
     retype(hand, "changed here")
     hand.window.lesson_controller.open(2)
     hand.settle()
-    assert not hand.window.actions_.by_id["filer.revert"].isEnabled()
+    assert not hand.window.actions_.by_id["document.revert"].isEnabled()
 
 
 # --------------------------------------------------------------------------- dropping
@@ -904,7 +904,7 @@ def test_what_does_not_fit_into_memory_is_said_and_the_others_are_opened(
     answer(hand, "Recover")
     hand.until(lambda: hand.window.workspace.document == crashed)
     (box,) = hand.boxes()
-    assert box.text() == "What was kept needs more memory than is free."
+    assert box.text() == "The backup of the unsaved changes needs more memory than is available."
 
 
 @pytest.mark.slow
@@ -1065,10 +1065,10 @@ def test_recent_files_are_listed_newest_first(hand: Hand, tmp_path: Path) -> Non
     ]
     menu.actions()[1].trigger()
     hand.until(lambda: hand.window.statusBar().currentMessage().startswith("Opened"))
-    hand.window.actions_.by_id["recents.forget"].trigger()
+    hand.window.actions_.by_id["recent_files.clear"].trigger()
     menu.aboutToShow.emit()
     assert [action.text() for action in menu.actions() if not action.isSeparator()] == [
-        "&Forget these"
+        "&Clear list"
     ]
 
 

@@ -377,7 +377,7 @@ def test_the_lab_opens_its_page(application: QApplication, qtbot: QtBot) -> None
     qtbot.addWidget(lab)
     lab.show()
     qtbot.waitExposed(lab)
-    lab.menus.by_id["open_documentation"].trigger()
+    lab.menus.by_id["documentation.open"].trigger()
     (pages,) = lab.findChildren(DocumentationWindow)
     assert shown(pages) == "The language lab"
     pages.close()

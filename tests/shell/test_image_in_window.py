@@ -101,7 +101,7 @@ def test_a_vision_model_asks_for_an_image_and_reads_it(
     assert words(setup.image_problem) == ASKED
     assert run_of(hand) is before
     assert not setup.sentence.isVisible()
-    assert not by_id["edit_sentence"].isEnabled()
+    assert not by_id["text.edit"].isEnabled()
     assert by_id["model_image.choose"].isEnabled()
     choose(hand, image)
     assert not setup.image_problem.isVisible()
@@ -150,7 +150,7 @@ def test_a_text_is_not_for_a_vision_model(hand: Hand, folder: Path, image: Path)
     choose(hand, image)
     text = hand.window.workspace.document.text
     hand.window.drop_handler.textDropped.emit("a cat")
-    assert words(hand.window.setup_pane.image_problem) == "tiny_vit reads images, and no texts."
+    assert words(hand.window.setup_pane.image_problem) == "tiny_vit takes images, not texts."
     assert hand.window.workspace.document.text == text
 
 
@@ -192,7 +192,7 @@ def test_pointing_at_a_patch_shows_what_it_reads_and_a_click_keeps_it(
     assert workspace.screen.panel(TOKENS).subjects == {6}
     said = f"row 2, column 2 (query 7) reads {100 * weights[6, 9]:.1f} % from row 3, column 1"
     assert words(hand.window.facts).startswith(said)
-    hand.window.actions_.by_id["chooser.turn"].trigger()
+    hand.window.actions_.by_id["token_selection.switch_role"].trigger()
     hand.settle()
     shown = workspace.screen.panel(TOKENS).weights
     assert shown
@@ -207,11 +207,11 @@ def test_heads_are_switched_off_but_not_patched_from_a_text(
     pane, by_id = hand.window.panes["Next token"], hand.window.actions_.by_id
     offered = [pane.kind.itemText(at) for at in range(pane.kind.count())]
     assert offered == ["Unedited", "Ablate (zeros)", "Ablate (mean over the image)", "Scale"]
-    assert not by_id["head_switch.patch"].isEnabled()
+    assert not by_id["head_edit.patch"].isEnabled()
     before = run_of(hand).trace.read("weights")
     hand.window.view_controller.show_head_of_layer(0, 1)
     hand.settle()
-    by_id["head_switch.toggle"].trigger()
+    by_id["head_edit.toggle"].trigger()
     hand.settle()
     now = run_of(hand).trace.read("weights")
     np.testing.assert_array_equal(now[0], before[0])

@@ -106,7 +106,7 @@ def test_the_tab_key_goes_along_the_bar_and_the_typed_ends(hand: Hand) -> None:
     hand.until(lambda: ("context", "high") in boxes and boxes["context", "high"].isVisible())
     names = [named(widget) for widget in reachable(hand)]
     bar = names.index("Panel layout")
-    assert names[bar + 1 : bar + 4] == ["Head 1", "Head 2", "Mean of heads"]
+    assert names[bar + 1 : bar + 4] == ["Head 1", "Head 2", "Heads: mean"]
     ends = names.index("Range")
     assert names[ends + 1 : ends + 4] == [
         "Scores: upper limit", "Weights: lower limit", "Weights: upper limit",

@@ -78,7 +78,7 @@ def test_it_is_drawn_exactly_and_says_what_is_not_held(hand: Hand) -> None:
     for stage in ("weights", "context"):
         panel = hand.panel(stage)
         np.testing.assert_allclose(panel.values, numbers_of(hand, panel), atol=1e-6)
-    assert "its 260 × 260 matrices are computed where they are looked at" in hand.status
+    assert "its 260 × 260 matrices are computed on demand" in hand.status
 
 
 def test_a_cell_of_it_is_explained_pinned_and_walked_from(hand: Hand) -> None:
@@ -115,7 +115,7 @@ def test_closer_and_further_is_shown_before_anything_more_is_computed(hand: Hand
     look.zoom(4, (300, 100))
     assert workspace.screen.view.zoom
     assert np.isfinite(hand.panel("weights").values).all()
-    look.whole()
+    look.reset_zoom()
     assert workspace.screen.view.zoom is None
     assert np.isfinite(hand.panel("weights").values).all()
 
@@ -211,7 +211,7 @@ def test_whatever_is_done_no_picture_is_of_another_run(hand: Hand, seed: int) ->
         lambda: workspace.set("seed", chance.randrange(1000)),
         lambda: hand.window.view_controller.zoom(chance.choice((0.5, 2, 4)), (100, 100)),
         lambda: hand.window.view_controller.pan_by(chance.randrange(-40, 40), 9),
-        lambda: hand.window.view_controller.whole(),
+        lambda: hand.window.view_controller.reset_zoom(),
         lambda: hand.paste_sentence(WORDS * chance.choice((1, 20, 30))),
     )
     for _ in range(25):

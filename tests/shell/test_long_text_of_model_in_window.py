@@ -86,7 +86,7 @@ def test_edges_of_a_text_of_very_many_tokens_are_not_cut(
     long: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mask_edit, "MAX_MASK_TOKENS", 9)
-    long.window.actions_.by_id["painter.toggle"].trigger()
+    long.window.actions_.by_id["mask_edit.toggle"].trigger()
     long.until(lambda: long.window.workspace.screen.panel(MASK_EDIT) is not None)
     panel = long.window.workspace.screen.panel(MASK_EDIT)
     assert panel
@@ -123,7 +123,7 @@ def test_how_much_is_read_is_shown_and_typing_ends_it(
     following = workspace.changed.connect(lambda: shown.append(workspace.run))
     held = HeldReading(6, monkeypatch)
     slowly.key(Qt.Key.Key_S)
-    slowly.until(lambda: facts.text() == "Reading 14 tokens … 71 %")
+    slowly.until(lambda: facts.text() == "Running on 14 tokens … 71 %")
     assert workspace.run is before
     slowly.until(lambda: window.progress.is_shown_working)
     slowly.key(Qt.Key.Key_Backspace)
@@ -139,7 +139,7 @@ def test_leaving_the_model_ends_reading(slowly: Hand, monkeypatch: pytest.Monkey
     workspace = slowly.window.workspace
     held = HeldReading(3, monkeypatch)
     slowly.key(Qt.Key.Key_S)
-    slowly.until(lambda: slowly.window.facts.text() == "Reading 14 tokens … 28 %")
+    slowly.until(lambda: slowly.window.facts.text() == "Running on 14 tokens … 28 %")
     slowly.until(lambda: held.calls == held.at)
     workspace.leave_captured()
     slowly.settle()

@@ -210,7 +210,7 @@ def test_the_last_row_is_what_the_next_token_pane_says_with_heads_off(model_wind
     open_pane(hand, "Lens")
     hand.window.view_controller.show_head_of_layer(0, 1)
     hand.settle()
-    hand.window.actions_.by_id["head_switch.toggle"].trigger()
+    hand.window.actions_.by_id["head_edit.toggle"].trigger()
     answered(hand)
     cells = hand.window.panes["Lens"].table.cells
     row = hand.window.panes["Next token"].bars.rows[0]

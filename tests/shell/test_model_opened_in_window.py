@@ -53,7 +53,7 @@ def pick(box: QComboBox, value: str) -> None:
 
 
 def open_by_menu(hand: Hand, folder: Path) -> None:
-    hand.window.actions_.by_id["filer.choose_model_to_open"].trigger()
+    hand.window.actions_.by_id["model.open"].trigger()
     chooser = hand.window.model_chooser_controller.dialog
     assert chooser is not None
     hand.until(chooser.folder_button.isEnabled)
@@ -186,7 +186,7 @@ def test_heads_are_sorted_by_what_they_do(model_window: Hand) -> None:
     previous = np.diagonal(weights, -1, 2, 3).mean(-1)
     ranked = [previous[place] for place in panel.places]
     assert ranked == sorted(ranked, reverse=True)
-    hand.choose("head_order", "Alike together")
+    hand.choose("head_order", "Similar heads together")
     hand.settle()
     places = hand.window.workspace.screen.panel(LAYERS).places
     assert sorted(places) == sorted(panel.places)
@@ -225,7 +225,7 @@ def test_a_head_is_switched_off_and_on(model_window: Hand) -> None:
     hand.window.actions_.by_id["workspace.undo"].trigger()
     hand.settle()
     assert pane.bars.rows == before
-    hand.window.actions_.by_id["head_switch.toggle"].trigger()
+    hand.window.actions_.by_id["head_edit.toggle"].trigger()
     hand.settle()
     QTest.mouseClick(pane.all_on, Qt.MouseButton.LeftButton)
     hand.settle()
@@ -273,8 +273,8 @@ def test_the_caption_tells_of_the_head_that_is_shown(model_window: Hand) -> None
     hand = model_window
     hand.window.view_controller.show_head_of_layer(1, 2)
     hand.settle()
-    hand.window.actions_.by_id["player.to_start"].trigger()
-    hand.window.actions_.by_id["player.skip 1"].trigger()
+    hand.window.actions_.by_id["playback.go_to_start"].trigger()
+    hand.window.actions_.by_id["playback.skip 1"].trigger()
     hand.settle()
     resolved = hand.window.workspace.screen.resolved
     assert resolved
@@ -382,7 +382,7 @@ def test_shown_heads_are_scaled_set_to_their_mean_and_patched(
     hand.window.actions_.by_id["workspace.undo"].trigger()
     hand.settle()
     assert pane.source.text() == TEXT
-    hand.window.actions_.by_id["head_switch.all_on"].trigger()
+    hand.window.actions_.by_id["head_edit.restore_all"].trigger()
     check(model.next_tokens(TEXT, VOCABULARY))
     assert pane.kind.currentText() == "Unedited"
 
@@ -392,7 +392,7 @@ def test_edges_of_a_head_are_cut_by_painting(model_window: Hand, folder: Path) -
     workspace, pane = hand.window.workspace, hand.window.panes["Next token"]
     hand.window.view_controller.show_head_of_layer(0, 1)
     hand.settle()
-    hand.window.actions_.by_id["painter.toggle"].trigger()
+    hand.window.actions_.by_id["mask_edit.toggle"].trigger()
     hand.settle()
     bar = hand.window.mask_edit_bar
     assert bar.caption.text() == "Cut edges"
@@ -424,7 +424,7 @@ def test_edges_of_all_shown_heads_are_cut_by_keys(model_window: Hand) -> None:
     hand = model_window
     workspace = hand.window.workspace
     hand.click_cell(Cell("weights", (1, 5, 3)))
-    hand.window.actions_.by_id["painter.toggle"].trigger()
+    hand.window.actions_.by_id["mask_edit.toggle"].trigger()
     hand.settle()
     QTest.mouseClick(hand.window.mask_edit_bar.all_heads, Qt.MouseButton.LeftButton)
     hand.settle()
@@ -447,7 +447,7 @@ def test_a_query_that_would_read_nothing_is_refused(model_window: Hand) -> None:
     hand.window.view_controller.show_head_of_layer(1, 0)
     hand.settle()
     before = hand.window.workspace.run
-    hand.window.actions_.by_id["painter.toggle"].trigger()
+    hand.window.actions_.by_id["mask_edit.toggle"].trigger()
     hand.settle()
     hand.click_cell(Cell("weights", (0, 0, 0)))
     said = "Query 1 of layer 2, head 1 would have no key left. Keep at least one of its edges."
@@ -461,7 +461,7 @@ def test_a_query_that_would_read_nothing_is_refused(model_window: Hand) -> None:
 def test_there_are_no_masks_for_a_model_whose_text_is_refused(model_window: Hand) -> None:
     hand = model_window
     workspace, bar = hand.window.workspace, hand.window.mask_edit_bar
-    hand.window.actions_.by_id["painter.toggle"].trigger()
+    hand.window.actions_.by_id["mask_edit.toggle"].trigger()
     hand.settle()
     hand.type_sentence(" ")
     hand.until(lambda: "The text is empty" in hand.window.setup_pane.problem.text())
@@ -484,7 +484,7 @@ def test_more_cut_edges_than_are_kept_are_refused_at_the_place(
     workspace = hand.window.workspace
     hand.window.view_controller.show_head_of_layer(1, 0)
     hand.settle()
-    hand.window.actions_.by_id["painter.toggle"].trigger()
+    hand.window.actions_.by_id["mask_edit.toggle"].trigger()
     hand.settle()
     hand.click_cell(Cell("weights", (0, 5, 3)))
     hand.settle()
@@ -501,12 +501,12 @@ def test_more_cut_edges_than_are_kept_are_refused_at_the_place(
 
 def test_the_heads_that_edits_have_changed_most_stand_first(model_window: Hand) -> None:
     hand = model_window
-    command = hand.window.actions_.by_id["head_switch.most_changed"]
+    command = hand.window.actions_.by_id["head_edit.sort_by_change"]
     assert not command.isEnabled()
     before = hand.window.workspace.run
     hand.window.view_controller.show_head_of_layer(0, 1)
     hand.settle()
-    hand.window.actions_.by_id["head_switch.scale"].trigger()
+    hand.window.actions_.by_id["head_edit.scale"].trigger()
     hand.settle()
     assert hand.window.panes["Next token"].factor.hasFocus()
     command.trigger()
@@ -546,7 +546,7 @@ def test_a_model_that_cannot_read_the_text_is_not_opened(hand: Hand, folder: Pat
     before, past = workspace.document, workspace.undone_change
     keeps, stages = controller.keeps_numbers, workspace.wanted.stages
     said = open_and_fail(hand, folder)
-    assert said.startswith("tiny was not opened.")
+    assert said.startswith("Cannot open tiny.")
     assert said.endswith(f"tokens; tiny supports at most {POSITIONS}. Use a shorter text.")
     assert workspace.document == before
     assert workspace.wanted.stages == stages
@@ -574,7 +574,7 @@ def test_a_model_that_fails_beside_another_leaves_that_one(
     before, run = workspace.document, workspace.run
     without_attention = save_tiny_model(tmp_path / "mamba", "mamba", state_size=4)
     said = open_and_fail(hand, without_attention)
-    assert said == "mamba was not opened. No attention could be recorded in mamba."
+    assert said == "Cannot open mamba. No attention could be recorded in mamba."
     assert workspace.document == before
     assert workspace.run is run
     hand.type_sentence("a dog ran")

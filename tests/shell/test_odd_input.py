@@ -90,7 +90,7 @@ def test_more_than_fits_into_memory(hand: Hand, monkeypatch: pytest.MonkeyPatch)
     found = re.search(r"About (\S+) tokens fit\. Use the first (\S+) tokens$", hand.text_problem)
     assert found
     assert found[1] == found[2]
-    assert "The picture stays as it was." in words(hand.window.notice)
+    assert "The heatmaps were not updated." in words(hand.window.notice)
     assert hand.shown is board
     mend_text(hand)
     hand.settle()
@@ -123,7 +123,7 @@ def test_the_first_tokens_of_a_text_are_found(apart: bool) -> None:
 def test_a_novel_offers_its_beginning_up_to_a_word(hand: Hand) -> None:
     line = "word " * 9_999 + "word\n"
     hand.paste_sentence(line * 12 + "longer words follow")
-    assert "600,019 characters are more than can be read at once" in hand.text_problem
+    assert "The text has 600,019 characters" in hand.text_problem
     assert hand.text_problem.endswith("Use the first 599,999 characters")
     assert first_part(line * 11 + "word " * 9_999 + "longer") == (line * 12).strip()[:-5]
     assert (
@@ -140,10 +140,10 @@ def test_a_novel_offers_its_beginning_up_to_a_word(hand: Hand) -> None:
 def test_more_than_can_be_taken_in(hand: Hand) -> None:
     board, before = hand.shown, hand.sentence.toPlainText()
     hand.paste_sentence("x" * 1_000_000)
-    assert "1,000,000 characters are more than can be read at once" in hand.text_problem
+    assert "The text has 1,000,000 characters" in hand.text_problem
     assert first_part("x" * 1_000_000) == "x" * MAX_LINE_CHARACTERS
     hand.paste_sentence("x" * (MAX_LINE_CHARACTERS + 1))
-    assert "A line of 100,001 characters is longer than can be shown" in hand.text_problem
+    assert "A line has 100,001 characters" in hand.text_problem
     assert hand.text_problem.endswith("Use the first 100,000 characters")
     assert hand.sentence.toPlainText() == before
     assert hand.shown is board
@@ -190,7 +190,7 @@ def test_what_is_pasted_over_does_not_count(hand: Hand) -> None:
     assert hand.chips == (text.upper(),)
     QApplication.clipboard().setText("y")
     hand.press(Qt.Key.Key_V)
-    assert "A line of 100,001 characters is longer" in hand.text_problem
+    assert "A line has 100,001 characters" in hand.text_problem
 
 
 def test_many_tokens_are_pooled_and_say_so(hand: Hand) -> None:
@@ -246,7 +246,7 @@ def test_a_wrong_number_is_said_where_it_stands(
     assert sentence in hand.problem(where)
     assert hand.shown is board
     assert hand.window.setup_pane.rows[where].problem.isVisible()
-    assert "The picture stays as it was. " in words(hand.window.notice)
+    assert "The heatmaps were not updated. " in words(hand.window.notice)
     assert hand.window.notice.isVisible()
     mend(hand, where)
     hand.settle()

@@ -56,7 +56,7 @@ def test_presenter_mode_comes_once_the_pane_is_back_at_its_place(
     window = open_window()
     before = places(window)
     begin_drag(window, "Cell", QPoint(400, 300))
-    presenter = window.actions_.by_id["presenter.toggle"]
+    presenter = window.actions_.by_id["presenter_mode.toggle"]
     presenter.trigger()
     assert not window.presenter.is_on
     end_drag(window, QPoint(400, 300))
@@ -71,7 +71,7 @@ def test_escape_leaves_presenter_mode_once_the_pane_is_back_at_its_place(
 ) -> None:
     window = open_window()
     before = places(window)
-    window.actions_.by_id["presenter.toggle"].trigger()
+    window.actions_.by_id["presenter_mode.toggle"].trigger()
     assert window.presenter.is_on
     window.docks.by_id["Cell"].show()
     qtbot.waitUntil(lambda: window.size() == window.windowHandle().size())  # the full screen's

@@ -139,7 +139,7 @@ def test_a_mask_is_not_painted_and_no_brush_makes_a_matrix(
     matrices = [stage for stage in run.trace.stages if stage.dims[-1] == "key"]
     monkeypatch.setattr(attention_run, "HELD_WHOLE", 4 * len(matrices) * 2 * 50**2)
     before = hand.window.workspace.document
-    hand.window.actions_.by_id["painter.toggle"].trigger()
+    hand.window.actions_.by_id["mask_edit.toggle"].trigger()
     bar = hand.window.findChild(MaskEditBar)
     assert bar
     hand.until(bar.isVisible)
@@ -166,7 +166,7 @@ def test_a_comparison_says_which_text_would_fit(
 ) -> None:
     hand = long_text
     stages = [stage for stage in run_of(hand).trace.stages if stage.dims[-1] == "key"]
-    hand.window.actions_.by_id["comparer.keep_as_a"].trigger()
+    hand.window.actions_.by_id["comparison.keep_as_a"].trigger()
     monkeypatch.setattr(attention_run, "HELD_WHOLE", 4 * len(stages) * 2 * 50**2)
     hand.type_sentence("the cat sat on the mat")
     hand.settle()
@@ -174,14 +174,14 @@ def test_a_comparison_says_which_text_would_fit(
     panel = hand.window.workspace.screen.panel(COMPARISON)
     assert panel
     assert panel.said == (
-        "The text of A is too long for a comparison: its matrices are not held. Those of about 50 "
-        "tokens would be."
+        "The text of A is too long to compare: its matrices are not kept in memory. "
+        "Use at most about 50 tokens."
     )
     hand.type_sentence(TEXT)
     hand.settle()
     panel = hand.window.workspace.screen.panel(COMPARISON)
     assert panel
-    assert panel.said.startswith("The text is too long for a comparison")
+    assert panel.said.startswith("The text is too long to compare")
 
 
 def test_heads_tell_how_much_they_read_the_pinned_key_before_they_are_measured(
@@ -267,7 +267,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
 def test_measuring_is_stopped_by_the_button_or_by_the_command(long_text: Hand, slow: Slow) -> None:
     hand = long_text
     pane = open_pane(hand, "Scatter")
-    command = hand.window.actions_.by_id["measure_heads"]
+    command = hand.window.actions_.by_id["head_measurement.toggle"]
     command.trigger()
     hand.until(lambda: pane.measuring.progress.value() == 30 and command.isChecked())
     assert "30 %" in hand.window.workspace.screen.panel(SCATTER).message

@@ -91,7 +91,7 @@ def arrangement(window: MainWindow) -> dict[str, object]:
 def test_a_room_sees_the_heatmaps_large(teacher: Hand) -> None:
     window = teacher.window
     assert window.isFullScreen()
-    assert window.actions_.by_id["presenter.toggle"].isChecked()
+    assert window.actions_.by_id["presenter_mode.toggle"].isChecked()
     assert not any(panes(window).values())
     assert window.menuBar().height() == 0
     assert window.stage_bar.isVisible()
@@ -126,7 +126,7 @@ def test_escape_lets_go_first_and_then_leaves(teacher: Hand) -> None:
     assert teacher.window.presenter.is_on
     teacher.key(Key.Key_Escape)
     assert not teacher.window.presenter.is_on
-    assert not teacher.window.actions_.by_id["presenter.toggle"].isChecked()
+    assert not teacher.window.actions_.by_id["presenter_mode.toggle"].isChecked()
 
 
 def test_escape_leaves_from_wherever_the_keys_are(teacher: Hand) -> None:

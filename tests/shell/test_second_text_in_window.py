@@ -48,7 +48,7 @@ def open_model(hand: Hand, folder: Path) -> None:
 
 def type_second(hand: Hand, text: str) -> None:
     """Go to the second text by its command, and type over what is there."""
-    hand.window.actions_.by_id["edit_second_text"].trigger()
+    hand.window.actions_.by_id["text.edit_second"].trigger()
     field = hand.window.setup_pane.second
     hand.until(field.hasFocus)
     QTest.keyClicks(field, text)
@@ -64,7 +64,7 @@ def run_of(hand: Hand) -> Run:
 def test_a_pair_is_read_as_it_is_typed_and_taken_back(hand: Hand, encoder: Path) -> None:
     setup = hand.window.setup_pane
     assert not setup.second_part.isVisible()
-    assert not hand.window.actions_.by_id["edit_second_text"].isEnabled()
+    assert not hand.window.actions_.by_id["text.edit_second"].isEnabled()
     open_model(hand, encoder)
     assert setup.second_part.isVisible()
     assert words(setup.second_label) == "Second text of the pair"
@@ -132,7 +132,7 @@ def test_each_kind_of_attention_of_a_decoder_is_shown(
         np.testing.assert_allclose(weights, expected["weights"], atol=1e-6)
     assert run_of(hand).texts[0][-3:] == tuple(SECOND.split())
     assert run_of(hand).key_tokens[1:] == tuple(TEXT.split())
-    hand.window.actions_.by_id["show_next_part"].trigger()
+    hand.window.actions_.by_id["model.show_next_part"].trigger()
     hand.settle()
     assert box.currentText() == "Encoder"
     hand.window.actions_.by_id["workspace.undo"].trigger()

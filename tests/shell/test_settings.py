@@ -109,8 +109,8 @@ def test_the_theme_is_that_of_the_menu(hand: Hand) -> None:
     choose(dialog.scheme, "Dark")
     assert hand.window.theme is DARK
     assert app_settings.load_scheme() is Scheme.DARK
-    assert hand.window.actions_.by_id["set_scheme dark"].isChecked()
-    hand.window.actions_.by_id["set_scheme light"].trigger()
+    assert hand.window.actions_.by_id["theme.set_scheme dark"].isChecked()
+    hand.window.actions_.by_id["theme.set_scheme light"].trigger()
     assert hand.window.theme is LIGHT
     assert dialog.scheme.currentText() == "Light"
 
@@ -141,10 +141,10 @@ def test_the_text_is_as_large_as_the_screen_asks_for_unless_chosen(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dialog = settings(hand)
-    assert dialog.text_size.currentText() == "As fits the screen"
+    assert dialog.text_size.currentText() == "Automatic"
     choose(dialog.text_size, "100 %")
     monkeypatch.setattr(fonts, "screen_scale", lambda screen: 4 / 3)
-    choose(dialog.text_size, "As fits the screen")
+    choose(dialog.text_size, "Automatic")
     assert text_scale() == pytest.approx(4 / 3, abs=0.05)
     QApplication.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont))
     app.take_text_size()
@@ -157,8 +157,8 @@ def test_motion_is_that_of_the_menu(hand: Hand) -> None:
     QTest.keyClick(dialog.motion, Qt.Key.Key_Space)
     assert app_settings.is_reduced()
     assert not hand.window.isAnimated()
-    assert hand.window.actions_.by_id["motion.toggle"].isChecked()
-    hand.window.actions_.by_id["motion.toggle"].trigger()
+    assert hand.window.actions_.by_id["reduced_motion.toggle"].isChecked()
+    hand.window.actions_.by_id["reduced_motion.toggle"].trigger()
     assert not dialog.motion.isChecked()
 
 
@@ -176,8 +176,8 @@ def test_colours_act_at_once_and_in_new_windows(hand: Hand, open_window: Open) -
     choose(dialog.signed_map, "Dark at 0")
     hand.until(lambda: hand.panel("weights").colour.map == "magma")
     assert hand.panel("scores").colour.map == maps_of(MapKind.DIVERGING)[2].id
-    assert hand.window.actions_.by_id["gaze.set_map magma"].isChecked()
-    hand.window.actions_.by_id["gaze.set_map cividis"].trigger()
+    assert hand.window.actions_.by_id["view.set_map magma"].isChecked()
+    hand.window.actions_.by_id["view.set_map cividis"].trigger()
     assert dialog.map.currentText() == "cividis"
     assert open_window().workspace.view.colouring.sequential == "cividis"
     app_settings.save_colour_map("puce", MapKind.SEQUENTIAL)
@@ -205,7 +205,7 @@ def test_unsaved_changes_are_kept_only_where_they_are_wanted(hand: Hand) -> None
         return False
 
     dialog = settings(hand)
-    hand.window.actions_.by_id["toggle_mask"].trigger()
+    hand.window.actions_.by_id["module.toggle_causal_mask"].trigger()
     hand.settle()
     hand.until(kept)
     dialog.autosave.setFocus()

@@ -262,7 +262,7 @@ def test_a_command_for_what_is_covered_uncovers_it(hand: Hand) -> None:
     page = page_of(hand.window)
     hand.press(Qt.Key.Key_L, CONTROL | ALT)
     assert page_of(hand.window) is page
-    hand.window.actions_.by_id["toggle_mask"].trigger()
+    hand.window.actions_.by_id["module.toggle_causal_mask"].trigger()
     assert hand.window.start_page.page is None
     hand.settle()
 

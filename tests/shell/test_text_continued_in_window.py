@@ -172,7 +172,7 @@ def test_going_back_shows_what_might_have_come_and_a_click_branches(continuing: 
     assert continuing.numbers[3:] == expected
     hand.window.actions_.by_id["model_generation.step_back"].trigger()
     continuing.controller.go_to_step(3)
-    hand.window.actions_.by_id["model_generation.turn"].trigger()
+    hand.window.actions_.by_id["model_generation.switch_branch"].trigger()
     continuing.rest()
     assert continuing.numbers == first[:3]
 
@@ -218,7 +218,7 @@ def test_words_that_are_picked_become_the_text(continuing: Continuing) -> None:
     for node in (ROOT, *controller.tree.path):
         for layer, made in rows.items():
             made.append(controller._readings[node].rows[layer])
-    hand.window.actions_.by_id["model_generation.use"].trigger()
+    hand.window.actions_.by_id["model_generation.use_as_text"].trigger()
     hand.until(lambda: hand.window.workspace.document.text == f"{TEXT} dog sat on")
     hand.settle()
     run = hand.window.workspace.run
@@ -241,7 +241,7 @@ def test_a_text_that_is_typed_is_not_replaced_by_what_was_generated(
     continuing.rest()
     hand.click(hand.sentence.viewport())
     hand.press(Qt.Key.Key_End)
-    controller.use()
+    controller.use_as_text()
     QTest.keyClicks(hand.sentence, "s")  # before the worker has answered
     continuing.rest()
     assert hand.window.workspace.document.text == hand.sentence.toPlainText() == f"{TEXT}s"
@@ -307,7 +307,7 @@ def test_it_can_be_stopped_and_stays_where_it_is(continuing: Continuing) -> None
     assert 1 < len(controller.tree.path) < 50
     by_id["model_generation.start_again"].trigger()
     assert controller.tree.nodes == ()
-    assert not by_id["model_generation.use"].isEnabled()
+    assert not by_id["model_generation.use_as_text"].isEnabled()
 
 
 def test_what_is_read_of_an_earlier_text_is_stopped(
@@ -425,7 +425,7 @@ def test_the_text_is_given_as_a_message(hand: Hand, chat_folder: Path) -> None:
     continuing.controller.pick(9)
     continuing.rest()
     hand.until(lambda: continuing.controller.panel.can_use)  # else its command is greyed
-    continuing.controller.use()
+    continuing.controller.use_as_text()
     hand.until(lambda: hand.window.workspace.document.text != TEXT)
     hand.settle()
     run = hand.window.workspace.run

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from tests.support.window_input import Hand
 
 LIKE = {
-    "Split / join": "shapes.drawing.turn",
-    "More settings": "open_settings",
-    "Next": "reader.step 1",
-    "Back": "reader.step -1",
+    "Split / join": "shapes.toggle_split",
+    "More settings": "module.open_settings",
+    "Next": "lesson.step 1",
+    "Back": "lesson.step -1",
 }
 """Buttons that do what a command does under another name."""
 

@@ -205,7 +205,7 @@ def test_a_new_change_forgets_what_was_undone(hand: Hand) -> None:
 
 def test_an_own_matrix_is_undone_where_it_is_typed(hand: Hand) -> None:
     hand.type_sentence("a")
-    hand.choose("mask QComboBox", "Own matrix")
+    hand.choose("mask QComboBox", "Custom matrix")
     box = hand.find(QPlainTextEdit, "own_mask QPlainTextEdit")
     box.setFocus()
     hand.key(Qt.Key.Key_1)
@@ -221,7 +221,7 @@ def test_an_own_matrix_is_undone_where_it_is_typed(hand: Hand) -> None:
 
 def test_each_edit_of_a_matrix_is_a_step(hand: Hand) -> None:
     hand.type_sentence("a b")
-    hand.choose("mask QComboBox", "Own matrix")
+    hand.choose("mask QComboBox", "Custom matrix")
     box = hand.find(QPlainTextEdit, "own_mask QPlainTextEdit")
     box.setFocus()
     for key in (Qt.Key.Key_1, Qt.Key.Key_0, Qt.Key.Key_Return, Qt.Key.Key_1, Qt.Key.Key_1):
@@ -255,7 +255,7 @@ def test_the_last_seed_is_followed_by_the_first(
 
 def test_a_matrix_that_is_undone_leaves_no_complaint(hand: Hand) -> None:
     hand.type_sentence("a")
-    hand.choose("mask QComboBox", "Own matrix")
+    hand.choose("mask QComboBox", "Custom matrix")
     hand.find(QPlainTextEdit, "own_mask QPlainTextEdit").setFocus()
     hand.key(Qt.Key.Key_1)
     hand.choose("mask QComboBox", "Causal")

@@ -203,7 +203,7 @@ def test_more_settings_are_one_click_away(hand: Hand) -> None:
 
 def test_an_own_matrix_is_typed(hand: Hand) -> None:
     hand.type_sentence("a b")
-    hand.choose("mask QComboBox", "Own matrix")
+    hand.choose("mask QComboBox", "Custom matrix")
     assert hand.problem("own_mask") == (
         "There is no matrix yet. Write a row of 0s and 1s for every query."
     )
@@ -223,7 +223,7 @@ def test_an_own_matrix_is_typed(hand: Hand) -> None:
 
 def test_what_was_wrong_with_a_matrix_goes_when_it_is_taken_back(hand: Hand) -> None:
     hand.type_sentence("a")
-    hand.choose("mask QComboBox", "Own matrix")
+    hand.choose("mask QComboBox", "Custom matrix")
     box = hand.window.setup_pane.rows["own_mask"].control
     box.setFocus()
     hand.key(Qt.Key.Key_1)
@@ -236,7 +236,7 @@ def test_what_was_wrong_with_a_matrix_goes_when_it_is_taken_back(hand: Hand) -> 
 
 def test_what_is_wrong_with_a_matrix_stays_until_it_changes(hand: Hand) -> None:
     hand.type_sentence("a b")
-    hand.choose("mask QComboBox", "Own matrix")
+    hand.choose("mask QComboBox", "Custom matrix")
     box = hand.window.setup_pane.rows["own_mask"].control
     box.setFocus()
     hand.key(Qt.Key.Key_1)
@@ -291,7 +291,7 @@ def test_looking_closer_does_not_move_the_heatmaps(hand: Hand) -> None:
     bar, board = hand.window.viewbar, hand.board
     hand.window.docks.actions["Lines"].trigger()
     QApplication.processEvents()
-    hidden, closer = bar.overflowed(), bar.buttons["gaze.closer"]
+    hidden, closer = bar.overflowed(), bar.buttons["view.zoom_in"]
     places = (board.y(), bar.mapToGlobal(closer.pos()))
     hand.press(Qt.Key.Key_Plus)
     hand.settle()

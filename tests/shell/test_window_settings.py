@@ -72,7 +72,7 @@ def test_what_is_remembered_is_named_as_ever(open_window: Open) -> None:
         *("Cell", "Code", "Colours", "Heads", "Lesson", "Lines", "Numbers", "Setup", "Shapes")
     }
     assert [bar.objectName() for bar in window.findChildren(QToolBar)] == ["Playback"]
-    window.actions_.by_id["motion.toggle"].trigger()
+    window.actions_.by_id["reduced_motion.toggle"].trigger()
     window.close()
     kept = {"geometry", "last", "reduced motion", "scheme", "seal", "state"}
     found = read_private_json(app_settings.settings_file().path)
@@ -113,7 +113,7 @@ def test_colours_come_back(open_window: Open) -> None:
     first.close()
     second = open_window()
     assert (second.scheme, second.theme) == (Scheme.DARK, DARK)
-    assert second.actions_.by_id["set_scheme dark"].isChecked()
+    assert second.actions_.by_id["theme.set_scheme dark"].isChecked()
     second.set_scheme("light")
     assert second.theme is LIGHT
 
@@ -245,7 +245,7 @@ def test_the_layout_is_set_back(open_window: Open, qtbot: QtBot) -> None:
         window.docks.actions[name].trigger()
     QApplication.processEvents()
     assert docks(window) != hidden
-    window.actions_.by_id["reset_layout"].trigger()
+    window.actions_.by_id["layout.reset"].trigger()
 
     def is_back(id_: str) -> bool:
         now, place = window.docks.by_id[id_].geometry(), places[id_]

@@ -53,7 +53,7 @@ LEAST, LARGEST = (240, 200), (2200, 1400)
 CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
 NONE, ALT = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.AltModifier
 LEFT, RIGHT = Qt.MouseButton.LeftButton, Qt.MouseButton.RightButton
-ENDING = ("close", "filer.quit")
+ENDING = ("window.close", "application.quit")
 """Commands that are to be rarer than others."""
 KEYS = tuple(
     Qt.Key[f"Key_{name}"]

@@ -36,7 +36,7 @@ def moves(window: MainWindow) -> set[str]:
 def test_nothing_moves_for_who_wants_it_so(hand: Hand) -> None:
     before = moves(hand.window)
     assert {"panes"} <= before
-    action = hand.window.actions_.by_id["motion.toggle"]
+    action = hand.window.actions_.by_id["reduced_motion.toggle"]
     assert not action.isChecked()
     hand.press(Qt.Key.Key_M, ALT)
     assert moves(hand.window) == set()
@@ -52,7 +52,7 @@ def test_it_is_remembered(open_window: Open) -> None:
     assert is_reduced()
     window = open_window()
     assert moves(window) == set()
-    assert window.actions_.by_id["motion.toggle"].isChecked()
+    assert window.actions_.by_id["reduced_motion.toggle"].isChecked()
     window.reduced_motion_controller.toggle()
     assert not is_reduced()
     assert "panes" in moves(window)

@@ -30,7 +30,7 @@ def told_in(dialog: QWidget) -> str:
 
 
 def test_the_chooser_of_models(hand: Hand) -> None:
-    hand.window.actions_.by_id["filer.choose_model_to_open"].trigger()
+    hand.window.actions_.by_id["model.open"].trigger()
     dialog = hand.window.model_chooser_controller.dialog
     assert dialog is not None
     hand.until(lambda: MODELS in told_in(dialog))
@@ -49,7 +49,7 @@ def test_a_folder_that_is_opened(hand: Hand, model_folder: Path) -> None:
 
 
 def test_the_dialog_of_servers(hand: Hand) -> None:
-    hand.window.actions_.by_id["filer.connect_to_model"].trigger()
+    hand.window.actions_.by_id["model.connect"].trigger()
     dialog = hand.window.model_connection_controller.dialog
     assert dialog is not None
     hand.until(lambda: 'pip install "attention-visualizer[remote]"' in told_in(dialog))

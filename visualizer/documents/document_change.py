@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from visualizer.session.model_opening import OpenedSource
 
 
-TRUNCATED_TEXT_NOTICE = "{name} knows only what it has learned, so it reads the beginning of that."
+TRUNCATED_TEXT_NOTICE = "The model {name} replaces the text with its sample text."
 
 
 class DocumentChange(Struct, frozen=True):

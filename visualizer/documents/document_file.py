@@ -52,7 +52,7 @@ _DTYPES = {"float32": "<f4", "float64": "<f8"}
 _MAX_JSON_MARKS = 1_000_000
 """Maximum number of commas and opening brackets in the JSON; each may become a value."""
 _UNSAVED_SUFFIX = ", so it was not saved."
-_SAVE_WITHOUT_NUMBERS_HINT = " Turn “Save the numbers too” off."
+_SAVE_WITHOUT_NUMBERS_HINT = " Turn off “Include numbers when saving”."
 _FEWER_MARKS_HINT = " Cut fewer edges, end the comparison, or use a shorter text."
 
 
@@ -94,10 +94,12 @@ class SavedDocument(Struct, frozen=True, eq=False):
             f"“{name}”": None for one in (self.recorded, self.kept) if one for name in one.missing
         }
         if self.exported and not self.exported.is_read:
-            return "Its numbers are too many to be compared with those computed from its settings."
+            return (
+                "The file’s numbers are too large to compare with those computed from its settings."
+            )
         if not missing:
             return ""
-        return f"The file has no numbers of {', '.join(missing)}, so it was computed again."
+        return f"The file lacks the numbers of {', '.join(missing)}, so they were recomputed."
 
 
 # ------------------------------------------------------------------------------ writing
@@ -205,7 +207,7 @@ def read_document(file: BinaryIO) -> SavedDocument:
         texts, arrays = read_archive(file)
         tree = migrated(_parse_tree(texts.pop(_TREE, b"")))
         if tree.keys() != {"schema", "program", "document", "view"}:
-            raise DamagedError("has something unknown in its description.")
+            raise DamagedError("contains an unknown field in its description.")
         paths = [path for path in arrays if path.startswith(("document/", "view/"))]
         given = {path: _as_bytes(path, arrays.pop(path), tree) for path in paths}
         document = CODING.decode(tree["document"], Document, "document", given)
@@ -215,13 +217,13 @@ def read_document(file: BinaryIO) -> SavedDocument:
         of_a = view.comparison.document if view.comparison else None
         kept = take_recorded_run("kept", of_a, texts, arrays) if of_a else None
         if left := [*given, *texts, *arrays]:
-            raise DamagedError(f"has something in it that belongs to nothing: “{left[0]}”.")
+            raise DamagedError(f"contains an unexpected entry: “{left[0]}”.")
     return SavedDocument(document, view, recorded, kept)
 
 
 def _as_bytes(path: str, array: np.ndarray, tree: Any) -> bytes:
     if array.ndim != 1 or array.dtype != _array_dtype(path, tree):
-        raise DamagedError(f"has numbers of another type at {path}.")
+        raise DamagedError(f"has numbers of the wrong type at {path}.")
     return array.tobytes()
 
 
@@ -246,12 +248,12 @@ def _has_too_many_marks(content: bytes) -> bool:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        raise DamagedError("is damaged: its description says something twice.")
+        raise DamagedError("is damaged: its description contains a duplicate key.")
     return table
 
 
 def _reject_constant(constant: str) -> None:
-    raise DamagedError(f"is damaged: its description has {constant} in it.")
+    raise DamagedError(f"is damaged: its description contains {constant}.")
 
 
 @contextmanager
@@ -267,4 +269,4 @@ def _named_errors(field: str, subject: str, remedy: str = "") -> Iterator[None]:
             raise
         raise InputError(field, f"{subject} could not be read: {reason_of(error)}.") from error
     except MemoryError as error:
-        raise InputError(field, f"{subject} needs more memory than is free.") from error
+        raise InputError(field, f"{subject} needs more memory than is available.") from error

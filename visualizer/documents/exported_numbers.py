@@ -71,7 +71,7 @@ class ExportedNumbers(Struct, frozen=True, eq=False):
         by = f" by up to {amount:.1g}" if math.isfinite(amount) else ""
         names = ", ".join(f"“{name}”" for name in list(different)[:3])
         more = f" and {len(different) - 3} more" if len(different) > 3 else ""
-        return f"The numbers computed here differ from the file’s{by}: {names}{more}."
+        return f"The recomputed numbers differ from those in the file{by}: {names}{more}."
 
 
 def _largest_difference(entry: ArrayEntry, run: Run) -> float:
@@ -124,7 +124,7 @@ def read_npz(path: Path) -> tuple[bytes, ExportedNumbers]:
     found = [entry for entry in entries if entry.name == numpy_files.DOCUMENT]
     numbers = found[0].read() if found else np.empty(0)
     if not ((numbers >= 0) & (numbers < 256)).all() or not numbers.size:
-        raise DamagedError("is damaged: its document cannot be taken out.")
+        raise DamagedError("is damaged: its document cannot be extracted.")
     others = tuple(entry for entry in entries if entry not in found)
     return numbers.astype(np.uint8).tobytes(), ExportedNumbers(others)
 
@@ -161,7 +161,7 @@ def _parse_json(data: bytes) -> dict[str, Any]:
     try:
         tree = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise DamagedError("is damaged: its text is no whole JSON.") from error
+        raise DamagedError("is damaged: its JSON is incomplete.") from error
     return tree if isinstance(tree, dict) else {}
 
 
@@ -173,7 +173,7 @@ def _read_arrays(tree: dict[str, Any]) -> list[ArrayEntry]:
         ]
         return [_make_array(str(name), values) for name, values in (*stages, *weights)]
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise DamagedError("is damaged: its numbers do not fit together.") from error
+        raise DamagedError("is damaged: its numbers are inconsistent.") from error
 
 
 def _make_array(name: str, values: Any) -> ArrayEntry:

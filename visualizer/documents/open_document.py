@@ -75,7 +75,7 @@ def open_document(path: Path) -> SavedDocument:
     except DamagedError as error:
         raise InputError("open", f"{subject} {error}") from error
     except (OSError, MemoryError) as error:
-        reason = getattr(error, "strerror", None) or "there is not enough memory"
+        reason = getattr(error, "strerror", None) or "not enough memory"
         raise InputError("open", f"{subject} could not be opened: {reason}.") from error
 
 
@@ -85,9 +85,9 @@ def _in_picture(path: Path, data: bytes) -> SavedDocument:
         kinds = (PNG_SIGNATURE, b"%PDF", MARKER)
         is_known = data.startswith(kinds) or is_web_page(data) or b"<svg" in data[:4096]
         what = "contains no document" if is_known else "is not an Attention Visualizer document"
-        hint = "Open a file that was saved or a picture that was exported by the program."
+        hint = "Open a file that was saved or exported by Attention Visualizer."
         if is_image_name(path):
-            hint += " A vision model reads other images: open it first."
+            hint += " To use another image, open a vision model first."
         raise InputError("open", f"“{path.name}” {what}. {hint}")
     return _from_bytes(path, document)
 

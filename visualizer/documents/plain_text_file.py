@@ -20,12 +20,12 @@ MAX_LINE_CHARACTERS = 100_000
 def too_long(text: str) -> str:
     """Describe which part of a text is too long to open; empty if none is."""
     if len(text) > MAX_TEXT_CHARACTERS:
-        what = f"{len(text):,} characters are more than can be read at once"
+        what = f"The text has {len(text):,} characters; the maximum is {MAX_TEXT_CHARACTERS:,}"
     elif (line := max(map(len, text.split("\n")))) > MAX_LINE_CHARACTERS:
-        what = f"A line of {line:,} characters is longer than can be shown"
+        what = f"A line has {line:,} characters; the maximum is {MAX_LINE_CHARACTERS:,}"
     else:
         return ""
-    return f"{what}, so the text was not taken in."
+    return f"{what}. The text was not inserted."
 
 
 def first_part(text: str) -> str:
@@ -60,7 +60,7 @@ def text_in(path: Path) -> str:
         text = content.decode("utf-8-sig") if len(content) <= 4 * MAX_TEXT_CHARACTERS else None
         if text is None or len(text) > MAX_TEXT_CHARACTERS:
             sentence = (
-                f"{subject} has more than {MAX_TEXT_CHARACTERS:,} characters. Use a part of it."
+                f"{subject} has more than {MAX_TEXT_CHARACTERS:,} characters. Use part of it."
             )
             raise InputError("open", sentence)
         if too_long(text):
@@ -72,7 +72,7 @@ def text_in(path: Path) -> str:
     except OSError as error:
         raise InputError("open", f"{subject} could not be opened: {reason_of(error)}.") from error
     except UnicodeDecodeError as error:
-        raise InputError("open", f"{subject} is no text in UTF-8.") from error
+        raise InputError("open", f"{subject} is not UTF-8 text.") from error
     except InputError as refused:
-        blank = f"{subject} has no text in it."
+        blank = f"{subject} contains no text."
         raise refused if refused.field == "open" else InputError("open", blank) from refused

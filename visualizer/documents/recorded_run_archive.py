@@ -91,9 +91,9 @@ def take_recorded_run(
         _parse_counts(arrays.pop(f"{place}/texts/characters", None)),
     )
     if not _is_tokenization_of(document.text, read):
-        raise DamagedError("has recorded numbers of another text.")
+        raise DamagedError("contains numbers of a different text.")
     if problems(document.spec):
-        raise DamagedError("has recorded numbers of settings that cannot be computed.")
+        raise DamagedError("contains numbers of invalid settings.")
     sizes = {len(text) for text in read}
     spec = replace(document.spec, lengths=tuple(map(len, read)) if len(sizes) > 1 else ())
     missing = [stage for stage in stages(spec) if f"{place}/{stage.name}" not in arrays]
@@ -151,15 +151,15 @@ def _take_array(
     array: np.ndarray | None, name: str, sizes: tuple[int, ...], spec: AttentionSpec
 ) -> np.ndarray:
     if array is None:
-        raise DamagedError(f"lacks the recorded numbers of {name}.")
+        raise DamagedError(f"lacks the numbers of {name}.")
     if array.shape != sizes or array.dtype != spec.dtype.value:
-        raise DamagedError(f"has recorded numbers of {name} of another size or type.")
+        raise DamagedError(f"contains numbers of {name} with the wrong size or type.")
     return array
 
 
 def _check_finite(array: np.ndarray, name: str) -> None:
     if not np.isfinite(array).all():
-        raise DamagedError(f"has something among the recorded numbers of {name} that is none.")
+        raise DamagedError(f"contains invalid numbers of {name}.")
 
 
 def _parse_device_and_notices(content: bytes) -> tuple[str, tuple[str, ...]]:
@@ -172,13 +172,13 @@ def _parse_device_and_notices(content: bytes) -> tuple[str, tuple[str, ...]]:
         said = [device, *notices] if isinstance(notices, list) else [None]
         if all(isinstance(one, str) and len(one) <= MAX_NOTICE_LENGTH for one in said):
             return device, tuple(notices)
-    raise DamagedError("does not say where its numbers were recorded.")
+    raise DamagedError("does not contain the device of its numbers.")
 
 
 def _parse_counts(array: np.ndarray | None) -> list[int]:
     is_plain = array is not None and array.ndim == 1 and array.dtype == np.int32
     if array is None or not is_plain or not 0 < len(array) <= MAX_TOKENS or array.min() < 1:
-        raise DamagedError("does not say of which tokens its numbers are.")
+        raise DamagedError("does not contain the tokens of its numbers.")
     counts: list[int] = array.tolist()
     return counts
 
@@ -189,7 +189,7 @@ def _parse_texts(content: bytes, tokens: list[int], characters: list[int]) -> Te
     except ValueError:
         text = ""
     if sum(tokens) != len(characters) or sum(characters) != len(text):
-        raise DamagedError("does not say of which tokens its numbers are.")
+        raise DamagedError("does not contain the tokens of its numbers.")
     words = [text[start:end] for start, end in pairwise(accumulate(characters, initial=0))]
     spans = pairwise(accumulate(tokens, initial=0))
     return tuple(tuple(words[start:end]) for start, end in spans)

@@ -59,7 +59,7 @@ class RecoveryFile:
             self._lock: FileLock | None = _new_lock(folder)
         except OSError as error:
             reason = reason_of(error)
-            sentence = f"Nothing can be kept for the case of a crash in {folder}: {reason}."
+            sentence = f"Unsaved changes cannot be backed up in {folder}: {reason}."
             raise InputError("recovery", sentence) from error
         kept = self._lock.path.with_suffix(_KEPT).name
         self._file = ContainedFolder(folder, is_private=True).file(kept)
@@ -151,10 +151,10 @@ class RecoveredDocument(Struct, frozen=True):
                 file.readline()
                 content = file.read()
         except OSError as error:
-            sentence = f"What was kept could not be opened: {reason_of(error)}."
+            sentence = f"The backup of the unsaved changes could not be opened: {reason_of(error)}."
             raise InputError("open", sentence) from error
         except MemoryError as error:
-            sentence = "What was kept needs more memory than is free."
+            sentence = "The backup of the unsaved changes needs more memory than is available."
             raise InputError("open", sentence) from error
         return replace(read_document(io.BytesIO(content)), version=self.version)
 

@@ -156,7 +156,7 @@ def migrated(tree: Any) -> Tree:
     """
     schema = tree.get("schema") if isinstance(tree, dict) else None
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
-        raise DamagedError("does not say which kind of document it is.")
+        raise DamagedError("does not contain a valid schema version.")
     if schema > SCHEMA:
         program = tree.get("program")
         newer = f" {shown(program)}" if isinstance(program, str) else ""

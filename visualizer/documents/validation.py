@@ -74,14 +74,14 @@ def check_saved(document: Document, view: View) -> None:
 def _require(claims: Iterator[Claim]) -> None:
     for holds, what in claims:
         if not holds:
-            raise DamagedError(f"has {what} that cannot be.")
+            raise DamagedError(f"contains an invalid value: {what}.")
 
 
 def _check_matrices(document: Document) -> Iterator[Claim]:
     spec = document.spec
     for cells in (spec.own_mask, spec.own_kept):
         if cells:
-            yield is_packed(cells), "a matrix of 0 and 1"
+            yield is_packed(cells), "a matrix of zeros and ones"
     given = (spec.own_input,) if spec.own_input else ()
     for numbers in (*given, *(matrix for _, matrix in spec.own_weights)):
         yield _is_filled(numbers), "a matrix of numbers"
@@ -94,7 +94,7 @@ def _check_settings(document: Document) -> Iterator[Claim]:
     are_known = set(names) <= OWN_LAYERS.keys() | OWN_BIASES.keys()
     yield are_known and len(set(names)) == len(names), "a set of own weights"
     if wrong := unsettable(spec):
-        yield False, f"a setting, “{wrong.label}” of {getattr(spec, wrong.name):,},"
+        yield False, f"“{wrong.label}” of {getattr(spec, wrong.name):,}"
 
 
 def _is_filled(own: NumberMatrix) -> bool:
@@ -112,10 +112,10 @@ def _check_model(model: ModelSource) -> Iterator[Claim]:
         yield _is_local(model.image.path), "an image's path"
         yield re.fullmatch(_SHA256, model.image.sha256) is not None, "an image's hash"
     yield from claims_of_changes(model)
-    yield len(model.part) <= MAX_PATH_LENGTH, "a part of a model"
+    yield len(model.part) <= MAX_PATH_LENGTH, "a model's part"
     count = len(model.layers)
     are_layers = all(0 <= layer < MAX_VALUES["heads"] for layer in model.layers)
-    yield are_layers and count <= MAX_LAYERS, "layers of a model"
+    yield are_layers and count <= MAX_LAYERS, "a list of model layers"
 
 
 def _is_server(server: str) -> bool:
@@ -139,7 +139,7 @@ def _check_view(view: View) -> Iterator[Claim]:
     places = [place for place in (playhead.place, playhead.span and playhead.span[0]) if place]
     yield _are_stages(view.stages), "a stage"
     yield _are_stages(place.stage for place in places), "a step's stage"
-    yield all(_are_valid_counts(place.row, place.column) for place in places), "a step's place"
+    yield all(_are_valid_counts(place.row, place.column) for place in places), "a step's position"
     yield playhead.span is None or playhead.span[1] in ORDER, "a span's stage"
     yield playhead.speed in SPEEDS, "a speed"
     shown = (view.text, view.layer, *(view.heads or ()), view.table.head)
@@ -155,14 +155,14 @@ def _check_view(view: View) -> Iterator[Claim]:
         all(cell.layer is None for cell in (*pinned, *marks, *view.lines.by_key)),
         "a cell's layer",
     )
-    yield max(len(view.past), len(view.future)) <= MAX_TRAIL_CELLS, "a trail"
-    yield _are_valid_counts(*view.tokens.chosen, view.tokens.match or 0), "a chosen token"
+    yield max(len(view.past), len(view.future)) <= MAX_TRAIL_CELLS, "a cell history"
+    yield _are_valid_counts(*view.tokens.chosen, view.tokens.match or 0), "a selected token"
     yield 0 <= view.lines.threshold <= 1, "a threshold"
     solo = 0 if view.lines.solo in (None, FOLLOWS) else view.lines.solo
     is_choice = (
         _are_valid_counts(view.lines.top, solo or 0) and view.lines.top <= MAX_LINES_PER_QUERY
     )
-    yield is_choice, "a choice of lines"
+    yield is_choice, "a selection of lines"
     painting = view.painting
     yield _are_valid_counts(painting.window, painting.prefix, painting.padding), "a brush"
 
@@ -173,18 +173,21 @@ def _check_colours(colouring: ColourOptions) -> Iterator[Claim]:
         (MapKind.DIVERGING, colouring.diverging),
     ):
         yield id_ in {each.id for each in maps_of(kind)}, f"a colour map “{shown(id_)}”"
-    yield _are_stages(stage for stage, _, _ in colouring.typed), "a stage of its colours"
+    yield (
+        _are_stages(stage for stage, _, _ in colouring.typed),
+        "a stage with a custom colour range",
+    )
     yield (
         all(-math.inf < low < high < math.inf for _, low, high in colouring.typed),
-        "an end",
+        "a colour range",
     )
 
 
 def _check_comparison(comparison: Comparison) -> Iterator[Claim]:
     is_kept = comparison.against is ComparisonKind.KEPT
-    yield not is_kept or comparison.document is not None, "a comparison with nothing"
-    yield _are_valid_counts(*comparison.heads), "heads to compare"
-    yield 1 <= comparison.count <= MAX_COUNT, "a number of samples"
+    yield not is_kept or comparison.document is not None, "a comparison without side A"
+    yield _are_valid_counts(*comparison.heads), "a pair of heads to compare"
+    yield 1 <= comparison.count <= MAX_COUNT, "a sample count"
     yield _are_stages(comparison.alone | comparison.before), "a stage to compare"
 
 

@@ -52,7 +52,7 @@ class CellSelectionController(QObject):
             cell = self._to_drawn_cell(cell)
             self._workspace.want(pin_cell(wanted, None if cell == wanted.pinned else cell))
 
-    def let_go(self) -> None:
+    def unpin(self) -> None:
         """Unpin the cell."""
         self.pin(None)
 

@@ -211,7 +211,7 @@ class TrainingViewsController(QObject):
             self._max_cells = room
             self.changed.emit()
 
-    def turn_colours(self) -> None:
+    def toggle_row_limits(self) -> None:
         """Toggle the upper limit of the colour scale between each row's maximum and 1."""
         is_on = self.colouring.limits is ColourLimits.ROW
         self.colouring = ColourOptions(limits=ColourLimits.AUTO if is_on else ColourLimits.ROW)

@@ -62,10 +62,15 @@ HEIGHTS = [172, 508]
 """Initial heights of losses and attention."""
 HEIGHTS_OF_TEXT = [530, 190]
 """Initial heights of next tokens and generated text."""
-AXES = {name: f"plotter.turn_axis {name}" for name in ("losses", "steps")}
-NAMES = {"toggle": "lab.toggle", "step": "lab.step", "stop": "lab.stop", "more": "train_more"}
-RUN_COMMANDS = {"open_chosen": "keeper.open_chosen", "rename": "keeper.rename",
-           "delete": "keeper.delete"}  # fmt: skip
+AXES = {name: f"loss_plot.toggle_axis_scale {name}" for name in ("losses", "steps")}
+NAMES = {
+    "toggle": "training.toggle",
+    "step": "training.step",
+    "stop": "training.stop",
+    "more": "training.train_more",
+}
+RUN_COMMANDS = {"open_chosen": "runs.open_selected", "rename": "runs.rename",
+           "delete": "runs.delete"}  # fmt: skip
 
 
 class LabWindow(QMainWindow):
@@ -380,7 +385,7 @@ def _connect_run(window: LabWindow) -> None:
     pane = window.settings_pane
     pane.chosen.connect(lab.set)
     pane.remedied.connect(lab.remedy)
-    pane.anotherWanted.connect(run_controller.begin_another)
+    pane.anotherWanted.connect(run_controller.start_new)
     run_controller.changed.connect(window.show_soon.start)
     window.collapse_controller.changed.connect(window.show_commands)
     run_controller.settingsWanted.connect(partial(window.show_pane, "settings"))
@@ -429,7 +434,7 @@ def _connect_generation(window: LabWindow) -> None:
     generation_pane.sampleWanted.connect(generation_controller.sample)
     generation_pane.runWanted.connect(generation_controller.run)
     generation_pane.steppedBack.connect(generation_controller.step_back)
-    generation_pane.steppedOn.connect(generation_controller.step_on)
-    generation_pane.turned.connect(generation_controller.turn)
+    generation_pane.steppedOn.connect(generation_controller.step_forward)
+    generation_pane.turned.connect(generation_controller.switch_branch)
     generation_pane.nodeChosen.connect(generation_controller.go)
     generation_pane.seedChosen.connect(generation_controller.reseed)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from visualizer.progress_callback import Progress
 
 CHAT_UNSUPPORTED = (
-    "This is not available for chat messages and pairs of texts. Turn off “The text is a user’s "
-    "message” and remove the second text."
+    "This is not available for chat messages and pairs of texts. Turn off “Treat text as a "
+    "user message” and remove the second text."
 )
 TOP_TOKENS = 5
 """Number of tokens listed at each position."""

@@ -46,19 +46,23 @@ COLOUR_MAPS: tuple[ColourMap, ...] = (
     ColourMap("CET-CBL1", "Blue (CET-CBL1)", MapKind.SEQUENTIAL, "&blue (CET-CBL1)", "Ctrl+Alt+4"),
     ColourMap("CET-L1", "Grey (CET-L1)", MapKind.SEQUENTIAL, "gr&ey (CET-L1)", "Ctrl+Alt+5"),
     ColourMap(
-        AUTOMATIC, "As the theme", MapKind.DIVERGING, "&Signed numbers as the theme", "Ctrl+Alt+6"
+        AUTOMATIC,
+        "Same as theme",
+        MapKind.DIVERGING,
+        "&Signed numbers: same as theme",
+        "Ctrl+Alt+6",
     ),
     ColourMap(
-        "CET-CBD1", "Light at 0", MapKind.DIVERGING, "Signed numbers &light at 0", "Ctrl+Alt+7"
+        "CET-CBD1", "Light at 0", MapKind.DIVERGING, "Signed numbers: &light at 0", "Ctrl+Alt+7"
     ),
     ColourMap(
-        "blue-gold-dark", "Dark at 0", MapKind.DIVERGING, "Signed numbers &dark at 0", "Ctrl+Alt+0"
+        "blue-gold-dark", "Dark at 0", MapKind.DIVERGING, "Signed numbers: &dark at 0", "Ctrl+Alt+0"
     ),
     ColourMap(
         "CET-D6",
         "Darker at 0 (CET-D6)",
         MapKind.DIVERGING,
-        "Signed numbers dar&ker at 0 (CET-D6)",
+        "Signed numbers: dar&ker at 0 (CET-D6)",
         "Ctrl+Alt+B",
     ),
 )

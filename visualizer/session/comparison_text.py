@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def mismatch(kept: Run, run: Run, stage: Stage) -> str:
-    """Return why a stage cannot be compared between A and B; empty where it can."""
+    """Return why a stage cannot be compared between A and B; empty if it can."""
     mine, yours = kept.trace, run.trace
     if mine.sides != yours.sides:
         return _other_sides(mine.sides, yours.sides)
@@ -28,7 +28,7 @@ def mismatch(kept: Run, run: Run, stage: Stage) -> str:
         return ""
     if "head" in stage.dims and old[-3] != new[-3]:
         return f"A has {format_count(old[-3], 'head')} and B {new[-3]:,}"
-    return f"A has {format_count(old[-1], 'number')} a vector and B {new[-1]:,}"
+    return f"A has {format_count(old[-1], 'number')} per vector and B {new[-1]:,}"
 
 
 def _other_sides(mine: tuple[int, int], yours: tuple[int, int]) -> str:
@@ -44,7 +44,7 @@ def signed(value: float) -> str:
 
 
 def cell_name(run: Run, leading: LeadingIndex, stage: Stage, place: tuple[int, ...]) -> str:
-    """Name a cell's tokens, or its token and column, and its head where the place has one."""
+    """Name a cell's tokens, or its token and column, and its head if it has one."""
     row, column = place[-2:]
     joined = shorten(visible(run.words(leading, stage.dims[-2])[row]))
     if stage.dims[-1] == "key":

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.trace import Trace
 
-_MASKS = {Mask.CAUSAL: "causal mask", Mask.OWN: "own mask", Mask.NONE: "no mask"}
+_MASKS = {Mask.CAUSAL: "causal mask", Mask.OWN: "custom mask", Mask.NONE: "no mask"}
 _SCALES = {
     Scale.NONE: "not scaled",
     Scale.D_HEAD: "÷ √head size",
@@ -113,7 +113,7 @@ def facts(run: Run) -> str:
 def _memory_note(trace: Trace) -> str:
     """State that matrices are not kept in memory, if so."""
     queries, keys = trace.sides
-    matrices = f"; its {queries:,} × {keys:,} matrices are computed where they are looked at"
+    matrices = f"; its {queries:,} × {keys:,} matrices are computed on demand"
     return matrices if trace.is_blockwise else ""
 
 
@@ -147,9 +147,9 @@ def _describe_block(spec: AttentionSpec) -> list[str]:
 
 
 def _describe_custom_values(spec: AttentionSpec) -> list[str]:
-    parts = ["own vectors"] if spec.own_input else []
+    parts = ["custom vectors"] if spec.own_input else []
     if own := spec.counting_weights:
-        parts.append(f"own weights ({', '.join(name for name, _ in own)})")
+        parts.append(f"custom weights ({', '.join(name for name, _ in own)})")
     return parts
 
 
@@ -162,7 +162,7 @@ def _describe_mask(spec: AttentionSpec) -> str:
 def _describe_extras(spec: AttentionSpec) -> list[str]:
     extras = []
     if spec.drops:
-        cells = "own cells" if spec.own_kept else f"seed {spec.dropout_seed}"
+        cells = "custom cells" if spec.own_kept else f"seed {spec.dropout_seed}"
         extras.append(f"dropout {_format_exact(spec.dropout)} ({cells})")
     if spec.position is not Position.NONE:
         extras.append(f"{spec.position} positions")

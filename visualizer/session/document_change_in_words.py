@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 IN_WORDS = {
     **{setting.name: setting.label for setting in SETTINGS},
     "text": "text",
-    "labels": "labels of tokens",
-    "captured": "attention that was opened",
-    "own_input": "own vectors",
-    "own_weights": "own weights",
+    "labels": "token labels",
+    "captured": "opened attention",
+    "own_input": "custom vectors",
+    "own_weights": "custom weights",
     "own_mask": "mask",
-    "own_kept": "own dropout",
+    "own_kept": "custom dropout",
 }
 """Names of fields of a document and its spec; changes of other fields have no name."""
-MODEL_FIELD_NAMES = {"second": "second text", "image": "image", "is_chat": "user’s message"}
+MODEL_FIELD_NAMES = {"second": "second text", "image": "image", "is_chat": "user message"}
 """Names of fields of a model source."""
 FOLLOWING = frozenset({"lengths", "weights_source"})
 """Fields derived from others: from the text in a spec, from the weights in a document."""
@@ -73,7 +73,7 @@ def _changed_fields(before: Struct, after: Struct) -> set[str]:
 
 def _model_in_words(before: ModelSource | None, after: ModelSource | None) -> str:
     if before is None or after is None or before.folder != after.folder:
-        return f"open {after.name}" if after else "back to a module"
+        return f"open {after.name}" if after else "return to a module"
     names = _changed_fields(before, after) - {"layers"}
     if names == {"edits"}:
         return _edited_heads(before.becomes, after.becomes)
@@ -89,7 +89,7 @@ def _edited_heads(before: Mapping[LayerAndHead, str], after: Mapping[LayerAndHea
 
 def _cut_edges(before: Cells, after: Cells) -> str:
     new, old = _cells_of_other_heads(after, before), _cells_of_other_heads(before, after)
-    return f"cut {cuts_in_words(new)}" if new else f"join {cuts_in_words(old)}"
+    return f"cut {cuts_in_words(new)}" if new else f"restore {cuts_in_words(old)}"
 
 
 def _cells_of_other_heads(cells: Cells, others: Cells) -> Cells:

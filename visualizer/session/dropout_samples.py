@@ -54,11 +54,13 @@ def seed_of(spec: AttentionSpec, sample: int) -> int:
 def why_none(spec: AttentionSpec) -> str:
     """Return why no samples can be drawn; empty if they can."""
     if spec.dropout == 0:
-        return "Nothing is dropped: set a dropout rate above 0 to see its samples."
+        return "Set a dropout rate above 0 to compare dropout samples."
     if not spec.drops:
-        return "Dropout is off in evaluation: have it act as in training to see its samples."
+        return (
+            "Dropout is off in evaluation mode. Turn on training mode to compare dropout samples."
+        )
     if spec.own_kept:
-        return "The dropped cells are your own, so every sample is the same."
+        return "The dropped cells are custom, so all samples are the same."
     return ""
 
 

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
 
 LONG = (
-    "The text is long: its heads are measured row by row, which may take minutes. The heatmaps "
-    "can be used meanwhile."
+    "Measuring the heads of a long text row by row may take minutes. The heatmaps "
+    "can be used in the meantime."
 )
-START, START_TIP = "Measure the heads", "Measure every head of the long text, row by row"
-COUNTED = "Rows that were measured"
-MEASURING = "The heads are being measured: {share} of the rows are done."
+START, START_TIP = "Measure heads", "Compute the head measures of the long text, row by row"
+COUNTED = "Measured rows"
+MEASURING = "Measuring the heads: {share} of the rows are done."
 
 
 class MeasurementOffer(Struct, frozen=True):

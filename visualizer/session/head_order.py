@@ -55,28 +55,31 @@ ORDERS: tuple[OrderRow, ...] = (
         HeadOrder.INDUCTION,
         "Induction first",
         "induction",
-        reads="reads what followed the same token earlier",
+        reads="attends to the token after an earlier occurrence of the same token",
     ),
     OrderRow(
         HeadOrder.DUPLICATE,
         "Same token first",
         "duplicate",
-        reads="reads where the same token stood earlier",
+        reads="attends to earlier occurrences of the same token",
     ),
     OrderRow(
-        HeadOrder.PREVIOUS, "Previous token first", "previous", reads="reads the previous token"
+        HeadOrder.PREVIOUS,
+        "Previous token first",
+        "previous",
+        reads="attends to the previous token",
     ),
-    OrderRow(HeadOrder.FIRST, "First token first", "first", reads="reads the first token"),
-    OrderRow(HeadOrder.OWN, "Own token first", "own", reads="reads the query’s own token"),
+    OrderRow(HeadOrder.FIRST, "First token first", "first", reads="attends to the first token"),
+    OrderRow(HeadOrder.OWN, "Own token first", "own", reads="attends to the query’s own token"),
     OrderRow(HeadOrder.SHARPEST, "Sharpest first", "entropy", is_descending=False),
     OrderRow(HeadOrder.FARTHEST, "Farthest first", "distance"),
     OrderRow(
         HeadOrder.VALUE_WEIGHTING,
         "Value-weighting first",
         "value_weighting",
-        reads="weights differ from ‖w·v‖ as shares of a row",
+        reads="weights differ from ‖w·v‖, each normalised per row",
     ),
-    OrderRow(HeadOrder.ALIKE, "Alike together"),
+    OrderRow(HeadOrder.ALIKE, "Similar heads together"),
     OrderRow(HeadOrder.CHANGED, "Most changed first", CHANGE),
 )
 

@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from visualizer.errors import InputError
     from visualizer.session.document import Document
 
-SAVED = "The numbers are those that were saved. Change the text, and the model reads it again."
-UNREAD = "The model has not read this: {reason}"
-READING = "The model reads the text."
-IMAGE_REQUIRED = "The model reads when an image is chosen: in Setup, or by dropping its file."
-READING_IMAGE = "The model reads the image."
+SAVED = "These are the saved numbers. Change the text to run the model again."
+UNREAD = "The model could not run on this: {reason}"
+READING = "The model is running on the text."
+IMAGE_REQUIRED = "Choose an image in Setup, or drop an image file, to run the model."
+READING_IMAGE = "The model is running on the image."
 
 
 def why_unread(document: Document, refused: InputError | None = None) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 AGAIN_S = 3.0
 """Minimum delay before a failed server request is retried, at the next change."""
-FAILED = "This could not be computed."
+FAILED = "The computation failed."
 
 
 class _RunningQuestion(Struct, frozen=True, eq=False):

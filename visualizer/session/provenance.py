@@ -74,7 +74,7 @@ def _of_module(run: Run) -> str:
     drawn = [name for name in names if name not in given]
     if not given:
         return f"untrained: random weights, seed {spec.seed}"
-    given_by = run.weights_source or "weights given by you"
+    given_by = run.weights_source or "custom weights"
     if not drawn:
         return given_by
     named = ", ".join(drawn) if len(drawn) <= MAX_NAMED else f"{len(drawn)} of {len(names)}"
@@ -87,8 +87,8 @@ def _without_weights(run: Run) -> str:
     if spec.own_input and run.weights_source:  # a layer of the lab without trainable weights
         return f"vectors {run.weights_source}"
     if spec.normalisation is Normalisation.UNIFORM:
-        return "every allowed key counts equally"
+        return "uniform average over the allowed keys"
     if spec.own_input:
-        return "vectors given by you"
+        return "custom vectors"
     are_of_book = spec.d_in == BOOK_SIZE and {*chain(*run.texts)} <= {*BOOK_VECTORS, PADDING}
     return "the book’s vectors" if are_of_book else f"random vectors, seed {spec.seed}"

@@ -454,15 +454,15 @@ def why_not_comparable(run: Run, comparison: Comparison) -> str:
         if side is not None and side.trace.is_blockwise:
             most = format_count(side.most_tokens_held, "token")
             return (
-                f"{name} is too long for a comparison: its matrices are not held. "
-                f"Those of about {most} would be."
+                f"{name} is too long to compare: its matrices are not kept in memory. "
+                f"Use at most about {most}."
             )
     if comparison.against is ComparisonKind.SAMPLES and not run.trace.has_module:
-        return "What was captured has no dropout of its own, so there are no samples of it."
+        return "Captured attention has no dropout, so there are no samples to compare."
     if comparison.against is ComparisonKind.SAMPLES:
         return why_none(spec)
     if comparison.against is ComparisonKind.HEAD and spec.heads <= max(comparison.heads):
-        return f"There {'is one head' if spec.heads == 1 else f'are {spec.heads} heads'} only."
+        return f"There {'is only one head' if spec.heads == 1 else f'are only {spec.heads} heads'}."
     return ""
 
 

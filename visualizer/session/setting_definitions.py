@@ -102,15 +102,16 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("mechanism", "Mechanism", SettingKind.CHOICE, True,
             "Which of the chapter's modules to start from", tuple(TITLES.items())),
     Setting("d_in", "Embedding size", SettingKind.COUNT, True,
-            "Numbers in a token's vector (d_in)", top=64),
+            "Size of a token's vector (d_in)", top=64),
     Setting("d_out", "Output size", SettingKind.COUNT, True,
             "Width of all heads together, or of each stacked head (d_out)", top=64,
             counts=lambda spec: spec.projection is not Projection.NONE),
     Setting("heads", "Heads", SettingKind.COUNT, True,
-            "How many times attention runs side by side", top=12),
-    Setting("causal", "Causal mask", SettingKind.SWITCH, True, "No token reads a later one"),
+            "Number of attention heads, which run in parallel", top=12),
+    Setting("causal", "Causal mask", SettingKind.SWITCH, True,
+            "Tokens do not attend to later tokens"),
     Setting("dropout", "Dropout", SettingKind.RATE, True,
-            "Share of the weights dropped in training; the others become larger", top=0.9),
+            "Share of weights dropped in training; the others are scaled up", top=0.9),
     Setting("device", "Device", SettingKind.CHOICE, True, "Where the numbers are computed", (
         (Device.AUTO, "Best available"), (Device.CPU, "CPU"), (Device.CUDA, "CUDA GPU"),
         (Device.MPS, "Apple GPU (MPS)"))),
@@ -118,62 +119,64 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("mode", "Dropout acts", SettingKind.CHOICE, False, "Dropout acts in training only", (
         (Mode.TRAIN, "Training"), (Mode.EVAL, "Evaluation (off)")), counts=_has_dropout),
     Setting("dropout_seed", "Dropout seed", SettingKind.SEED, False,
-            "Decides which weights are dropped", counts=_has_dropout),
+            "Determines which weights are dropped", counts=_has_dropout),
     Setting("seed", "Weights seed", SettingKind.SEED, False,
-            "Decides the vectors of tokens and the weights"),
-    Setting("own_input", "Own vectors", SettingKind.OWN, False,
-            "Vectors of the text's tokens that are given instead of drawn",
-            ((None, "None: drawn from the seed"),), counts=lambda spec: spec.own_input is not None),
-    Setting("own_weights", "Own weights", SettingKind.OWN, False,
-            "Weights of queries, keys, values, the output and a block's layers that are given "
-            "instead of drawn",
-            (((), "None: drawn from the seed"),), counts=lambda spec: bool(spec.counting_weights)),
+            "Determines the random token vectors and weights"),
+    Setting("own_input", "Custom vectors", SettingKind.OWN, False,
+            "Token vectors to use instead of random ones",
+            ((None, "None: random, from the seed"),),
+            counts=lambda spec: spec.own_input is not None),
+    Setting("own_weights", "Custom weights", SettingKind.OWN, False,
+            "Weights of projections and block layers to use instead of random ones",
+            (((), "None: random, from the seed"),),
+            counts=lambda spec: bool(spec.counting_weights)),
     Setting("projection", "Projection", SettingKind.CHOICE, False,
-            "How queries, keys and values come from the input", (
+            "How queries, keys and values are computed from the input", (
         (Projection.NONE, "None: Q = K = V = X"), (Projection.UNIFORM, "Uniform in [0, 1)"),
         (Projection.LINEAR, "Linear layers"))),
     Setting("bias", "Bias in Q, K, V", SettingKind.SWITCH, False,
         "Linear layers add a bias (qkv_bias)",
             counts=lambda spec: spec.projection is Projection.LINEAR),
     Setting("arrangement", "Heads are", SettingKind.CHOICE, False,
-            "Whether heads share the output size or have it each", (
-        (Arrangement.SPLIT, "Split: share the size"),
-        (Arrangement.STACKED, "Stacked: the size each"))),
+            "Whether the heads split the output size or each have all of it", (
+        (Arrangement.SPLIT, "Split: size is divided"),
+        (Arrangement.STACKED, "Stacked: full size each"))),
     Setting("output_projection", "Output projection", SettingKind.SWITCH, False,
-            "Mix the heads by a last linear layer (W_O)"),
+            "Combine the heads with a final linear layer (W_O)"),
     Setting("block", "Block", SettingKind.CHOICE, False,
-            "What is around the attention: norms, the residual stream and a feed-forward", (
-        (Block.NONE, "None: attention alone"), (Block.PRE_NORM, "Pre-norm transformer block"))),
+            "Norms, residual connections and feed-forward layer around the attention", (
+        (Block.NONE, "None: attention only"), (Block.PRE_NORM, "Pre-norm transformer block"))),
     Setting("d_ff", "Feed-forward size", SettingKind.COUNT, False,
-            "Hidden numbers of the block's feed-forward (d_ff)", top=256,
+            "Hidden size of the feed-forward layer (d_ff)", top=256,
             zero=f"{WIDENING} ×", counts=lambda spec: spec.has_block),
     Setting("activation", "Activation", SettingKind.CHOICE, False,
-            "The function of each hidden number of the block's feed-forward", (
+            "Activation function of the feed-forward layer", (
         (Activation.RELU, "ReLU"), (Activation.GELU, "GELU")),
             counts=lambda spec: spec.has_block),
     Setting("position", "Positions", SettingKind.CHOICE, False,
-            "What is added to the embedding to tell places apart", (
+            "Positional encoding added to the embedding", (
         (Position.NONE, "None"), (Position.LEARNED, "Learned (untrained)"),
         (Position.SINUSOIDAL, "Sinusoidal"))),
-    Setting("scale", "Scale", SettingKind.CHOICE, False, "What the scores are divided by", (
+    Setting("scale", "Scale", SettingKind.CHOICE, False, "Divisor of the scores", (
         (Scale.NONE, "None"), (Scale.D_HEAD, "√ head size"), (Scale.D_MODEL, "√ embedding size")),
             counts=_can_compare),
     Setting("temperature", "Temperature", SettingKind.NUMBER, False,
-            "Divides the scores once more: below 1 sharper, above 1 flatter", counts=_can_compare),
+            "Also divides the scores: below 1 sharpens, above 1 flattens the weights",
+            counts=_can_compare),
     Setting("normalisation", "Normalisation", SettingKind.CHOICE, False,
-            "How a row of scores becomes weights", (
+            "How a row of scores is normalised to weights", (
         (Normalisation.SOFTMAX, "Softmax"), (Normalisation.NAIVE_SOFTMAX, "Naive softmax"),
         (Normalisation.SUM, "Divide by the sum"), (Normalisation.UNIFORM, "Uniform average"))),
-    Setting("mask", "Mask", SettingKind.CHOICE, False, "Which keys a query may read", (
+    Setting("mask", "Mask", SettingKind.CHOICE, False, "Which keys a query can attend to", (
         (Mask.NONE, "None"), (Mask.CAUSAL, "Causal"), (Mask.WINDOW, "Sliding window"),
-        (Mask.OWN, "Own matrix"))),
+        (Mask.OWN, "Custom matrix"))),
     Setting("window", "Window", SettingKind.COUNT, False,
-            "Tokens a query reads: itself and those just before", top=32,
+            "Number of tokens a query attends to: itself and those just before", top=32,
             counts=lambda spec: spec.mask is Mask.WINDOW),
-    Setting("own_mask", "Own matrix", SettingKind.MATRIX, False,
-            "A row a query, a column a key: 1 allowed, 0 forbidden",
+    Setting("own_mask", "Custom matrix", SettingKind.MATRIX, False,
+            "One row per query, one column per key: 1 allowed, 0 blocked",
             counts=lambda spec: spec.mask is Mask.OWN),
-    Setting("route", "Mask acts", SettingKind.CHOICE, False, "Where the mask acts", (
+    Setting("route", "Mask acts", SettingKind.CHOICE, False, "Where the mask is applied", (
         (Route.BEFORE, "−∞ before normalising"),
         (Route.AFTER_RENORMALISED, "0 after, rows renormalised"),
         (Route.AFTER, "0 after, not renormalised")),
@@ -216,7 +219,7 @@ def remedy_in_words(field: str, value: object, settings: tuple[Setting, ...] = S
     """Describe a remedy by the labels of settings."""
     setting = next(setting for setting in settings if setting.name == field)
     if setting.kind is SettingKind.OWN:
-        return "Draw them from the seed"
+        return "Use random values from the seed"
     if isinstance(value, bool):
         return f"Turn {setting.label.lower()} {'on' if value else 'off'}"
     number = _format_number(value) if isinstance(value, int | float) else value
@@ -243,6 +246,6 @@ def written_mask(own: BooleanMatrix | None) -> tuple[str, str]:
     if own is None or own.rows <= MAX_MASK_TOKENS:
         rows = own.array().astype(int).tolist() if own else []
         text = "\n".join(" ".join(map(str, row)) for row in rows)
-        return text, "1 may read, 0 may not:\n1 0 0\n1 1 0\n1 1 1"
+        return text, "1 allowed, 0 blocked:\n1 0 0\n1 1 0\n1 1 1"
     size = f"{own.rows:,} × {own.columns:,}"
-    return "", f"{size}: too long to be written here. Rows of 0 and 1 would replace it."
+    return "", f"{size}: too large to edit here. Enter rows of 0 and 1 to replace it."

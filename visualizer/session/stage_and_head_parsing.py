@@ -36,7 +36,9 @@ def named_stages(names: Collection[str]) -> frozenset[str]:
     for name in names:
         if name not in ORDER:
             of_modules = ", ".join(dict.fromkeys(row.name for row in TABLE))
-            sentence = f"There is no stage “{name}”. There are {of_modules}; models have more."
+            sentence = (
+                f"There is no stage “{name}”. Stages of modules: {of_modules}; models have more."
+            )
             raise InputError("stages", sentence)
     return frozenset(names)
 
@@ -50,7 +52,9 @@ def heads_of(text: str) -> frozenset[int]:
     for part in parts:
         first, last = (int(part[1]), int(part[2] or part[1])) if part else (0, 0)
         if not 1 <= first <= last <= 1_000:
-            raise InputError("heads_shown", f"got '{text}', takes heads such as 1,3-5, or all")
+            raise InputError(
+                "heads_shown", f"invalid value '{text}': must be head numbers such as 1,3-5, or all"
+            )
         found |= set(range(first - 1, last))
     return frozenset(found)
 

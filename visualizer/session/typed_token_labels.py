@@ -70,10 +70,10 @@ def _describe_needed_labels(
 ) -> str:
     if captured.is_square or captured.is_continuation:
         count = len(split(text))
-        typed = f"{format_count(count, 'token')} {'is' if count == 1 else 'are'} typed"
-        return f"{typed}, and {captured.keys:,} are needed; without any, places are numbered."
+        typed = f"You entered {format_count(count, 'token')}"
+        return f"{typed}, but {captured.keys:,} are needed. Leave empty to number the positions."
     lines = filter(None, (len(split(line)) for line in text.splitlines()))
     return (
-        f"Type {format_count(captured.queries, 'token')} for the queries on one line and "
-        f"{captured.keys:,} for the keys on the next; typed are {' and '.join(map(str, lines))}."
+        f"Enter {format_count(captured.queries, 'token')} for the queries on one line and "
+        f"{captured.keys:,} for the keys on the next. You entered {' and '.join(map(str, lines))}."
     )

@@ -163,7 +163,7 @@ class Workspace(QObject):
     def set_text(self, text: str, name: str = "text") -> None:
         """Change the first or second text; typing one word is one undoable change."""
         if self.document.model and self.document.reads_image:
-            said = f"{self.document.model.name} reads images, and no texts."
+            said = f"{self.document.model.name} takes images, not texts."
             self.refuse(InputError("image", said))
             return
         is_typed, written = typed_text(self.document.get(name), text)

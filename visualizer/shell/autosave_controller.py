@@ -27,36 +27,36 @@ RESTS = 20
 """Pause after an autosave as a multiple of its duration: some files are gigabytes large."""
 
 AGAIN_MS = 5000
-"""Pause after an autosave that was refused: a full disk, say, is so for a while."""
+"""Delay after a failed autosave; a full disk, for example, stays full for a while."""
 
 
 class AutosaveController(QObject):
     """Autosaves the unsaved document of a window, off the GUI thread."""
 
     found = Signal(object)
-    """The recovery files that crashed programs left behind, newest first."""
+    """Recovery files left by crashed programs, newest first."""
     refused = Signal(str)
     broke = Signal(str)
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._recovery = _Recovery(own_folder() / RECOVERY)
+        self._recovery = _RecoveryFileOwner(own_folder() / RECOVERY)
         self._latest: tuple[Document, View, Path | None, FileVersion | None] | None = None
         self._kept: tuple[Document, Path | None, FileVersion | None] | None = None
         self._is_refused = False
-        """Whether the last autosave was, which is said once."""
+        """Whether the last autosave failed; this is reported only once."""
         self._timer = QTimer(self, singleShot=True, interval=DELAY_MS)
-        self._timer.timeout.connect(self._keep)
+        self._timer.timeout.connect(self._autosave)
         self._worker = Worker(self)
-        self._worker.answered.connect(self._take)
-        self._worker.failed.connect(self._fail)
+        self._worker.answered.connect(self._handle_result)
+        self._worker.failed.connect(self._report_failure)
 
     @property
     def pause_ms(self) -> int:
-        """After so long a change is autosaved."""
+        """Delay between a change and its autosave, in milliseconds."""
         return self._timer.interval()
 
-    # ------------------------------------------------------------------ against a crash
+    # ------------------------------------------------------------------ autosaving
 
     def see(
         self,
@@ -66,7 +66,7 @@ class AutosaveController(QObject):
         version: FileVersion | None,
         is_saved: bool,
     ) -> None:
-        """Schedule an autosave of a document; remove the recovery file if none is wanted.
+        """Schedule an autosave of a document, or remove the recovery file if it is not needed.
 
         The path and the version are those of the file that it was opened from or saved to.
         """
@@ -84,28 +84,28 @@ class AutosaveController(QObject):
         kept = self._kept
         return kept is not None and kept[0] is document and kept[1:] == (path, version)
 
-    def _keep(self) -> None:
+    def _autosave(self) -> None:
         if self._latest:
             document, _, path, version = self._latest
             self._kept = document, path, version
             self._worker.ask(partial(self._recovery.keep, *self._latest))
 
     def inherit(self, left: RecoveredDocument) -> None:
-        """Take responsibility for a recovered document until it is autosaved anew or saved."""
+        """Keep a recovered document's file until the document is autosaved again or saved."""
         self._recovery.inherited.append(left)
 
     def look_back(self) -> None:
         """Search for recovery files of crashed programs."""
         self._worker.ask(self._recovery.left_behind)
 
-    def _take(self, answer: list[RecoveredDocument] | int | None) -> None:
+    def _handle_result(self, answer: list[RecoveredDocument] | int | None) -> None:
         if isinstance(answer, int):
             self._is_refused = False
             self._timer.setInterval(max(DELAY_MS, RESTS * answer))
         elif answer:
             self.found.emit(answer)
 
-    def _fail(self, error: Exception) -> None:
+    def _report_failure(self, error: Exception) -> None:
         if isinstance(error, InputError):
             if self._latest:
                 self._kept = None
@@ -118,12 +118,12 @@ class AutosaveController(QObject):
             self.broke.emit("".join(traceback.format_exception(error)))
 
     def close(self) -> None:
-        """End normally: no recovery file is left behind."""
+        """Stop, and remove the recovery file."""
         self._timer.stop()
         self._worker.leave(self._recovery.close)
 
 
-class _Recovery:
+class _RecoveryFileOwner:
     """The recovery file of a window, for the worker; it may outlive the window."""
 
     def __init__(self, folder: Path) -> None:
@@ -134,7 +134,7 @@ class _Recovery:
     def keep(
         self, document: Document, view: View, path: Path | None, version: FileVersion | None
     ) -> int:
-        """Write the file; return how long that took in milliseconds."""
+        """Write the file and return the duration in milliseconds."""
         from visualizer.documents.recovery_file import RecoveryFile  # not before the first window
 
         began = perf_counter()

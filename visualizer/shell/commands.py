@@ -1,4 +1,4 @@
-"""The main window's commands, a row each: text, keys, what it does, when it can be done, is on."""
+"""The main window's command table: text, shortcuts, action, and when each is enabled or checked."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
 
 class Controllers(Struct, frozen=True, eq=False):
-    """What the main window's commands act on."""
+    """The controllers that the main window's commands call."""
 
     window: QMainWindow
     workspace: Workspace
@@ -116,12 +116,12 @@ class Controllers(Struct, frozen=True, eq=False):
 
     @property
     def shapes(self) -> ShapesPane:
-        """The Shapes pane, made when it is first needed."""
+        """The Shapes pane; created on first use."""
         return cast("ShapesPane", self.panes["Shapes"])
 
 
 class WindowState(Struct, frozen=True, eq=False):
-    """What decides which commands are possible, and which are on."""
+    """Decides which commands are enabled and which are checked."""
 
     screen: Screen
     document: Document
@@ -142,7 +142,7 @@ class WindowState(Struct, frozen=True, eq=False):
 
 
 def _has_module(now: WindowState) -> bool:
-    """Captured attention has no module: none that could be changed, and not more than weights."""
+    """Whether there is a module; captured attention consists of weights only."""
     return not now.screen.panel(SETUP).captured
 
 
@@ -163,7 +163,7 @@ def _is_zoomed(now: WindowState) -> bool:
     return bool(now.screen.panel(VIEW_CONTROLS).part)
 
 
-def _can_go(now: WindowState, way: int) -> bool:
+def _can_step_history(now: WindowState, way: int) -> bool:
     resolved = now.screen.resolved
     return resolved is not None and way in resolved.directions
 
@@ -210,34 +210,34 @@ def _can_ablate(now: WindowState) -> bool:
     return question is not None and not now.screen.panel(ATTRIBUTION).is_complete
 
 
-def _measuring(now: WindowState) -> MeasurementOffer | None:
+def _measurement_offer(now: WindowState) -> MeasurementOffer | None:
     resolved = now.screen.resolved
     return measurement_offer(resolved.run) if resolved else None
 
 
-def _can_swap(now: WindowState) -> bool:
+def _can_swap_sides(now: WindowState) -> bool:
     bar = now.screen.panel(COMPARISON)
     return bar is not None and bar.can_swap
 
 
-def _has_largest(now: WindowState) -> bool:
+def _has_largest_difference(now: WindowState) -> bool:
     bar = now.screen.panel(COMPARISON)
     return bar is not None and bar.largest is not None
 
 
-def _samples(now: WindowState) -> int:
-    """Count the samples of dropout that are compared."""
+def _count_samples(now: WindowState) -> int:
+    """Number of dropout samples in the comparison; 0 for other comparisons."""
     bar = now.screen.panel(COMPARISON)
     return bar.count if bar and bar.against is ComparisonKind.SAMPLES else 0
 
 
 def _can_add_samples(now: WindowState) -> bool:
     bar = now.screen.panel(COMPARISON)
-    return bar is not None and 0 < _samples(now) < bar.most
+    return bar is not None and 0 < _count_samples(now) < bar.most
 
 
 def _can_chat(now: WindowState) -> bool:
-    """Whether the text can be given as a message, or is."""
+    """Whether the text can be treated as a chat message, or already is."""
     model, resolved = now.document.model, now.screen.resolved
     reading = resolved.run.reading if resolved else None
     has_template = reading is not None and reading.has_chat_template
@@ -245,7 +245,7 @@ def _can_chat(now: WindowState) -> bool:
 
 
 def entry_of(name: str, change: str) -> str:
-    """Return the entry of a menu that undoes or redoes a change, which it names."""
+    """Return the text of the Undo or Redo command, with the name of the change."""
     return f"{name}: {change.replace('&', '&&')}" if change else name
 
 
@@ -265,17 +265,17 @@ Row = Command[Controllers, WindowState]
 FILE, EDIT, MODULE, PLAY, COMPARE = "&File", "&Edit", "&Module", "&Play", "&Compare"
 VIEW, LESSONS, LAB, HELP = "&View", "&Lessons", "L&ab", "&Help"
 RECENT = "&File>Open &recent"
-CONTINUE = "&Module>Contin&ue the text"
-MOVE, LAYOUT, WEIGHTS = "&View>&Move what is seen", "&View>Layou&t", "&View>Wei&ghts as"
+GENERATE = "&Module>&Generate text"
+PAN, LAYOUT, WEIGHTS = "&View>Pa&n", "&View>Layou&t", "&View>Wei&ghts"
 COLOURS, OPEN_PANES = "&View>Co&lours", "&View>Pan&es"
 
 
 def _map_row(each: ColourMap) -> Row:
-    """Make the command that chooses a colour map; a line divides the kinds in the menu."""
+    """Create the command that selects a colour map; a separator precedes each kind."""
     is_first = each is maps_of(each.kind)[0]
     if each.kind is MapKind.SEQUENTIAL:
         return Row(
-            f"gaze.set_map {each.id}",
+            f"view.set_map {each.id}",
             COLOURS,
             each.menu_text,
             lambda c: c.view_controller.set_map(each.id),
@@ -285,7 +285,7 @@ def _map_row(each: ColourMap) -> Row:
             is_checked=lambda now: now.view.colouring.sequential == each.id,
         )
     return Row(
-        f"gaze.set_diverging {each.id}",
+        f"view.set_diverging {each.id}",
         COLOURS,
         each.menu_text,
         lambda c: c.view_controller.set_diverging(each.id),
@@ -298,80 +298,84 @@ def _map_row(each: ColourMap) -> Row:
 
 # fmt: off
 COMMANDS: tuple[Row, ...] = (
-    Row("filer.new_window", FILE, "&New window", lambda c: c.document_controller.new_window(),
+    Row("document.new_window", FILE, "&New window", lambda c: c.document_controller.new_window(),
         ("Ctrl+N",)),
-    Row("filer.choose_to_open", FILE, "&Open…", lambda c: c.document_controller.choose_to_open(),
+    Row("document.open", FILE, "&Open…", lambda c: c.document_controller.choose_to_open(),
         ("Ctrl+O",), icon="open"),
-    Row("filer.choose_model_to_open", FILE, "Open a &model…",
-        lambda c: c.model_chooser_controller.open(), ("Ctrl+Alt+K",)),
-    Row("filer.connect_to_model", FILE, "Connec&t to a model…",
+    Row("model.open", FILE, "Open a &model…", lambda c: c.model_chooser_controller.open(),
+        ("Ctrl+Alt+K",)),
+    Row("model.connect", FILE, "Connec&t to a model…",
         lambda c: c.model_connection_controller.open(), ("Ctrl+Alt+Z",),
-        tip="A model that is served on another machine"),
+        tip="Connect to a model that is served on another machine"),
     Row("model_image.choose", FILE, "Choose an &image…",
         lambda c: c.model_image_controller.choose(), ("Ctrl+Alt+I",),
         is_enabled=lambda now: now.screen.panel(SETUP).image is not None,
-        tip="What a vision model reads"),
-    Row("recents.forget", RECENT, "&Forget these", lambda c: c.recent_files_menu.forget(),
+        tip="Choose the input image of a vision model"),
+    Row("recent_files.clear", RECENT, "&Clear list", lambda c: c.recent_files_menu.clear(),
         ("Ctrl+Alt+O",)),
-    Row("filer.save", FILE, "&Save", lambda c: c.document_controller.save(), ("Ctrl+S",),
+    Row("document.save", FILE, "&Save", lambda c: c.document_controller.save(), ("Ctrl+S",),
         icon="save", divides=True),
-    Row("filer.save_as", FILE, "Save &as…", lambda c: c.document_controller.save_as(),
+    Row("document.save_as", FILE, "Save &as…", lambda c: c.document_controller.save_as(),
         ("Ctrl+Shift+S",)),
-    Row("filer.revert", FILE, "Re&vert to saved", lambda c: c.document_controller.revert(),
+    Row("document.revert", FILE, "Re&vert to saved", lambda c: c.document_controller.revert(),
         ("Ctrl+Alt+R",), is_enabled=lambda now: now.can_revert),
-    Row("filer.toggle_numbers", FILE, "Save the n&umbers too",
+    Row("document.toggle_numbers", FILE, "Incl&ude numbers when saving",
         lambda c: c.document_controller.toggle_numbers(), ("Ctrl+Alt+N",),
         is_checked=lambda now: now.keeps_numbers),
-    Row("publisher.export", FILE, "&Export…", lambda c: c.export_controller.export(), ("Ctrl+E",),
+    Row("export.open", FILE, "&Export…", lambda c: c.export_controller.export(), ("Ctrl+E",),
         icon="export", is_enabled=lambda now: now.can_export),
-    Row("close", FILE, "&Close the window", lambda c: c.window.close(), ("Ctrl+W",), divides=True),
-    Row("filer.quit", FILE, "&Quit", lambda c: c.document_controller.quit(), ("Ctrl+Q",)),
+    Row("window.close", FILE, "&Close window", lambda c: c.window.close(), ("Ctrl+W",),
+        divides=True),
+    Row("application.quit", FILE, "&Quit", lambda c: c.document_controller.quit(), ("Ctrl+Q",)),
     Row("workspace.undo", EDIT, "&Undo", lambda c: c.workspace.undo(), ("Ctrl+Z",), icon="undo",
         is_enabled=lambda now: now.can_undo,
         face=lambda now: Face("undo", entry=entry_of("&Undo", now.undone_change))),
     Row("workspace.redo", EDIT, "&Redo", lambda c: c.workspace.redo(), ("Ctrl+Shift+Z", "Ctrl+Y"),
         icon="redo", is_enabled=lambda now: now.can_redo,
         face=lambda now: Face("redo", entry=entry_of("&Redo", now.redone_change))),
-    Row("inspector.copy", EDIT, "&Copy cell", lambda c: c.cell_pane.copy(), ("Ctrl+Shift+C",),
+    Row("cell.copy", EDIT, "&Copy cell", lambda c: c.cell_pane.copy(), ("Ctrl+Shift+C",),
         icon="copy", divides=True, is_enabled=lambda now: now.screen.panel(CELL) is not None),
-    Row("publisher.copy_picture", EDIT, "Copy as p&icture",
-        lambda c: c.export_controller.copy_picture(), ("Ctrl+Shift+I",),
-        is_enabled=lambda now: now.can_export),
-    Row("publisher.copy_script", EDIT, "Copy as scri&pt",
+    Row("export.copy_picture", EDIT, "Copy as &image", lambda c: c.export_controller.copy_picture(),
+        ("Ctrl+Shift+I",), is_enabled=lambda now: now.can_export),
+    Row("export.copy_script", EDIT, "Copy as scri&pt",
         lambda c: c.export_controller.copy_script(), ("Ctrl+Alt+C",),
         is_enabled=lambda now: now.can_copy_script,
-        tip="Put a program on the clipboard that computes these numbers with torch alone"),
-    Row("pointer.let_go", EDIT, "&Let go of the pinned cell",
-        lambda c: c.cell_selection_controller.let_go(), ("Ctrl+Shift+P",), icon="pin",
+        tip="Copy a Python script that computes these numbers with torch only"),
+    Row("cell.unpin", EDIT, "Unpi&n cell", lambda c: c.cell_selection_controller.unpin(),
+        ("Ctrl+Shift+P",), icon="pin",
         is_enabled=lambda now: now.screen.panel(BOARD_CONTENTS).cursor.pinned is not None),
-    Row("edit_sentence", EDIT, "Edit the &sentence", lambda c: c.setup_pane.edit_sentence(),
-        ("Ctrl+L",), divides=True, is_enabled=lambda now: now.screen.panel(SETUP).image is None),
-    Row("edit_second_text", EDIT, "Edit the second te&xt", lambda c: c.setup_pane.edit_second(),
+    Row("text.edit", EDIT, "Edit &sentence", lambda c: c.setup_pane.edit_sentence(), ("Ctrl+L",),
+        divides=True, is_enabled=lambda now: now.screen.panel(SETUP).image is None),
+    Row("text.edit_second", EDIT, "Edit second te&xt", lambda c: c.setup_pane.edit_second(),
         ("Ctrl+Alt+Shift+L",), is_enabled=lambda now: now.screen.panel(SETUP).second is not None,
-        tip="That of a pair, or how the decoder’s text begins"),
-    Row("find_token", EDIT, "&Find a token", lambda c: c.find_token(), ("Ctrl+F",)),
-    Row("go_to_largest_weight", EDIT, "Go to the token of the largest &weight, then to the next",
+        tip="The second text of a pair, or the beginning of the decoder’s text"),
+    Row("token_selection.find", EDIT, "&Find token", lambda c: c.find_token(), ("Ctrl+F",)),
+    Row("token_selection.go_to_largest_weight", EDIT, "Go to next largest &weight",
         lambda c: c.go_to_largest_weight(), ("Ctrl+I",),
-        is_enabled=lambda now: now.screen.panel(TOKENS).weights is not None),
-    Row("chooser.turn", EDIT, "&Other role of the tokens: what they read, or who reads them",
-        lambda c: c.token_selection_controller.turn(), ("Ctrl+Shift+T",)),
-    Row("chooser.let_go", EDIT, "Let go of the chosen &tokens",
-        lambda c: c.token_selection_controller.let_go(), ("Ctrl+Shift+D",),
+        is_enabled=lambda now: now.screen.panel(TOKENS).weights is not None,
+        tip="Go to the token with the largest weight; press again for the next largest"),
+    Row("token_selection.switch_role", EDIT, "Switch t&oken role (query or key)",
+        lambda c: c.token_selection_controller.switch_role(), ("Ctrl+Shift+T",),
+        tip="Show what the tokens attend to, or what attends to them"),
+    Row("token_selection.clear", EDIT, "Deselect &tokens",
+        lambda c: c.token_selection_controller.deselect_all(), ("Ctrl+Shift+D",),
         is_enabled=lambda now: bool(now.screen.panel(TOKENS).chosen)),
     Row("settings.open", EDIT, "S&ettings…", lambda c: c.settings_controller.open(), ("Ctrl+,",),
         icon="settings", divides=True),
-    Row("toggle_mask", MODULE, "Causal &mask", lambda c: c.setup.toggle_mask(), ("Ctrl+M",),
-        is_enabled=_has_module, is_checked=lambda now: bool(now.document.get("causal")),
-        tip="No token reads a later one"),
-    Row("painter.toggle", MODULE, "&Paint the mask, or cut edges of a model",
+    Row("module.toggle_causal_mask", MODULE, "Causal &mask", lambda c: c.setup.toggle_mask(),
+        ("Ctrl+M",), is_enabled=_has_module,
+        is_checked=lambda now: bool(now.document.get("causal")),
+        tip="Tokens do not attend to later tokens"),
+    Row("mask_edit.toggle", MODULE, "&Paint the mask or cut edges",
         lambda c: c.mask_edit_controller.toggle(), ("Ctrl+Shift+K",),
         is_enabled=lambda now: _has_module(now) or _can_edit_heads(now),
         is_checked=lambda now: now.view.painting.is_on),
-    Row("painter.paint_pinned", MODULE, "Allow or forbid the pinned &cell, or its edge",
+    Row("mask_edit.paint_pinned", MODULE, "Allow or block pinned &cell",
         lambda c: c.mask_edit_controller.paint_pinned(), ("X",), near=True,
-        is_enabled=_can_paint_pinned),
-    Row("toggle_mode", MODULE, "Dropout as in &training", lambda c: c.setup.toggle_mode(),
-        ("Ctrl+T",), is_enabled=_has_module,
+        is_enabled=_can_paint_pinned,
+        tip="Change the pinned cell in the mask; in a model, cut or restore its edge"),
+    Row("module.toggle_training_mode", MODULE, "&Training mode (with dropout)",
+        lambda c: c.setup.toggle_mode(), ("Ctrl+T",), is_enabled=_has_module,
         is_checked=lambda now: now.document.spec.mode is Mode.TRAIN),
     Row("workspace.resample dropout_seed", MODULE, "&Resample dropout",
         lambda c: c.workspace.resample("dropout_seed"), ("Ctrl+R",), icon="resample",
@@ -382,297 +386,298 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.workspace.keep_weights(), ("Ctrl+K",),
         is_enabled=lambda now: now.can_keep_weights,
         is_checked=lambda now: are_kept(now.document.spec)),
-    Row("head_switch.toggle", MODULE, "Switch the shown &head of the model off or on",
+    Row("head_edit.toggle", MODULE, "Switch off shown &head",
         lambda c: c.head_edit_controller.toggle(), ("Ctrl+Shift+J",), divides=True,
         is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).head is not None,
         is_checked=lambda now: now.screen.panel(NEXT_TOKEN).is_head_edited),
-    Row("head_switch.mean", MODULE, "Set the shown heads of the model to their mea&n",
+    Row("head_edit.set_mean", MODULE, "Set shown heads to their mea&n",
         lambda c: c.edit_heads("mean"), ("Ctrl+Alt+E",), is_enabled=_can_edit_heads),
-    Row("head_switch.scale", MODULE, "Sc&ale the shown heads of the model…",
-        lambda c: c.edit_heads("scaled"), ("Ctrl+Alt+G",), is_enabled=_can_edit_heads),
-    Row("head_switch.patch", MODULE, "Patch the shown heads of the model from another te&xt…",
+    Row("head_edit.scale", MODULE, "Sc&ale shown heads…", lambda c: c.edit_heads("scaled"),
+        ("Ctrl+Alt+G",), is_enabled=_can_edit_heads),
+    Row("head_edit.patch", MODULE, "Patch shown heads from another te&xt…",
         lambda c: c.edit_heads("patched"), ("Ctrl+Alt+X",),
         is_enabled=lambda now: _can_edit_heads(now) and not now.document.reads_image),
-    Row("head_switch.all_on", MODULE, "All heads of the model &on",
-        lambda c: c.head_edit_controller.all_on(), ("Ctrl+Alt+J",),
+    Row("head_edit.restore_all", MODULE, "Rest&ore all heads",
+        lambda c: c.head_edit_controller.restore_all(), ("Ctrl+Alt+J",),
         is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).can_take_back,
-        tip="Take back all edits of heads and all cut edges"),
-    Row("head_switch.most_changed", MODULE, "Most chan&ged heads of the model first",
+        tip="Undo all head edits and cut edges"),
+    Row("head_edit.sort_by_change", MODULE, "Sort heads b&y change",
         lambda c: c.show_most_changed(), ("Ctrl+Alt+V",),
         is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).is_edited,
-        tip="Sort the Layers pane by how far the edits have changed the weights"),
-    Row("show_next_part", MODULE, "Another kin&d of attention of the model",
-        lambda c: c.setup.show_next_part(), ("Ctrl+Alt+W",),
-        is_enabled=lambda now: bool(now.screen.panel(SETUP).parts.choices),
-        tip="Encoder, decoder, or how the decoder reads the encoder"),
-    Row("attribution.toggle_ablations", MODULE, "Switch off &each head in turn, or stop",
+        tip="Sort the Layers pane by how much the edits changed the weights"),
+    Row("model.show_next_part", MODULE, "Next attention kin&d", lambda c: c.setup.show_next_part(),
+        ("Ctrl+Alt+W",), is_enabled=lambda now: bool(now.screen.panel(SETUP).parts.choices),
+        tip="Switch between encoder, decoder and cross-attention"),
+    Row("attribution.toggle_ablations", MODULE, "Ablate &each head or stop",
         lambda c: c.attribution_controller.toggle_ablations(), ("Ctrl+Alt+Y",),
         is_enabled=_can_ablate, is_checked=lambda now: now.screen.panel(ATTRIBUTION).is_ablating,
-        tip="Run the model once without each head: the Attribution pane shows what is lost"),
-    Row("measure_heads", MODULE, "Measure the heads o&f a long text, or stop",
+        tip="Run the model once without each head and show the effect in the Attribution pane"),
+    Row("head_measurement.toggle", MODULE, "Measure heads o&f a long text or stop",
         lambda c: c.head_measurement_controller.toggle(), ("Ctrl+Alt+Q",),
-        is_enabled=lambda now: _measuring(now) is not None,
-        is_checked=lambda now: bool((offer := _measuring(now)) and offer.is_measuring),
-        tip="Measure every head row by row: the Heads and Scatter panes show the numbers"),
-    Row("model_generation.toggle", CONTINUE, "&Write on, or stop",
+        is_enabled=lambda now: _measurement_offer(now) is not None,
+        is_checked=lambda now: bool((offer := _measurement_offer(now)) and offer.is_measuring),
+        tip="Compute the head measures row by row for the Heads and Scatter panes"),
+    Row("model_generation.toggle", GENERATE, "&Generate or stop",
         lambda c: c.model_generation_controller.toggle(), ("Ctrl+Shift+E",),
         is_enabled=lambda now: now.continued.can_run,
         is_checked=lambda now: now.continued.generation.is_running,
-        tip="Draw as many tokens as the Continue pane says, or stop"),
-    Row("model_generation.sample", CONTINUE, "&Draw a token",
+        tip="Generate the number of tokens set in the Continue pane, or stop"),
+    Row("model_generation.sample", GENERATE, "S&ample a token",
         lambda c: c.model_generation_controller.sample(), ("Ctrl+Shift+Y",),
         is_enabled=lambda now: now.continued.can_draw),
-    Row("model_generation.step_back", CONTINUE, "Step &back",
+    Row("model_generation.step_back", GENERATE, "Step &back",
         lambda c: c.model_generation_controller.step_back(), ("Alt+PgUp",),
         is_enabled=lambda now: now.continued.generation.can_step_back),
-    Row("model_generation.step_on", CONTINUE, "Step &on",
-        lambda c: c.model_generation_controller.step_on(), ("Alt+PgDown",),
+    Row("model_generation.step_forward", GENERATE, "Step &forward",
+        lambda c: c.model_generation_controller.step_forward(), ("Alt+PgDown",),
         is_enabled=lambda now: now.continued.generation.can_step_on),
-    Row("model_generation.turn", CONTINUE, "Other b&ranch",
-        lambda c: c.model_generation_controller.turn(), ("Alt+Down",),
+    Row("model_generation.switch_branch", GENERATE, "Next alte&rnative",
+        lambda c: c.model_generation_controller.switch_branch(), ("Alt+Down",),
         is_enabled=lambda now: now.continued.generation.can_turn,
-        tip="Go to another token that was tried in this place"),
-    Row("model_generation.use", CONTINUE, "&Use as the text",
-        lambda c: c.model_generation_controller.use(), ("Alt+Ins",),
+        tip="Go to another token that was sampled at this position"),
+    Row("model_generation.use_as_text", GENERATE, "&Use as text",
+        lambda c: c.model_generation_controller.use_as_text(), ("Alt+Ins",),
         is_enabled=lambda now: now.continued.can_use,
-        tip="Put the continued text into the sentence, so that the board shows all heads on it"),
-    Row("model_generation.toggle_chat", CONTINUE, "The text is a user’s &message",
+        tip="Replace the sentence with the generated text and show its attention"),
+    Row("model_generation.toggle_chat", GENERATE, "Treat text as a user &message",
         lambda c: c.model_generation_controller.toggle_chat(), ("Ctrl+Alt+U",), divides=True,
         is_enabled=_can_chat,
         is_checked=lambda now: bool(now.document.model and now.document.model.is_chat),
-        tip="Give it by the model’s chat template, up to where the answer begins"),
-    Row("model_generation.start_again", CONTINUE, "&Start again",
+        tip="Apply the model’s chat template, up to the beginning of the answer"),
+    Row("model_generation.start_again", GENERATE, "&Start over",
         lambda c: c.model_generation_controller.start_again(), ("Alt+Del",),
-        is_enabled=lambda now: now.continued.last_step > 0,
-        tip="Leave all that was generated"),
-    Row("open_settings", MODULE, "Every &setting", lambda c: c.setup_pane.open_more(),
+        is_enabled=lambda now: now.continued.last_step > 0, tip="Discard all generated tokens"),
+    Row("module.open_settings", MODULE, "All &settings…", lambda c: c.setup_pane.open_more(),
         ("Ctrl+Alt+,",), divides=True, is_enabled=_has_module,
-        tip="Scale, positions, masks, seeds, precision: all that a module can have"),
-    Row("player.toggle", PLAY, "&Play or pause", lambda c: c.playback_controller.toggle(),
+        tip="Scale, positions, masks, seeds, precision and all other module settings"),
+    Row("playback.toggle", PLAY, "&Play or pause", lambda c: c.playback_controller.toggle(),
         ("Space",), icon="play", near=True, face=_play_or_pause),
-    Row("player.step 1", PLAY, "Step &forward", lambda c: c.playback_controller.step(1),
+    Row("playback.step 1", PLAY, "Step &forward", lambda c: c.playback_controller.step(1),
         ("PgDown",), icon="step-on"),
-    Row("player.step -1", PLAY, "Step &back", lambda c: c.playback_controller.step(-1), ("PgUp",),
+    Row("playback.step -1", PLAY, "Step &back", lambda c: c.playback_controller.step(-1), ("PgUp",),
         icon="step-back"),
-    Row("player.to_start", PLAY, "To the &start", lambda c: c.playback_controller.to_start(),
+    Row("playback.go_to_start", PLAY, "Go to &start", lambda c: c.playback_controller.go_to_start(),
         ("Home",), icon="to-start", near=True),
-    Row("player.to_end", PLAY, "To the &end: all computed",
-        lambda c: c.playback_controller.to_end(), ("End",), icon="to-end", near=True),
-    Row("player.skip 1", PLAY, "&Next stage", lambda c: c.playback_controller.skip(1),
+    Row("playback.go_to_end", PLAY, "Go to &end", lambda c: c.playback_controller.go_to_end(),
+        ("End",), icon="to-end", near=True),
+    Row("playback.skip 1", PLAY, "&Next stage", lambda c: c.playback_controller.skip(1),
         ("Ctrl+Right",), near=True),
-    Row("player.skip -1", PLAY, "Pre&vious stage", lambda c: c.playback_controller.skip(-1),
+    Row("playback.skip -1", PLAY, "Pre&vious stage", lambda c: c.playback_controller.skip(-1),
         ("Ctrl+Left",), near=True),
-    Row("player.set_grain stage", PLAY, "By s&tage",
+    Row("playback.set_grain stage", PLAY, "By s&tage",
         lambda c: c.playback_controller.set_grain(Grain.STAGE), ("Alt+1",), group="grain",
         divides=True, is_checked=lambda now: now.view.playhead.grain is Grain.STAGE),
-    Row("player.set_grain row", PLAY, "By &row",
+    Row("playback.set_grain row", PLAY, "By &row",
         lambda c: c.playback_controller.set_grain(Grain.ROW), ("Alt+2",), group="grain",
         is_checked=lambda now: now.view.playhead.grain is Grain.ROW),
-    Row("player.set_grain cell", PLAY, "By &cell",
+    Row("playback.set_grain cell", PLAY, "By &cell",
         lambda c: c.playback_controller.set_grain(Grain.CELL), ("Alt+3",), group="grain",
         is_checked=lambda now: now.view.playhead.grain is Grain.CELL),
-    Row("player.change_speed 1", PLAY, "F&aster", lambda c: c.playback_controller.change_speed(1),
+    Row("playback.change_speed 1", PLAY, "F&aster", lambda c: c.playback_controller.change_speed(1),
         ("Ctrl+.",), divides=True),
-    Row("player.change_speed -1", PLAY, "Slo&wer", lambda c: c.playback_controller.change_speed(-1),
-        ("Ctrl+;",)),
-    Row("player.toggle_loop", PLAY, "&Loop", lambda c: c.playback_controller.toggle_loop(),
+    Row("playback.change_speed -1", PLAY, "Slo&wer",
+        lambda c: c.playback_controller.change_speed(-1), ("Ctrl+;",)),
+    Row("playback.toggle_loop", PLAY, "&Loop", lambda c: c.playback_controller.toggle_loop(),
         ("Ctrl+Shift+L",), icon="loop", is_checked=lambda now: now.view.playhead.loops),
-    Row("player.predict", PLAY, "Predict this sta&ge", lambda c: c.playback_controller.predict(),
+    Row("playback.predict", PLAY, "Predict this sta&ge", lambda c: c.playback_controller.predict(),
         ("Ctrl+P",), icon="predict", divides=True, is_enabled=_has_numbers,
         is_checked=lambda now: now.screen.panel(PLAYBACK).question is not None),
-    Row("pointer.mark", PLAY, "&Mark the pinned cell", lambda c: c.cell_selection_controller.mark(),
-        ("Return", "Enter"), near=True, is_enabled=_can_mark),
-    Row("player.reveal", PLAY, "Reveal what is &hidden", lambda c: c.playback_controller.reveal(),
-        ("Ctrl+Return",), is_enabled=_can_reveal,
-        tip="Uncover the stage, and say which predictions are right"),
-    Row("comparer.keep_as_a", COMPARE, "Keep this as &A",
-        lambda c: c.comparison_controller.keep_as_a(), ("Ctrl+D",), is_enabled=_has_numbers),
-    Row("comparer.swap", COMPARE, "&Swap A and B", lambda c: c.comparison_controller.swap(),
-        ("Ctrl+B",), is_enabled=_can_swap),
-    Row("comparer.compare_heads", COMPARE, "&Head against head",
+    Row("cell.mark", PLAY, "&Mark pinned cell", lambda c: c.cell_selection_controller.mark(),
+        ("Return", "Enter"), near=True, is_enabled=_can_mark,
+        tip="Mark the pinned cell as a prediction"),
+    Row("playback.reveal", PLAY, "Reveal &hidden stage", lambda c: c.playback_controller.reveal(),
+        ("Ctrl+Return",), is_enabled=_can_reveal, tip="Show the stage and check the predictions"),
+    Row("comparison.keep_as_a", COMPARE, "Keep as &A",
+        lambda c: c.comparison_controller.keep_as_a(), ("Ctrl+D",), is_enabled=_has_numbers,
+        tip="Keep the current numbers as side A of a comparison"),
+    Row("comparison.swap", COMPARE, "&Swap A and B", lambda c: c.comparison_controller.swap(),
+        ("Ctrl+B",), is_enabled=_can_swap_sides),
+    Row("comparison.compare_heads", COMPARE, "Compare two &heads",
         lambda c: c.comparison_controller.compare_heads(), ("Ctrl+H",), divides=True,
         is_enabled=_has_numbers),
-    Row("comparer.compare_samples", COMPARE, "&Dropout: samples and their mean",
-        lambda c: c.comparison_controller.compare_samples(), ("Ctrl+U",), is_enabled=_has_numbers),
-    Row("comparer.scale_samples 1", COMPARE, "Twice as &many samples",
+    Row("comparison.compare_samples", COMPARE, "Compare &dropout samples",
+        lambda c: c.comparison_controller.compare_samples(), ("Ctrl+U",), is_enabled=_has_numbers,
+        tip="Compare samples of dropout with their mean"),
+    Row("comparison.scale_samples 1", COMPARE, "Double sa&mple count",
         lambda c: c.comparison_controller.scale_samples(1), ("Ctrl+>",),
         is_enabled=_can_add_samples),
-    Row("comparer.scale_samples -1", COMPARE, "Half as man&y samples",
+    Row("comparison.scale_samples -1", COMPARE, "Hal&ve sample count",
         lambda c: c.comparison_controller.scale_samples(-1), ("Ctrl+<",),
-        is_enabled=lambda now: _samples(now) > 1),
-    Row("comparer.add_sample", COMPARE, "&One sample more",
+        is_enabled=lambda now: _count_samples(now) > 1),
+    Row("comparison.add_sample", COMPARE, "Add &one sample",
         lambda c: c.comparison_controller.add_sample(), ("Ctrl+Shift+U",),
         is_enabled=_can_add_samples),
-    Row("comparer.go_to_largest", COMPARE, "&Go to the largest difference",
+    Row("comparison.go_to_largest", COMPARE, "&Go to largest difference",
         lambda c: c.comparison_controller.go_to_largest(), ("Ctrl+G",), divides=True,
-        is_enabled=_has_largest),
-    Row("comparer.stop", COMPARE, "Stop &comparing", lambda c: c.comparison_controller.stop(),
+        is_enabled=_has_largest_difference),
+    Row("comparison.stop", COMPARE, "Stop &comparing", lambda c: c.comparison_controller.stop(),
         ("Ctrl+Shift+G",), is_enabled=lambda now: now.screen.panel(COMPARISON) is not None),
-    Row("step_leading 1", VIEW, "Next text or layer", lambda c: c.view_controller.step_leading(1),
-        ("Ctrl+PgDown",), is_enabled=_has_leading_axes),
-    Row("step_leading -1", VIEW, "&Previous text or layer",
+    Row("view.step_leading 1", VIEW, "Next layer or text",
+        lambda c: c.view_controller.step_leading(1), ("Ctrl+PgDown",),
+        is_enabled=_has_leading_axes),
+    Row("view.step_leading -1", VIEW, "&Previous layer or text",
         lambda c: c.view_controller.step_leading(-1), ("Ctrl+PgUp",), is_enabled=_has_leading_axes),
-    Row("gaze.toggle_spread", VIEW, "Te&xts or layers side by side",
-        lambda c: c.view_controller.toggle_spread(), ("Ctrl+Alt+T",), is_enabled=_has_leading_axes,
-        is_checked=lambda now: now.view.spread),
-    Row("pointer.go -1", VIEW, "Back to the cell be&fore",
-        lambda c: c.cell_selection_controller.go(-1), ("Ctrl+[",), icon="back", divides=True,
-        is_enabled=lambda now: _can_go(now, -1)),
-    Row("pointer.go 1", VIEW, "O&n to the cell after", lambda c: c.cell_selection_controller.go(1),
-        ("Ctrl+]",), icon="chevron-right", is_enabled=lambda now: _can_go(now, 1)),
-    Row("gaze.closer", VIEW, "Look &closer", lambda c: c.view_controller.closer(),
+    Row("view.toggle_side_by_side", VIEW, "Layers or te&xts side by side",
+        lambda c: c.view_controller.toggle_side_by_side(), ("Ctrl+Alt+T",),
+        is_enabled=_has_leading_axes, is_checked=lambda now: now.view.spread),
+    Row("cell.go -1", VIEW, "Prev&ious cell", lambda c: c.cell_selection_controller.go(-1),
+        ("Ctrl+[",), icon="back", divides=True, is_enabled=lambda now: _can_step_history(now, -1)),
+    Row("cell.go 1", VIEW, "Next &cell", lambda c: c.cell_selection_controller.go(1), ("Ctrl+]",),
+        icon="chevron-right", is_enabled=lambda now: _can_step_history(now, 1)),
+    Row("view.zoom_in", VIEW, "Zoo&m in", lambda c: c.view_controller.zoom_in(),
         ("Ctrl++", "Ctrl+="), divides=True),
-    Row("gaze.further", VIEW, "Look from f&urther away", lambda c: c.view_controller.further(),
-        ("Ctrl+-",), is_enabled=_is_zoomed),
-    Row("gaze.whole", VIEW, "Look at &all of every panel", lambda c: c.view_controller.whole(),
+    Row("view.zoom_out", VIEW, "Zoom o&ut", lambda c: c.view_controller.zoom_out(), ("Ctrl+-",),
+        is_enabled=_is_zoomed),
+    Row("view.reset_zoom", VIEW, "Reset &zoom", lambda c: c.view_controller.reset_zoom(),
         ("Ctrl+0",), is_enabled=_is_zoomed),
-    Row("gaze.pan -1 0", MOVE, "&Up", lambda c: c.view_controller.pan(-1, 0), ("Alt+Shift+Up",)),
-    Row("gaze.pan 1 0", MOVE, "&Down", lambda c: c.view_controller.pan(1, 0), ("Alt+Shift+Down",)),
-    Row("gaze.pan 0 -1", MOVE, "&Left", lambda c: c.view_controller.pan(0, -1),
+    Row("view.pan -1 0", PAN, "&Up", lambda c: c.view_controller.pan(-1, 0), ("Alt+Shift+Up",)),
+    Row("view.pan 1 0", PAN, "&Down", lambda c: c.view_controller.pan(1, 0), ("Alt+Shift+Down",)),
+    Row("view.pan 0 -1", PAN, "&Left", lambda c: c.view_controller.pan(0, -1),
         ("Alt+Shift+Left",)),
-    Row("gaze.pan 0 1", MOVE, "&Right", lambda c: c.view_controller.pan(0, 1),
+    Row("view.pan 0 1", PAN, "&Right", lambda c: c.view_controller.pan(0, 1),
         ("Alt+Shift+Right",)),
-    Row("gaze.all_panels", LAYOUT, "&Stages × heads", lambda c: c.view_controller.all_panels(),
-        ("Ctrl+Shift+A",)),
-    Row("gaze.one_stage", LAYOUT, "&One stage, all heads", lambda c: c.view_controller.one_stage(),
-        ("Ctrl+Shift+O",)),
-    Row("gaze.one_head", LAYOUT, "One &head, large", lambda c: c.view_controller.one_head(),
-        ("Ctrl+Shift+H",)),
-    Row("gaze.next_head 1", LAYOUT, "&Next head alone", lambda c: c.view_controller.next_head(1),
-        ("Ctrl+Shift+N",)),
-    Row("gaze.next_head -1", LAYOUT, "&Previous head alone",
-        lambda c: c.view_controller.next_head(-1), ("Ctrl+Shift+B",)),
-    Row("gaze.toggle_fold mean", LAYOUT, "&Mean of heads",
-        lambda c: c.view_controller.toggle_fold(HeadAggregate.MEAN),
-        ("Ctrl+Shift+M",), divides=True,
-        is_checked=lambda now: HeadAggregate.MEAN in now.view.folds,
-        tip="One more row: the mean of all heads, cell by cell"),
-    Row("gaze.toggle_fold max", LAYOUT, "&Largest of heads",
-        lambda c: c.view_controller.toggle_fold(HeadAggregate.MAX),
-        ("Ctrl+Shift+X",), is_checked=lambda now: HeadAggregate.MAX in now.view.folds,
-        tip="One more row: the largest of all heads, cell by cell"),
-    Row("gaze.set_lens plain", WEIGHTS, "They &are",
-        lambda c: c.view_controller.set_lens(WeightTransform.PLAIN),
-        ("Ctrl+Shift+W",), group="lens",
-        is_checked=lambda now: now.view.lens is WeightTransform.PLAIN),
-    Row("gaze.set_lens without-first", WEIGHTS, "Without the &first token",
-        lambda c: c.view_controller.set_lens(WeightTransform.WITHOUT_FIRST), ("Ctrl+Shift+F",),
-        group="lens", is_checked=lambda now: now.view.lens is WeightTransform.WITHOUT_FIRST),
-    Row("gaze.set_lens times-value", WEIGHTS, "Times the length of the &value",
-        lambda c: c.view_controller.set_lens(WeightTransform.TIMES_VALUE), ("Ctrl+Shift+V",),
-        group="lens", is_enabled=lambda now: now.screen.panel(VIEW_CONTROLS).has_values,
+    Row("view.show_all_panels", LAYOUT, "&Stages × heads",
+        lambda c: c.view_controller.show_all_panels(), ("Ctrl+Shift+A",)),
+    Row("view.show_one_stage", LAYOUT, "&One stage, all heads",
+        lambda c: c.view_controller.show_one_stage(), ("Ctrl+Shift+O",)),
+    Row("view.show_one_head", LAYOUT, "One &head, large",
+        lambda c: c.view_controller.show_one_head(), ("Ctrl+Shift+H",)),
+    Row("view.step_head 1", LAYOUT, "&Next head", lambda c: c.view_controller.step_head(1),
+        ("Ctrl+Shift+N",), tip="Show the next head only"),
+    Row("view.step_head -1", LAYOUT, "&Previous head", lambda c: c.view_controller.step_head(-1),
+        ("Ctrl+Shift+B",), tip="Show the previous head only"),
+    Row("view.toggle_aggregate mean", LAYOUT, "Heads: &mean",
+        lambda c: c.view_controller.toggle_aggregate(HeadAggregate.MEAN), ("Ctrl+Shift+M",),
+        divides=True, is_checked=lambda now: HeadAggregate.MEAN in now.view.folds,
+        tip="Add a row with the mean of all heads, cell by cell"),
+    Row("view.toggle_aggregate max", LAYOUT, "Heads: ma&ximum",
+        lambda c: c.view_controller.toggle_aggregate(HeadAggregate.MAX), ("Ctrl+Shift+X",),
+        is_checked=lambda now: HeadAggregate.MAX in now.view.folds,
+        tip="Add a row with the maximum of all heads, cell by cell"),
+    Row("view.set_weight_transform plain", WEIGHTS, "&Unmodified",
+        lambda c: c.view_controller.set_weight_transform(WeightTransform.PLAIN), ("Ctrl+Shift+W",),
+        group="lens", is_checked=lambda now: now.view.lens is WeightTransform.PLAIN),
+    Row("view.set_weight_transform without-first", WEIGHTS, "Without the &first token",
+        lambda c: c.view_controller.set_weight_transform(WeightTransform.WITHOUT_FIRST),
+        ("Ctrl+Shift+F",), group="lens",
+        is_checked=lambda now: now.view.lens is WeightTransform.WITHOUT_FIRST),
+    Row("view.set_weight_transform times-value", WEIGHTS, "Weights × &value norm",
+        lambda c: c.view_controller.set_weight_transform(WeightTransform.TIMES_VALUE),
+        ("Ctrl+Shift+V",), group="lens",
+        is_enabled=lambda now: now.screen.panel(VIEW_CONTROLS).has_values,
         is_checked=lambda now: now.view.lens is WeightTransform.TIMES_VALUE),
-    Row("gaze.set_curve linear", COLOURS, "By si&ze",
-        lambda c: c.view_controller.set_curve(ColourCurve.LINEAR),
-        ("Ctrl+1",), group="curve",
+    Row("view.set_curve linear", COLOURS, "Colour scale: l&inear",
+        lambda c: c.view_controller.set_curve(ColourCurve.LINEAR), ("Ctrl+1",), group="curve",
         is_checked=lambda now: now.view.colouring.curve is ColourCurve.LINEAR),
-    Row("gaze.set_curve log", COLOURS, "By &power (log)",
-        lambda c: c.view_controller.set_curve(ColourCurve.LOG),
-        ("Ctrl+2",), group="curve",
+    Row("view.set_curve log", COLOURS, "Colour scale: lo&garithmic",
+        lambda c: c.view_controller.set_curve(ColourCurve.LOG), ("Ctrl+2",), group="curve",
         is_checked=lambda now: now.view.colouring.curve is ColourCurve.LOG),
-    Row("gaze.set_curve rank", COLOURS, "By &rank",
+    Row("view.set_curve rank", COLOURS, "Colour scale: &rank",
         lambda c: c.view_controller.set_curve(ColourCurve.RANK), ("Ctrl+3",), group="curve",
         is_checked=lambda now: now.view.colouring.curve is ColourCurve.RANK),
-    Row("gaze.set_limits automatic", COLOURS, "Range: &automatic",
+    Row("view.set_limits automatic", COLOURS, "Range: &automatic",
         lambda c: c.view_controller.set_limits(ColourLimits.AUTO), ("Ctrl+7",), group="limits",
         divides=True, is_checked=lambda now: now.view.colouring.limits is ColourLimits.AUTO),
-    Row("gaze.set_limits unit", COLOURS, "Range: &0 to 1 (weights)",
+    Row("view.set_limits unit", COLOURS, "Range: &0 to 1",
         lambda c: c.view_controller.set_limits(ColourLimits.UNIT), ("Ctrl+Alt+.",), group="limits",
         is_checked=lambda now: now.view.colouring.limits is ColourLimits.UNIT),
-    Row("gaze.set_limits row", COLOURS, "Range: each ro&w’s",
+    Row("view.set_limits row", COLOURS, "Range: per ro&w",
         lambda c: c.view_controller.set_limits(ColourLimits.ROW), ("Ctrl+8",), group="limits",
         is_checked=lambda now: now.view.colouring.limits is ColourLimits.ROW),
-    Row("gaze.set_limits panel", COLOURS, "Range: each pa&nel’s",
+    Row("view.set_limits panel", COLOURS, "Range: per pa&nel",
         lambda c: c.view_controller.set_limits(ColourLimits.PANEL), ("Ctrl+9",), group="limits",
         is_checked=lambda now: now.view.colouring.limits is ColourLimits.PANEL),
-    Row("gaze.set_limits shared", COLOURS, "Range: shared b&y all heads",
+    Row("view.set_limits shared", COLOURS, "Range: shared b&y all heads",
         lambda c: c.view_controller.set_limits(ColourLimits.SHARED), ("Ctrl+Alt+9",),
         group="limits", is_checked=lambda now: now.view.colouring.limits is ColourLimits.SHARED),
-    Row("gaze.set_limits typed", COLOURS, "Range: &typed…", lambda c: c.type_limits(),
+    Row("view.set_limits typed", COLOURS, "Range: cus&tom…", lambda c: c.type_limits(),
         ("Ctrl+Alt+8",), group="limits",
         is_checked=lambda now: now.view.colouring.limits is ColourLimits.TYPED),
-    Row("set_dialect book", VIEW, "Code in the b&ook’s words",
+    Row("view.set_dialect book", VIEW, "Code: b&ook notation",
         lambda c: c.view_controller.set_dialect(CodeDialect.BOOK), ("Ctrl+4",), group="dialect",
         divides=True, is_checked=lambda now: now.view.dialect is CodeDialect.BOOK),
-    Row("set_dialect lecture", VIEW, "Code in the lecture’s &words",
+    Row("view.set_dialect lecture", VIEW, "Code: lecture not&ation",
         lambda c: c.view_controller.set_dialect(CodeDialect.LECTURE), ("Ctrl+5",), group="dialect",
         is_checked=lambda now: now.view.dialect is CodeDialect.LECTURE),
-    Row("set_dialect sdpa", VIEW, "Code in one call of P&yTorch",
+    Row("view.set_dialect sdpa", VIEW, "Code: single P&yTorch call",
         lambda c: c.view_controller.set_dialect(CodeDialect.SDPA), ("Ctrl+6",), group="dialect",
         is_checked=lambda now: now.view.dialect is CodeDialect.SDPA),
-    Row("shapes.drawing.turn", VIEW, "Split or &join the heads’ columns",
-        lambda c: c.shapes.drawing.turn(), ("Ctrl+J",), divides=True, is_enabled=_has_split,
-        tip="Slide the heads apart, or together again"),
+    Row("shapes.toggle_split", VIEW, "Split or &join head columns",
+        lambda c: c.shapes.drawing.toggle_split(), ("Ctrl+J",), divides=True, is_enabled=_has_split,
+        tip="Move the heads’ columns apart or back together"),
     *(_map_row(each) for each in COLOUR_MAPS),
-    Row("set_scheme system", VIEW, "Theme: as the &system", lambda c: c.set_scheme(Scheme.SYSTEM),
+    Row("theme.set_scheme system", VIEW, "Theme: &system", lambda c: c.set_scheme(Scheme.SYSTEM),
         ("Ctrl+Alt+S",), icon="theme", group="scheme", divides=True,
         is_checked=lambda now: now.scheme is Scheme.SYSTEM),
-    Row("set_scheme light", VIEW, "Theme: lig&ht", lambda c: c.set_scheme(Scheme.LIGHT),
+    Row("theme.set_scheme light", VIEW, "Theme: lig&ht", lambda c: c.set_scheme(Scheme.LIGHT),
         ("Ctrl+Alt+L",), group="scheme", is_checked=lambda now: now.scheme is Scheme.LIGHT),
-    Row("set_scheme dark", VIEW, "Theme: &dark", lambda c: c.set_scheme(Scheme.DARK),
+    Row("theme.set_scheme dark", VIEW, "Theme: &dark", lambda c: c.set_scheme(Scheme.DARK),
         ("Ctrl+Alt+D",), group="scheme", is_checked=lambda now: now.scheme is Scheme.DARK),
-    Row("parts.go 1", VIEW, "To the next part of the window", lambda c: c.focus_cycle.go(1),
-        ("F12",), divides=True),
-    Row("parts.go -1", VIEW, "To the part before", lambda c: c.focus_cycle.go(-1), ("Shift+F12",)),
-    Row("reset_layout", VIEW, "Reset layout", lambda c: c.reset_layout(),
-        ("Ctrl+Alt+P",)),
-    Row("presenter.toggle", VIEW, "Presenter mode (&video projector)",
+    Row("focus_cycle.go 1", VIEW, "Focus next area", lambda c: c.focus_cycle.go(1), ("F12",),
+        divides=True),
+    Row("focus_cycle.go -1", VIEW, "Focus previous area", lambda c: c.focus_cycle.go(-1),
+        ("Shift+F12",)),
+    Row("layout.reset", VIEW, "Reset layout", lambda c: c.reset_layout(), ("Ctrl+Alt+P",)),
+    Row("presenter_mode.toggle", VIEW, "Presenter mode (&video projector)",
         lambda c: c.presenter.toggle(), ("F5",), divides=True,
         is_checked=lambda now: now.is_presenting),
-    Row("presenter.hide_all", VIEW, "Blan&k the projector", lambda c: c.presenter.hide_all(),
+    Row("presenter_mode.blank", VIEW, "Blan&k the screen", lambda c: c.presenter.blank_screen(),
         ("B", "."), is_enabled=lambda now: now.is_presenting),
-    Row("motion.toggle", VIEW, "&Reduce motion", lambda c: c.settings_controller.toggle_motion(),
-        ("Ctrl+Alt+M",), is_checked=lambda now: now.is_motion_reduced,
-        tip="Panes, menus and lists come at once"),
-    Row("reader.step 1", LESSONS, "&Next page", lambda c: c.lesson_controller.step(1),
+    Row("reduced_motion.toggle", VIEW, "&Reduce motion",
+        lambda c: c.settings_controller.toggle_motion(), ("Ctrl+Alt+M",),
+        is_checked=lambda now: now.is_motion_reduced,
+        tip="Show panes, menus and lists without animation"),
+    Row("lesson.step 1", LESSONS, "&Next page", lambda c: c.lesson_controller.step(1),
         ("Alt+Right",), divides=True, is_enabled=_has_next_page),
-    Row("reader.step -1", LESSONS, "&Previous page", lambda c: c.lesson_controller.step(-1),
+    Row("lesson.step -1", LESSONS, "&Previous page", lambda c: c.lesson_controller.step(-1),
         ("Alt+Left",), is_enabled=_has_previous_page),
-    Row("reader.back", LESSONS, "&Back to this page", lambda c: c.lesson_controller.back(),
-        ("Alt+Home",), is_enabled=_is_page_changed,
-        tip="Take back what was changed since the page was opened"),
-    Row("reader.close", LESSONS, "&Close the lesson", lambda c: c.lesson_controller.close(),
+    Row("lesson.restore_page", LESSONS, "&Restore page",
+        lambda c: c.lesson_controller.restore_page(), ("Alt+Home",), is_enabled=_is_page_changed,
+        tip="Undo the changes made since the page was opened"),
+    Row("lesson.close", LESSONS, "&Close lesson", lambda c: c.lesson_controller.close(),
         ("Alt+End",), is_enabled=lambda now: now.screen.panel(LESSON) is not None),
-    Row("reader.open_folder", LESSONS, "The &folder of my lessons",
+    Row("lesson.open_folder", LESSONS, "Open lessons &folder",
         lambda c: c.lesson_controller.open_folder(), ("Ctrl+Alt+F",), divides=True),
-    Row("labWanted.emit", LAB, "&Language lab", lambda c: c.open_lab(), ("Ctrl+Alt+A",)),
+    Row("lab.open", LAB, "&Language lab", lambda c: c.open_lab(), ("Ctrl+Alt+A",)),
     Row("start_page.open", HELP, "&Start page", lambda c: c.start_page.open(), ("Ctrl+Alt+H",)),
-    Row("open_documentation", HELP, "&Documentation", lambda c: _open_documentation(c.window),
+    Row("documentation.open", HELP, "&Documentation", lambda c: _open_documentation(c.window),
         ("Ctrl+F1",)),
-    Row("show_shortcuts", HELP, "&Keyboard shortcuts",
+    Row("shortcuts.show", HELP, "&Keyboard shortcuts",
         lambda c: dialogs.show_shortcuts(c.window, shortcut_list()), ("Ctrl+?", "F1")),
-    Row("show_about", HELP, "&About", lambda c: dialogs.show_about(c.window)),
+    Row("about.show", HELP, "&About", lambda c: dialogs.show_about(c.window)),
 )
 # fmt: on
 
 
-_BESIDE = {*(FILE, RECENT, LAB, HELP), *("motion.toggle", "settings.open"), "scheme"}
-"""Menus, commands and groups that act on what is not covered by the start page."""
-UNDER_START_PAGE = tuple(row.id for row in COMMANDS if not {row.menu, row.id, row.group} & _BESIDE)
-"""The commands that change what the start page covers: it makes room for them."""
+_NOT_COVERED = {*(FILE, RECENT, LAB, HELP), *("reduced_motion.toggle", "settings.open"), "scheme"}
+"""Menus, commands and groups that do not act on the content under the start page."""
+UNDER_START_PAGE = tuple(
+    row.id for row in COMMANDS if not {row.menu, row.id, row.group} & _NOT_COVERED
+)
+"""Commands that act on the content under the start page, so they close it."""
 
 WITHIN = (
-    ("Pin a cell, walk from cell to cell, head to head, stage to stage", "arrow keys"),
-    ("While playing, with no cell pinned: step, or go to another stage", "arrow keys"),
-    ("Let go of the pinned cell", "Esc"),
-    ("Painting the mask: spread what the pinned cell is", "Shift+arrow keys"),
+    ("Pin a cell; move to the next cell, head or stage", "arrow keys"),
+    ("During playback, with no cell pinned: step or change the stage", "arrow keys"),
+    ("Unpin the cell", "Esc"),
+    ("While painting the mask: extend the pinned cell’s state", "Shift+arrow keys"),
     ("Leave presenter mode, with no cell pinned", "Esc"),
     ("Open one of the first lessons", "Alt+Shift+1 to Alt+Shift+9, Alt+Shift+0"),
-    ("Go from token to token, choose several", "arrow keys, Shift+arrow keys in the tokens"),
-    ("Choose a token or not, let go of all", "Space, Esc in the tokens"),
-    ("Go to the next token that is found, find no more", "Enter, Esc in the search"),
-    ("See a head alone, sort by a column, copy all", "Enter, Space, Ctrl+C in the Heads pane"),
+    ("Move between tokens, select several", "arrow keys, Shift+arrow keys in the tokens"),
+    ("Select or deselect a token, deselect all", "Space, Esc in the tokens"),
+    ("Go to the next match, close the search", "Enter, Esc in the search"),
+    ("Show only one head, sort by a column, copy all", "Enter, Space, Ctrl+C in the Heads pane"),
     ("Show a layer or a head, copy the table", "Enter, Ctrl+C in Lens, Attribution, Scatter"),
     ("Type a number, copy, paste", "Enter, Ctrl+C, Ctrl+V in the Numbers pane"),
 )
-"""What keys do where they are pressed, with no action for it."""
+"""Keys handled by widgets themselves, without a command."""
 
 
 def shortcut_list() -> list[ShortcutGroup]:
-    """List what can be done with which keys."""
+    """List the keyboard shortcuts."""
     panes = tuple((f"Open or close the {pane.title} pane", pane.keys) for pane in PANES)
     return [
         *shortcuts_by_menu(COMMANDS),
         ShortcutGroup("Panes", panes),
-        ShortcutGroup("Where the focus is", WITHIN),
+        ShortcutGroup("In the focused widget", WITHIN),
     ]

@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     WindowOn = Callable[[Path], QMainWindow | None]
     """Returns the window in which a file is open."""
 
-SAID_MS = 5000
-OPEN_ERROR = "{name} was not opened."
+MESSAGE_MS = 5000
+OPEN_ERROR = "Cannot open {name}."
 
 
 class DocumentController(QObject):
@@ -66,16 +66,16 @@ class DocumentController(QObject):
     changed = Signal()
     """The path or the saved state has changed."""
     anotherWanted = Signal(object, object)
-    """Another window is requested for the document read (or None) and its path."""
+    """Requests another window for a document (or None) and its path."""
     recoveredApart = Signal(object, object)
-    """Another window is requested for a recovered document and its recovery file."""
+    """Requests another window for a recovered document and its recovery file."""
     modelWanted = Signal(object)
-    """The model in this folder is to be opened."""
+    """Requests opening the model in this folder."""
     imageWanted = Signal(object)
-    """The document's vision model is to read the image of this file, or of one to be asked for."""
+    """Requests running the vision model on this image file; None asks the user for one."""
     quitWanted = Signal()
     lessonLeft = Signal()
-    """The user's own document is to replace a page of a lesson."""
+    """Requests closing the lesson and returning to the user's document."""
     said = Signal(str, int)
     """A status message and its duration in milliseconds; 0 keeps it until the next."""
     broke = Signal(str)
@@ -95,45 +95,45 @@ class DocumentController(QObject):
         self._window, self._window_on = window, window_on
         self.path: Path | None = None
         self._version: FileVersion | None = None
-        """Of the file as it was last opened or saved here."""
+        """Version of the file when it was last opened or saved here."""
         self._title = UNTITLED
         self.keeps_numbers = self._kept_numbers = False
         self.is_requested = False
-        """Whether the document was requested on the command line; recovery then leaves it alone."""
+        """Whether the document was named on the command line; recovery then does not replace it."""
         self._clean: Document | None = self._workspace.document
         self._then: Callable[[], object] | None = None
         self._waiting: deque[Callable[[], None]] = deque()
         self._is_restoring = False
         self._writes = 0
-        """How many writes wait or are under way."""
+        """Number of pending and running writes."""
         self._is_asking = False
-        """Whether the worker was asked and its answer has not been taken yet."""
+        """Whether a request to the worker is unanswered."""
         self._is_writing = False
-        """Whether it was asked to write."""
+        """Whether that request is a write."""
         self._worker = Worker(self)
-        self._worker.answered.connect(self._take)
-        self._worker.failed.connect(self._fail)
+        self._worker.answered.connect(self._handle_result)
+        self._worker.failed.connect(self._report_failure)
         self.autosave_controller = AutosaveController(self)
-        self.autosave_controller.refused.connect(self._say)
+        self.autosave_controller.refused.connect(self._show_message)
         self._was_saved = True
 
-    # ------------------------------------------------------------------ what there is
+    # ------------------------------------------------------------------ state
 
     @property
     def name(self) -> str:
         return self.path.stem if self.path else self._title
 
     def figure_title(self) -> str:
-        """The default title of a figure: for a layer of a run, which layer."""
+        """Return the default figure title: the name of a document that has no file yet."""
         return "" if self.path or self.name == UNTITLED else self.name
 
     @property
     def is_saved(self) -> bool:
-        """Whether no unsaved changes would be lost."""
-        return self._own[0] == self._clean
+        """Whether there are no unsaved changes."""
+        return self._own_state[0] == self._clean
 
     @property
-    def _own(self) -> tuple[Document, View]:
+    def _own_state(self) -> tuple[Document, View]:
         """The user's document and view; during a lesson, those restored after it."""
         if self._workspace.wanted.lesson and self._lessons.before:
             return self._lessons.before
@@ -141,12 +141,12 @@ class DocumentController(QObject):
 
     @property
     def is_untouched(self) -> bool:
-        """Whether the window holds no document of the user's."""
+        """Whether the window has no file and no unsaved changes."""
         return self.path is None and self.is_saved
 
     @property
     def can_revert(self) -> bool:
-        """Whether there are changes of a document that has a file."""
+        """Whether a document with a file has unsaved changes."""
         return self.path is not None and not (self._workspace.wanted.lesson or self.is_saved)
 
     @property
@@ -155,20 +155,20 @@ class DocumentController(QObject):
         return self._is_asking or bool(self._waiting)
 
     def see_changes(self) -> None:
-        """Keep what has changed, and tell whether it is saved."""
+        """Pass changes to the autosave, and update whether the document is saved."""
         self._is_restoring = self._is_restoring and self._workspace.is_working
         is_saved = self.is_saved
-        self.autosave_controller.see(*self._own, self.path, self._version, is_saved)
+        self.autosave_controller.see(*self._own_state, self.path, self._version, is_saved)
         if is_saved != self._was_saved:
             self._was_saved = is_saved
             self.changed.emit()
-        self._go_on()
+        self._start_next()
 
-    def _go_on(self) -> None:
+    def _start_next(self) -> None:
         if self._waiting and not self._is_asking:
             self._waiting.popleft()()
 
-    def _ask(self, request: Callable[[], object], *, writes: bool = False) -> None:
+    def _send_request(self, request: Callable[[], object], *, writes: bool = False) -> None:
         self._is_asking, self._is_writing = True, writes
         self._worker.ask(request)
 
@@ -191,28 +191,28 @@ class DocumentController(QObject):
         self.open(Path(name))
 
     def open(self, path: Path) -> None:
-        """Open a file, in this window if nothing would be lost, else in another.
+        """Open a file in this window, or in another one if this window has a document.
 
-        The folder of a model reads the text of this one, and an image is read by its vision model.
-        A picture that was exported is a document, in any case.
+        A model folder is opened for the current text, and an image for the current vision model.
+        An exported figure always opens as a document.
         """
         if _is_model_folder(path):
             self.modelWanted.emit(path)
             return
         self._waiting.append(partial(self._start_reading, path))
-        self._go_on()
+        self._start_next()
 
     def _start_reading(self, path: Path) -> None:
         if there := self._window_on(path):  # two windows would overwrite each other's changes
             there.activateWindow()
             there.raise_()
-            there.statusBar().showMessage(f"{path.name} is open here already", SAID_MS)
-            self._go_on()
+            there.statusBar().showMessage(f"{path.name} is already open in this window", MESSAGE_MS)
+            self._start_next()
             return
-        self._say("Opening…", 0)
-        self._ask(partial(self._read, path, self._workspace.document))
+        self._show_message("Opening…", 0)
+        self._send_request(partial(self._read_file, path, self._workspace.document))
 
-    def _read(
+    def _read_file(
         self, path: Path, document: Document, *, is_reverting: bool = False
     ) -> ReadResult | FoundImage:
         try:
@@ -224,33 +224,33 @@ class DocumentController(QObject):
             raise
 
     def revert(self) -> None:
-        """Read the document's file again in place of the changes, as one undoable change."""
+        """Reload the document from its file, as one undoable change."""
         if self.can_revert:
             self._waiting.append(self._start_reverting)
-            self._go_on()
+            self._start_next()
 
     def _start_reverting(self) -> None:
         if self.path:
-            self._say("Opening…", 0)
-            read = partial(self._read, self.path, self._workspace.document, is_reverting=True)
-            self._ask(read)
+            self._show_message("Opening…", 0)
+            read = partial(self._read_file, self.path, self._workspace.document, is_reverting=True)
+            self._send_request(read)
 
     def open_example(self, read: Callable[[], SavedDocument]) -> None:
-        """Open what the program ships, in this window if nothing would be lost, else in another."""
+        """Open a shipped example in this window, or in another if this window has a document."""
         self._waiting.append(partial(self._start_reading_example, read))
-        self._go_on()
+        self._start_next()
 
     def _start_reading_example(self, read: Callable[[], SavedDocument]) -> None:
-        self._say("Opening…", 0)
+        self._show_message("Opening…", 0)
         document, colouring = self._workspace.document, self._workspace.wanted.colouring
-        self._ask(partial(_example_read, read, document, colouring))
+        self._send_request(partial(_example_read, read, document, colouring))
 
     def take_in(self, saved: SavedDocument, path: Path | None) -> None:
-        """Show a document; only a document file keeps its path, and a titled one is unsaved."""
+        """Show a document; only a document file keeps its path, a titled document is unsaved."""
         is_own = path is not None and path.suffix.lower() == SUFFIX
         self.path = path if is_own else None
         self._version = saved.version
-        # Without them, what a model read could not be opened where the model is not.
+        # Without numbers, the document would not open on machines without the model.
         is_read = saved.document.model is not None
         self.keeps_numbers = is_read or (is_own and saved.recorded is not None)
         self._title = saved.title or UNTITLED
@@ -259,12 +259,12 @@ class DocumentController(QObject):
         self.changed.emit()
 
     def take_model(self, opened: OpenedSource, device: Device, dtype: Dtype, read: str) -> None:
-        """Have a model that is open read the document's text, as one undoable change.
+        """Set an opened model as the document's source, as one undoable change.
 
         Parameters
         ----------
         read : str
-            The text that it was opened to read; another one that was typed since then stays.
+            The text that the model was opened with; text typed since then is kept.
         """
         source = opened.source
         if read != self._workspace.document.text:
@@ -273,28 +273,28 @@ class DocumentController(QObject):
         document = self._workspace.document.set("device", device).set("dtype", dtype)
         change = change_to_model(document, opened)
         self._take_change(change)
-        self._say(change.notice or f"Opened {source.name}.")
+        self._show_message(change.notice or f"Opened {source.name}.")
         if not server_of(source.folder):
             self.settled.emit(source.path)
         if self._workspace.document.lacks_image:
             self.imageWanted.emit(None)
 
     def refuse_model(self, name: str, refused: InputError | None) -> None:
-        """Say that a model could not read the document, which is as it was before.
+        """Report that a model could not run on the document, which is unchanged.
 
         Parameters
         ----------
         refused : InputError or None
-            Why; None of an unexpected exception, which is shown as such.
+            The reason; None for an unexpected exception, which is reported separately.
         """
         self.keeps_numbers = self._kept_numbers
         said = OPEN_ERROR.format(name=name)
-        self._say(said)
+        self._show_message(said)
         if refused:
-            refuse(self._window, "Not opened", f"{said} {refused.sentence}")
+            refuse(self._window, "Cannot open", f"{said} {refused.sentence}")
 
     def take_recovered(self, saved: SavedDocument, left: RecoveredDocument) -> None:
-        """Show a recovered document, in this window if nothing would be lost, else in another."""
+        """Show a recovered document in this window, or in another if this window has a document."""
         is_of_this = self.path is not None and self.path == left.path and self.is_saved
         if is_of_this or (self.is_untouched and not self.is_requested):
             self.recover(saved, left)
@@ -313,7 +313,7 @@ class DocumentController(QObject):
     def save(self) -> None:
         """Save the document; ask for a path if it has none or a lesson is open."""
         if self.path and not self._workspace.wanted.lesson:
-            self._write(self.path)
+            self._queue_write(self.path)
         else:
             self.save_as()
 
@@ -322,7 +322,7 @@ class DocumentController(QObject):
         dialog = ask_save_path(
             self._window, "Save as", start, f"Document (*{SUFFIX})", self._write_named
         )
-        dialog.rejected.connect(self._stay)
+        dialog.rejected.connect(self._cancel_closing)
 
     def _write_named(self, name: str) -> None:
         is_named = name.lower().endswith(SUFFIX)
@@ -331,37 +331,39 @@ class DocumentController(QObject):
             view = self._workspace.wanted
             page = (self._workspace.document, view) if view.lesson is not None else None
             # The dialog has asked about the typed name.
-            self._write(path, may_replace=is_named, page=page)
+            self._queue_write(path, may_replace=is_named, page=page)
         else:
-            self._stay()
-            said = f"“{path.name}” is open in another window. Close it there, or use another name."
-            refuse(self._window, "Not saved", said)
+            self._cancel_closing()
+            said = (
+                f"“{path.name}” is open in another window. Close it there or choose another name."
+            )
+            refuse(self._window, "Cannot save", said)
 
-    def _stay(self) -> None:
-        if not self._writes:  # otherwise the window closes after what is being written
+    def _cancel_closing(self) -> None:
+        if not self._writes:  # otherwise the window closes after the pending writes
             self._then = None
 
     def toggle_numbers(self) -> None:
         """Toggle whether the numbers are saved in the file."""
         self.keeps_numbers = not self.keeps_numbers
         self.changed.emit()
-        self._go_on()
+        self._start_next()
 
-    def _write(
+    def _queue_write(
         self, path: Path, *, may_replace: bool = False, page: LessonPage | None = None
     ) -> None:
         """Write the user's own document, or a copy of a page of a lesson."""
         self._writes += 1
-        self._say("Saving…", 0)
+        self._show_message("Saving…", 0)
         self._waiting.append(partial(self._start_writing, path, may_replace, page))
-        self._go_on()
+        self._start_next()
 
     def _start_writing(self, path: Path, may_replace: bool, page: LessonPage | None) -> None:
         if self._workspace.is_working and (self.keeps_numbers or self._is_restoring):
             again = partial(self._start_writing, path, may_replace, page)
-            self._waiting.appendleft(again)  # until then
+            self._waiting.appendleft(again)  # retried when the workspace has finished
             return
-        document, view = page or self._own
+        document, view = page or self._own_state
         has_numbers = self.keeps_numbers and document == self._workspace.document
         run = self._workspace.run if has_numbers else None
         write = partial(write_saved_document, path, document, view, run)
@@ -372,19 +374,19 @@ class DocumentController(QObject):
             may_replace=may_replace,
             are_numbers_late=self.keeps_numbers and not has_numbers,
         )
-        self._ask(writing, writes=True)
+        self._send_request(writing, writes=True)
 
-    # ------------------------------------------------------------------ being done
+    # ------------------------------------------------------------------ closing
 
     def may_close(self, then: Callable[[], object]) -> bool:
-        """Whether nothing would be lost; otherwise ask, and call `then` once closing is safe."""
+        """Return whether closing is safe; otherwise ask the user, and call `then` when it is."""
         if self._writes:  # `then` asks again if anything else has changed
             self._then = then
-            self._say(f"{CLOSES_THEN}.", 0)
+            self._show_message(f"{CLOSES_THEN}.", 0)
             return False
         if self.is_saved:
             return True
-        save, lose = partial(self._save_and, then), partial(self._lose, then)
+        save, lose = partial(self._save_and, then), partial(self._discard_and, then)
         ask_unsaved(self._window, self.name, save, lose)
         return False
 
@@ -393,13 +395,13 @@ class DocumentController(QObject):
         self.lessonLeft.emit()  # save the user's own document, not a lesson's page
         self.save()
 
-    def _lose(self, then: Callable[[], object]) -> None:
+    def _discard_and(self, then: Callable[[], object]) -> None:
         self.give_up()
         then()
 
     def give_up(self) -> None:
         """Discard unsaved changes: treat the document as saved."""
-        self._clean = self._own[0]
+        self._clean = self._own_state[0]
         self._waiting.clear()
         self._writes, self._is_writing = 0, False
         self.see_changes()
@@ -408,20 +410,20 @@ class DocumentController(QObject):
         self.quitWanted.emit()
 
     def close(self) -> None:
-        """Open nothing any more, and remove the recovery file."""
+        """Stop the worker and remove the recovery file."""
         self._worker.leave()
         self.autosave_controller.close()
 
-    # ------------------------------------------------------------------ how it went
+    # ------------------------------------------------------------------ results
 
-    def _take(self, answer: ReadResult | WriteResult | ChangedFile | FoundImage) -> None:
+    def _handle_result(self, answer: ReadResult | WriteResult | ChangedFile | FoundImage) -> None:
         self._end_asking()
         if not isinstance(answer, ChangedFile | FoundImage) and answer.path:
             self.settled.emit(answer.path)
         if isinstance(answer, ChangedFile):
             self._ask_overwrite(answer.path, answer.page)
         elif isinstance(answer, FoundImage):
-            self._say("")
+            self._show_message("")
             self.imageWanted.emit(answer.path)
         elif isinstance(answer, WriteResult):
             self._take_written(answer)
@@ -432,16 +434,16 @@ class DocumentController(QObject):
             self._take_read(change, answer.path)
         else:
             self._take_read(answer.what, answer.path)
-        self._go_on()
+        self._start_next()
 
     def _take_written(self, done: WriteResult) -> None:
         if not done.is_copy:
             self.path, self._clean, self._version = done.path, done.document, done.version
-        saved = f"Saved {'a copy in ' * done.is_copy}{done.path}"
+        saved = f"Saved {'a copy as ' * done.is_copy}{done.path}"
         if done.lacks_numbers:
-            self._say(f"{saved}. {done.lacks_numbers}", NOTICE_MS)
+            self._show_message(f"{saved}. {done.lacks_numbers}", NOTICE_MS)
         else:
-            self._say(saved)
+            self._show_message(saved)
         self.see_changes()
         self.changed.emit()
         if not self._writes:
@@ -450,7 +452,7 @@ class DocumentController(QObject):
                 then()
 
     def _take_read(self, what: SavedDocument | DocumentChange, path: Path | None) -> None:
-        self._say(f"Opened {path or 'the example'}")
+        self._show_message(f"Opened {path or 'example'}")
         if isinstance(what, DocumentChange):
             self._take_change(what)
         elif self.is_untouched:
@@ -458,7 +460,9 @@ class DocumentController(QObject):
         else:
             self.anotherWanted.emit(what, path)
         if isinstance(what, DocumentChange) or what.notice:
-            self._say(f"Opened {path.name}. {what.notice}" if path else what.notice, NOTICE_MS)
+            self._show_message(
+                f"Opened {path.name}. {what.notice}" if path else what.notice, NOTICE_MS
+            )
 
     def _take_change(self, change: DocumentChange) -> None:
         view = self._workspace.wanted
@@ -468,43 +472,45 @@ class DocumentController(QObject):
         self._workspace.show_document(change.document, view, change.opened_model)
 
     def _take_reverted(self, what: SavedDocument | DocumentChange, path: Path) -> None:
-        self._say("")
-        is_there_still = path == self.path and not self._workspace.wanted.lesson
-        if is_there_still and isinstance(what, SavedDocument):
+        self._show_message("")
+        is_still_open = path == self.path and not self._workspace.wanted.lesson
+        if is_still_open and isinstance(what, SavedDocument):
             self._clean, self._version = what.document, what.version
             self._workspace.show_document(what.document, self._workspace.wanted)
-            self._say(f"Reverted to {path}. Undo takes this back.")
+            self._show_message(f"Reverted to {path}. Use Undo to restore your changes.")
             self.changed.emit()
 
     def _ask_overwrite(self, path: Path, page: LessonPage | None) -> None:
-        self._say("")
-        overwrite = partial(self._write, path, may_replace=True, page=page)
-        said, lost = "is there already", "what is in it"
+        self._show_message("")
+        overwrite = partial(self._queue_write, path, may_replace=True, page=page)
+        said, lost = "already exists", "its contents"
         if path == self.path and page is None:
-            said = "was changed by another program since it was opened or saved here"
-            lost = "what the other program has written"
-        answers = overwrite, self.save_as, self._stay
+            said = "was changed by another program since you opened or saved it"
+            lost = "the changes of the other program"
+        answers = overwrite, self.save_as, self._cancel_closing
         ask_overwrite(self._window, f"“{path.name}” {said}.", lost, *answers)
 
-    def _fail(self, error: Exception) -> None:
+    def _report_failure(self, error: Exception) -> None:
         if self._is_writing:
             self._then = None
         self._end_asking()
-        self._say("")
-        self._go_on()
+        self._show_message("")
+        self._start_next()
         if isinstance(error, InputError):
             refuse(
-                self._window, "Not opened" if error.field == "open" else "Not saved", error.sentence
+                self._window,
+                "Cannot open" if error.field == "open" else "Cannot save",
+                error.sentence,
             )
         else:
             self.broke.emit("".join(traceback.format_exception(error)))
 
-    def _say(self, words: str, for_ms: int = SAID_MS) -> None:
+    def _show_message(self, words: str, for_ms: int = MESSAGE_MS) -> None:
         self.said.emit(words, for_ms)
 
 
 def _is_model_folder(path: Path) -> bool:
-    """Whether it is a folder that holds a model, or could; one named like a file is refused."""
+    """Whether a path is a folder that may contain a model; a name with a suffix needs its files."""
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import is_model_folder
 

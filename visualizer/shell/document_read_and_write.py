@@ -25,30 +25,30 @@ if TYPE_CHECKING:
 _OWN, _PICTURES, _NUMBERS = f"*{SUFFIX}", "*.png *.svg *.pdf *.html", "*.npz *.json"
 _TENSORS, _TEXTS = "*.npy *.npz *.safetensors *.pt *.pth *.bin", "*.txt"
 OPENED = (
-    f"All that can be opened ({_OWN} {_PICTURES} *.json {_TENSORS} {_TEXTS});;"
-    f"Documents ({_OWN});;Pictures with a document inside ({_PICTURES});;"
-    f"Exported numbers with a document inside ({_NUMBERS});;"
-    f"Attention and weights of other programs ({_TENSORS});;Texts ({_TEXTS});;All files (*)"
+    f"All supported files ({_OWN} {_PICTURES} *.json {_TENSORS} {_TEXTS});;"
+    f"Documents ({_OWN});;Images with an embedded document ({_PICTURES});;"
+    f"Exported numbers with an embedded document ({_NUMBERS});;"
+    f"Attention and weights from other programs ({_TENSORS});;Texts ({_TEXTS});;All files (*)"
 )
-"""The file filter of the open dialog."""
+"""File filter of the Open dialog."""
 
 
-LACKS_NUMBERS = "The numbers are not in it: the model’s server does not give them any more."
-LATE_NUMBERS = "The numbers are not in it: a lesson was opened before they were there."
+LACKS_NUMBERS = "The numbers were not saved: the model’s server no longer provides them."
+LATE_NUMBERS = "The numbers were not saved: a lesson was opened before they were available."
 LessonPage: TypeAlias = "tuple[Document, View]"
 
 
 class ReadResult(Struct, frozen=True, eq=False):
-    """The result of reading a file: a document of its own, or a change of the current one.
+    """The result of reading a file: a document, or a change to the current one.
 
     Parameters
     ----------
     path : Path or None
-        A shipped example has none.
+        None for a shipped example.
     before : Document
         The window's document when reading began.
     is_reverting : bool
-        Whether the window's own file was read again, in place of the changes made since.
+        Whether the window's own file was reloaded to discard the changes.
     """
 
     what: SavedDocument | DocumentChange
@@ -63,8 +63,7 @@ class WriteResult(Struct, frozen=True, eq=False):
     Parameters
     ----------
     lacks_numbers : str
-        Why the numbers that were to be saved too are not in the file, as a sentence; empty where
-        they are, or were not wanted.
+        Why requested numbers are missing in the file, as a sentence; empty if they are not.
     """
 
     document: Document
@@ -75,16 +74,16 @@ class WriteResult(Struct, frozen=True, eq=False):
 
 
 class _ChangedError(Exception):
-    """Another program has changed the file that was to be replaced."""
+    """Another program has changed the file to be replaced."""
 
 
 class ChangedFile(Struct, frozen=True, eq=False):
-    """A file that was not written because it is not what was opened or saved here.
+    """A file that was not written because it differs from the version opened or saved here.
 
     Parameters
     ----------
     page : tuple of Document and View, or None
-        The page of a lesson that was to be written; None for the user's own document.
+        The lesson page to write; None for the user's own document.
     """
 
     path: Path
@@ -92,7 +91,7 @@ class ChangedFile(Struct, frozen=True, eq=False):
 
 
 class FoundImage(Struct, frozen=True):
-    """A file that holds no document, and is for the vision model of the current one."""
+    """An image file without a document, to be used with the current vision model."""
 
     path: Path
 
@@ -113,9 +112,9 @@ def write_saved_document(
     Parameters
     ----------
     page : tuple of Document and View, or None
-        The page of a lesson, of which a copy is written; None for the user's own document.
+        The lesson page to write as a copy; None for the user's own document.
     are_numbers_late : bool
-        Whether numbers were to be saved, and are not there as a lesson was opened before.
+        Whether requested numbers are missing because a lesson was opened before they were ready.
     replaced : FileVersion or None
         The version of the file that may be replaced; None if no file may be.
     may_replace : bool
@@ -127,10 +126,10 @@ def write_saved_document(
             raise _ChangedError
 
     try:
-        with suppress(OSError):  # which the writing tells
+        with suppress(OSError):  # reported by the write itself
             check()
         whole = document.with_numbers_of(run) if run else document
-        # Large documents take long to be written, in which the file may still be changed.
+        # Writing a large document takes long, and the file may be changed during that time.
         atomic_file.write(path, lambda file: write_document(file, whole, view, run), check=check)
     except _ChangedError:
         return ChangedFile(path, page)

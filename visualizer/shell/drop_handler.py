@@ -25,29 +25,29 @@ class DropHandler(QObject):
         window.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if isinstance(event, QDropEvent) and self._takes(event):  # or one of dragging
+        if isinstance(event, QDropEvent) and self._accepts_drop(event):  # or one of dragging
             # The proposed action may be to move: then a file manager deletes the file.
             event.setDropAction(Qt.DropAction.CopyAction)
             event.accept()
             if event.type() == QEvent.Type.Drop:
-                self._take(event.mimeData())
+                self._handle_drop(event.mimeData())
             return True
         return False
 
     @staticmethod
-    def _takes(event: QDropEvent) -> bool:
+    def _accepts_drop(event: QDropEvent) -> bool:
         data = event.mimeData()
         if not event.possibleActions() & Qt.DropAction.CopyAction:
             return False
-        return bool(_paths(data)) or (data.hasText() and not data.hasUrls())
+        return bool(_local_paths(data)) or (data.hasText() and not data.hasUrls())
 
-    def _take(self, data: QMimeData) -> None:
-        paths = _paths(data)
+    def _handle_drop(self, data: QMimeData) -> None:
+        paths = _local_paths(data)
         for path in paths:
             self.fileDropped.emit(path)
         if not paths:
             self.textDropped.emit(data.text())
 
 
-def _paths(data: QMimeData) -> list[Path]:
+def _local_paths(data: QMimeData) -> list[Path]:
     return [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]

@@ -1,4 +1,4 @@
-"""The functions that windows are handed, so that no window imports torch."""
+"""Functions passed to windows, so that windows do not import torch."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class Services(Struct, frozen=True):
-    """The services of the program; each but the presenter is called off the GUI thread.
+    """The program's services; all except the presenter are called off the GUI thread.
 
     Parameters
     ----------
     compute : callable
         Computes a document.
     read : callable
-        Reads any supported file: a document of its own, or a change of the current one.
+        Reads any supported file: a document, or a change to the current one.
     restore : callable
-        Returns the run of a document read: recorded if it has one, else computed.
+        Returns the run of a document: the recorded one if it has one, otherwise computed.
     presenter : callable
-        Makes a window's presenter; takes a function that returns the lessons open there.
+        Creates a window's presenter, given a function that returns the window's lessons.
     read_example : callable
         Reads the trained example of the start page.
     rest : callable

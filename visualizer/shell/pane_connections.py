@@ -1,4 +1,4 @@
-"""What the signals of each pane lead to: a function a pane, named in the pane's row."""
+"""Connects the signals of each pane; one function per pane, named in the pane table."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
 
 
 class PaneControllers(Struct, frozen=True, eq=False):
-    """What the panes share; what only one of them needs is made where that is connected.
+    """Controllers shared by the panes; those of a single pane are created when it is connected.
 
     Parameters
     ----------
     show_stage : callable
-        Has a stage in sight, by its name.
+        Scrolls a stage into view, by its name.
     walk : callable
-        Goes so many cells down and to the right.
+        Moves by a number of cells down and to the right.
     name_keys : callable
-        Gives buttons the tool tips of commands that do the same, by their ids.
+        Gives buttons the tool tips of equivalent commands, by command id.
     read_in : callable
-        Has the shortcuts of the heatmaps act, and cells announced, where a widget has the focus.
+        Enables the heatmaps' shortcuts and cell announcements in a widget.
     """
 
     workspace: Workspace
@@ -76,22 +76,22 @@ class PaneControllers(Struct, frozen=True, eq=False):
 
 
 def connect_lesson(pane: LessonPane, to: PaneControllers) -> None:
-    """Turn the pages of the lesson that is read."""
+    """Connect page navigation of the current lesson."""
     pane.stepped.connect(to.lesson_controller.step)
-    pane.returned.connect(to.lesson_controller.back)
+    pane.returned.connect(to.lesson_controller.restore_page)
     pane.closed.connect(to.lesson_controller.close)
     to.name_keys(
         {
-            pane.close_button: "reader.close",
-            pane.return_button: "reader.back",
-            pane.back_button: "reader.step -1",
-            pane.next_button: "reader.step 1",
+            pane.close_button: "lesson.close",
+            pane.return_button: "lesson.restore_page",
+            pane.back_button: "lesson.step -1",
+            pane.next_button: "lesson.step 1",
         }
     )
 
 
 def connect_setup(pane: SetupPane, to: PaneControllers) -> None:
-    """Change the text and the settings of the document."""
+    """Connect changes to the document's text and settings."""
     pane.textTyped.connect(to.workspace.set_text)
     pane.textTooLong.connect(to.workspace.refuse_text)
     pane.secondTyped.connect(partial(to.workspace.set_text, name="second"))
@@ -104,12 +104,12 @@ def connect_setup(pane: SetupPane, to: PaneControllers) -> None:
     pane.leadingStepped.connect(to.view_controller.step_leading)
     pane.captured.left.connect(to.workspace.leave_captured)
     causal = pane.rows["causal"].control
-    to.name_keys({causal: "toggle_mask", pane.more_button: "open_settings"})
-    to.name_keys({pane.part: "show_next_part", pane.choose_image: "model_image.choose"})
+    to.name_keys({causal: "module.toggle_causal_mask", pane.more_button: "module.open_settings"})
+    to.name_keys({pane.part: "model.show_next_part", pane.choose_image: "model_image.choose"})
 
 
 def connect_lines(pane: LinePane, to: PaneControllers) -> None:
-    """Choose lines, and share hovering, pinning and walking with the heatmaps."""
+    """Connect the line options; hovering, pinning and moving are shared with the heatmaps."""
     from visualizer.features.line_view.controller import LineViewController
 
     liner = LineViewController(to.workspace, pane)
@@ -123,20 +123,20 @@ def connect_lines(pane: LinePane, to: PaneControllers) -> None:
 
 
 def connect_cell(pane: CellPane, to: PaneControllers) -> None:
-    """Pin the cell whose link was followed."""
+    """Connect links to pinning their cell."""
     pane.followed.connect(to.cell_selection_controller.follow)
 
 
 def connect_code(pane: CodePane, to: PaneControllers) -> None:
-    """Change the words of the code, and copy it as a script."""
+    """Connect the notation of the code and copying it as a script."""
     pane.dialectChosen.connect(to.view_controller.set_dialect)
     pane.scriptWanted.connect(to.export_controller.copy_script)
-    to.name_keys({pane.copy: "publisher.copy_script"})
+    to.name_keys({pane.copy: "export.copy_script"})
 
 
 def connect_colours(pane: ColoursPane, to: PaneControllers) -> None:
-    """Change how numbers become colours."""
-    pane.lensChosen.connect(to.view_controller.set_lens)
+    """Connect the colour options."""
+    pane.lensChosen.connect(to.view_controller.set_weight_transform)
     pane.curveChosen.connect(to.view_controller.set_curve)
     pane.limitsChosen.connect(to.view_controller.set_limits)
     pane.mapChosen.connect(to.view_controller.set_map)
@@ -144,7 +144,7 @@ def connect_colours(pane: ColoursPane, to: PaneControllers) -> None:
 
 
 def connect_numbers(pane: NumberTablePane, to: PaneControllers) -> None:
-    """Read and edit the numbers of one tensor."""
+    """Connect viewing and editing the numbers of one tensor."""
     from visualizer.features.tensor_editor.controller import TensorEditController
 
     typist = TensorEditController(to.workspace, pane)
@@ -158,19 +158,19 @@ def connect_numbers(pane: NumberTablePane, to: PaneControllers) -> None:
 
 
 def connect_shapes(pane: ShapesPane, to: PaneControllers) -> None:
-    """Show the stage that was chosen."""
+    """Connect showing the selected stage."""
     pane.stageChosen.connect(to.show_stage)
-    to.name_keys({pane.turn: "shapes.drawing.turn"})
+    to.name_keys({pane.turn: "shapes.toggle_split"})
 
 
 def connect_heads(pane: HeadTablePane, to: PaneControllers) -> None:
-    """Show a head alone, and measure the heads of a long text."""
+    """Connect showing one head only and measuring the heads of a long text."""
     pane.headChosen.connect(to.view_controller.solo_head_of_layer)
-    _connect_measuring(pane.measuring, to)
+    _connect_measurement(pane.measuring, to)
 
 
 def connect_layers(pane: LayerOverviewPane, to: PaneControllers) -> None:
-    """Change the order of the heads, and show one on the board."""
+    """Connect the head order and showing a head in the heatmaps."""
     pane.orderChosen.connect(to.view_controller.set_head_order)
     pane.headChosen.connect(to.view_controller.show_head_of_layer)
     pane.headSwitched.connect(to.head_edit_controller.switch)
@@ -178,23 +178,23 @@ def connect_layers(pane: LayerOverviewPane, to: PaneControllers) -> None:
 
 
 def connect_next_token(pane: NextTokenPane, to: PaneControllers) -> None:
-    """Edit the shown heads."""
+    """Connect editing the shown heads."""
     pane.kindChosen.connect(to.head_edit_controller.set_kind)
     pane.factorTyped.connect(to.head_edit_controller.set_factor)
     pane.sourceTyped.connect(to.head_edit_controller.set_source)
     pane.settled.connect(to.head_edit_controller.settle)
-    pane.allOn.connect(to.head_edit_controller.all_on)
-    to.name_keys({pane.all_on: "head_switch.all_on"})
+    pane.allOn.connect(to.head_edit_controller.restore_all)
+    to.name_keys({pane.all_on: "head_edit.restore_all"})
 
 
 def connect_lens(pane: LensPane, to: PaneControllers) -> None:
-    """Show a layer and a token on the board, and ask what takes long."""
+    """Connect showing a layer and token in the heatmaps, and long computations."""
     pane.placeChosen.connect(to.view_controller.show_token_of_layer)
     pane.costlyWanted.connect(to.model_question_controller.want)
 
 
 def connect_attribution(pane: AttributionPane, to: PaneControllers) -> None:
-    """Ask about another token, switch off each head, and show one on the board."""
+    """Connect the token choice, ablations and showing a head in the heatmaps."""
     pane.tokenChosen.connect(to.attribution_controller.choose_token)
     pane.headChosen.connect(to.view_controller.show_head_of_model)
     pane.ablationWanted.connect(to.model_question_controller.want)
@@ -203,19 +203,19 @@ def connect_attribution(pane: AttributionPane, to: PaneControllers) -> None:
 
 
 def connect_scatter(pane: HeadScatterPane, to: PaneControllers) -> None:
-    """Choose the measures, and show a head on the board."""
+    """Connect the choice of measures and showing a head in the heatmaps."""
     pane.measuresChosen.connect(to.view_controller.set_scatter)
     pane.headChosen.connect(to.view_controller.show_head_of_layer)
-    _connect_measuring(pane.measuring, to)
+    _connect_measurement(pane.measuring, to)
 
 
-def _connect_measuring(work: LongWorkWidget, to: PaneControllers) -> None:
+def _connect_measurement(work: LongWorkWidget, to: PaneControllers) -> None:
     work.toggled.connect(to.head_measurement_controller.toggle)
-    to.name_keys(dict.fromkeys((work.start, work.stop), "measure_heads"))
+    to.name_keys(dict.fromkeys((work.start, work.stop), "head_measurement.toggle"))
 
 
 def connect_continue(pane: ModelGenerationPane, to: PaneControllers) -> None:
-    """Have the model continue the text, go back and on, and branch."""
+    """Connect generating text, stepping back and forward, and branches."""
     controller = to.model_generation_controller
 
     def show() -> None:
@@ -226,24 +226,24 @@ def connect_continue(pane: ModelGenerationPane, to: PaneControllers) -> None:
     generation.sampleWanted.connect(controller.sample)
     generation.runWanted.connect(controller.run)
     generation.steppedBack.connect(controller.step_back)
-    generation.steppedOn.connect(controller.step_on)
-    generation.turned.connect(controller.turn)
+    generation.steppedOn.connect(controller.step_forward)
+    generation.turned.connect(controller.switch_branch)
     generation.nodeChosen.connect(controller.go)
     generation.seedChosen.connect(controller.reseed)
     pane.next.tokenPicked.connect(controller.pick)
     pane.next.samplingChosen.connect(controller.choose)
     pane.stepsChosen.connect(controller.set_steps)
     pane.stepChosen.connect(controller.go_to_step)
-    pane.used.connect(controller.use)
+    pane.used.connect(controller.use_as_text)
     pane.startedAgain.connect(controller.start_again)
     to.name_keys(
         {
             generation.run: "model_generation.toggle",
             generation.sample: "model_generation.sample",
             generation.back: "model_generation.step_back",
-            generation.on: "model_generation.step_on",
-            generation.turn: "model_generation.turn",
-            pane.use: "model_generation.use",
+            generation.on: "model_generation.step_forward",
+            generation.turn: "model_generation.switch_branch",
+            pane.use: "model_generation.use_as_text",
             pane.again: "model_generation.start_again",
         }
     )

@@ -1,4 +1,4 @@
-"""The docks of the panes: placed, sized, opened and closed, with their widgets made when needed."""
+"""The dock widgets of the panes: placement, sizes and visibility; panes are created on demand."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QMenu
 
 USUAL_WIDTHS = {LEFT: 248, RIGHT: 264}
-SCROLL_TIPS = {"ScrollLeftButton": "Earlier panes", "ScrollRightButton": "Further panes"}
-"""By Qt's names of the buttons at the end of tabs that do not all fit."""
+SCROLL_TIPS = {"ScrollLeftButton": "Previous panes", "ScrollRightButton": "Next panes"}
+"""Tool tips by Qt's object names of a tab bar's scroll buttons."""
 ARRIVAL_MS = 400
-"""How long a pane that is let go may be on its way to its place; Qt takes 200 ms."""
+"""Maximum time until a dropped pane reaches its place; Qt's animation takes 200 ms."""
 PRESSES = {QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick}
 WIDE = 1500
-"""The width of a window from which on panes are wider in proportion."""
+"""Window width, in pixels, above which pane widths grow in proportion."""
 
 
 class PaneScale(Struct, frozen=True):
-    """What the usual widths of panes depend on.
+    """Inputs of the default pane widths.
 
     Parameters
     ----------
     window : int
-        The width of the window.
+        Width of the window in pixels.
     text : float
-        The factor on the usual text size.
+        Factor on the default text size.
     """
 
     window: int
@@ -72,14 +72,14 @@ class PaneScale(Struct, frozen=True):
         return cls(window.width(), text_scale())
 
     def usual_width(self, pane: Pane) -> int:
-        """Return the width of a pane until it is given another."""
+        """Return the default width of a pane."""
         others = (other.width for other in PANES if other.id == pane.beside)
         usual = pane.width or next(others, 0) or USUAL_WIDTHS[pane.side]
         return max(round(usual * self.text), usual * self.window // WIDE)
 
 
 class PaneWidgets(dict[str, Any]):
-    """The widgets of the panes made so far, by their ids; makes the others when asked for them.
+    """The pane widgets by their ids; missing ones are created on access.
 
     Parameters
     ----------
@@ -99,10 +99,10 @@ class PaneWidgets(dict[str, Any]):
 
 
 class PaneDock(QDockWidget):
-    """A dock that asks for its pane before it is first shown.
+    """A dock widget that creates its pane before it is first shown.
 
-    If it is closed with the focus inside, `home` takes the focus. Qt would give it to whatever is
-    next in the tab order.
+    If it is closed while it has the focus, the focus moves to `home`. Qt would move it to the next
+    widget in the tab order.
     """
 
     def __init__(self, pane: Pane, window: QMainWindow, panes: PaneWidgets, home: QWidget) -> None:
@@ -119,7 +119,7 @@ class PaneDock(QDockWidget):
 
 
 def _set_up_tab_bar(bar: QTabBar) -> None:
-    """Name a bar of tabs that Qt has made for panes; no tab is cut, nor reached by the tab key."""
+    """Configure a tab bar that Qt created for panes: full titles, no stop in the tab order."""
     bar.setAccessibleName("Panes")
     bar.setElideMode(Qt.TextElideMode.ElideNone)
     bar.setUsesScrollButtons(True)
@@ -129,10 +129,10 @@ def _set_up_tab_bar(bar: QTabBar) -> None:
 
 
 class PaneDocks(QObject):
-    """The window's docks, by the ids of their panes."""
+    """The window's dock widgets, by the ids of their panes."""
 
     changed = Signal(object)
-    """The ids of the visible panes; of tabs, the front one."""
+    """The ids of the visible panes; for tabbed panes, only the front one."""
 
     def __init__(
         self, window: QMainWindow, finish: Callable[[Pane, Any], object], home: QWidget
@@ -141,57 +141,57 @@ class PaneDocks(QObject):
         self._window, self._finish = window, finish
         self._seen: frozenset[str] = frozenset()
         self._is_held = False
-        self.panes = PaneWidgets(self._place)
+        self.panes = PaneWidgets(self._place_pane)
         self.by_id: dict[str, PaneDock] = {}
-        window.installEventFilter(self)  # before Qt makes the bars of tabs
+        window.installEventFilter(self)  # before Qt creates the tab bars
         for pane in PANES:
-            self.by_id[pane.id] = _dock(window, pane, self.panes, home)
+            self.by_id[pane.id] = _make_dock(window, pane, self.panes, home)
             if pane.id in MADE_AT_ONCE:
                 self.panes[pane.id]
         for dock in self.by_id.values():
-            dock.visibilityChanged.connect(self._see)
+            dock.visibilityChanged.connect(self._update_visible_panes)
             dock.toggleViewAction().triggered.connect(self._keep_widths)
-        self._arrange()
+        self._arrange_docks()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Let go of what is dragged when a dialog opens, as the window is not told of its end then.
+        """End a drag when a dialog opens, because the window does not receive its release then.
 
-        No edge between panes can be pressed until a dropped pane has arrived: Qt keeps what it
-        goes back to in one place for both, and would forget where all panes are. Nor can a tab: Qt
-        may take its bar away meanwhile, and would move the tab all the same.
+        Edges between panes ignore presses until a dropped pane has reached its place: Qt stores
+        the layout to restore in one place for both and would lose the layout of all panes. Tabs
+        also ignore them: Qt may delete their bar and would still move the tab.
         """
         if isinstance(event, QChildEvent):
-            # Before it is polished it is no more than a widget, and stays one for Python.
+            # Before it is polished, Python sees only a QWidget and would keep that type.
             if event.polished() and isinstance(bar := event.child(), QTabBar):
-                _set_up_tab_bar(bar)  # Qt makes them for tabbed panes
+                _set_up_tab_bar(bar)  # Qt creates them for tabbed panes
                 bar.installEventFilter(self)
             return False
         is_press = event.type() in PRESSES
-        is_let_go = is_press or event.type() is QEvent.Type.WindowBlocked
-        return bool(is_let_go and self._let_go() and is_press)
+        ends_drag = is_press or event.type() is QEvent.Type.WindowBlocked
+        return bool(ends_drag and self._release_drags() and is_press)
 
     def once_dropped(self, then: Callable[[], object], most_waits: int = 2) -> None:
-        """Let go of the pane, tab or edge that is being dragged, and call once it has arrived.
+        """End the drag of a pane, tab or edge, and call `then` when the pane has reached its place.
 
-        Where no pane is dragged, this calls at once. What was pressed meanwhile is let go of, too,
-        but a pane that floats for good is not waited for.
+        Calls it immediately if no pane is being dragged. Drags that start while waiting are also
+        ended; `most_waits` bounds the wait, because a pane may stay floating.
         """
-        if self._let_go() and most_waits:
+        if self._release_drags() and most_waits:
             QTimer.singleShot(ARRIVAL_MS, self, partial(self.once_dropped, then, most_waits - 1))
         else:
             then()
 
     def end_drag(self) -> None:
-        """Let go of what is being dragged, and put it back into the window at once.
+        """End a drag and put the pane back into the window immediately.
 
-        A pane floats until it has arrived, and Qt keeps the arrangement of before: if the panes are
-        arranged anew meanwhile, or the window is deleted, it uses what it has freed.
+        A pane floats until it reaches its place, and Qt keeps the previous layout: if the panes are
+        rearranged or the window is deleted before that, Qt accesses freed memory.
         """
-        for dock in self._let_go():
+        for dock in self._release_drags():
             dock.setFloating(False)
 
-    def _let_go(self) -> list[PaneDock]:
-        """Return the panes that are not in the window, after letting go of all, edges too."""
+    def _release_drags(self) -> list[PaneDock]:
+        """Release the mouse on all panes, tabs and edges; return the floating panes."""
         direct = Qt.FindChildOption.FindDirectChildrenOnly
         floating = [dock for dock in self.by_id.values() if dock.isFloating()]
         bars = self._window.findChildren(QTabBar, options=direct)
@@ -200,17 +200,17 @@ class PaneDocks(QObject):
         return floating
 
     def reset(self) -> None:
-        """Place the panes as in a new window."""
+        """Arrange the panes as in a new window."""
         self.end_drag()
         for dock in self.by_id.values():
             self._window.removeDockWidget(dock)
         for pane in PANES:
             self._window.addDockWidget(pane.side, self.by_id[pane.id])
             self.by_id[pane.id].setVisible(not pane.is_closed_at_first)
-        self._arrange()
+        self._arrange_docks()
 
-    def _arrange(self) -> None:
-        """Split and tab the docks, which stand one below the other on their sides."""
+    def _arrange_docks(self) -> None:
+        """Split and tabify the docks, which are stacked vertically on each side."""
         window = self._window
         for pane in PANES:
             if pane.width:
@@ -221,19 +221,19 @@ class PaneDocks(QObject):
                 self.by_id[pane.id].hide()
         scale = PaneScale.of(window)
         widths = {self.by_id[pane.id]: scale.usual_width(pane) for pane in PANES}
-        self._resize(widths, Qt.Orientation.Horizontal)
+        self._resize_docks(widths, Qt.Orientation.Horizontal)
         self.share_height(RIGHT)
 
-    def _place(self, pane: Pane, widget: QWidget) -> None:
+    def _place_pane(self, pane: Pane, widget: QWidget) -> None:
         self.by_id[pane.id].setWidget(widget)
         if pane.id not in MADE_AT_ONCE:
             self._order_tabs(pane)
         self._finish(pane, widget)
 
     def _order_tabs(self, new: Pane) -> None:
-        """Put the controls of a new pane at its place in the tab order, that of `PANES`.
+        """Insert the controls of a new pane into the tab order, in the order of `PANES`.
 
-        A pane that floats is a window, with an order of its own.
+        A floating pane is a window with its own tab order.
         """
         widget = self.panes[new.id]
         made = [self.panes[pane.id] for pane in PANES if pane.id in self.panes]
@@ -243,24 +243,24 @@ class PaneDocks(QObject):
             QWidget.setTabOrder(first, second)
 
     def _set_apart(self, pane: Pane) -> None:
-        """Give a pane the whole height of its side; the others follow outwards."""
+        """Give a pane the full height of its side; the others are placed further out."""
         apart = self.by_id[pane.id]
         others = [other for other in PANES[PANES.index(pane) + 1 :] if _is_beyond(other, pane)]
         docks = [self.by_id[other.id] for other in others]
         self._window.splitDockWidget(apart, docks[0], Qt.Orientation.Horizontal)
-        if not others[0].width:  # else they follow after the next pane that is apart
+        if not others[0].width:  # otherwise they are placed with the next separate pane
             for above, below in pairwise(docks):
                 self._window.splitDockWidget(above, below, Qt.Orientation.Vertical)
         apart.hide()
 
     def share_height(self, side: Qt.DockWidgetArea) -> None:
-        """Give the panes of a side their usual heights."""
+        """Give the panes of one side their default heights."""
         panes = [pane for pane in PANES if pane.side is side and not pane.is_closed_at_first]
         heights = {self.by_id[pane.id]: pane.height for pane in panes}
-        self._resize(heights, Qt.Orientation.Vertical)
+        self._resize_docks(heights, Qt.Orientation.Vertical)
 
-    def _resize(self, sizes: Mapping[PaneDock, int], along: Qt.Orientation) -> None:
-        """Resize panes, but not one that is being dragged and has no place in the window."""
+    def _resize_docks(self, sizes: Mapping[PaneDock, int], along: Qt.Orientation) -> None:
+        """Resize panes, except one that is being dragged and has no place in the window."""
         nowhere = Qt.DockWidgetArea.NoDockWidgetArea
         kept = [dock for dock in sizes if self._window.dockWidgetArea(dock) is not nowhere]
         self._window.resizeDocks(kept, [sizes[dock] for dock in kept], along)
@@ -277,7 +277,7 @@ class PaneDocks(QObject):
 
     @property
     def seen(self) -> frozenset[str]:
-        """The ids of the visible panes; of tabs, the front one."""
+        """The ids of the visible panes; for tabbed panes, only the front one."""
         return self._seen
 
     def visible_panes(self) -> list[QWidget]:
@@ -285,12 +285,12 @@ class PaneDocks(QObject):
         return [self.panes[pane.id] for pane in PANES if pane.id in self._seen]
 
     def open(self, id_: str) -> None:
-        """Open a pane, in front of those that it is tabbed with."""
+        """Open a pane, in front of the panes it is tabbed with."""
         self.by_id[id_].show()
         self.by_id[id_].raise_()
 
     def fit_width(self, before: PaneScale) -> None:
-        """Have panes that were as wide as usual be so again, at another width or text size."""
+        """Adapt panes of default width to a new window width or text size."""
         now, widths = PaneScale.of(self._window), {}
         for pane in PANES:
             dock = self.by_id[pane.id]
@@ -300,18 +300,18 @@ class PaneDocks(QObject):
             if dock.isVisible() and is_usual and wanted != dock.width():
                 widths[dock] = wanted
         if widths:
-            self._resize(widths, Qt.Orientation.Horizontal)
+            self._resize_docks(widths, Qt.Orientation.Horizontal)
             layout = self._window.layout()
             assert layout is not None
-            layout.activate()  # the next change begins with these widths
+            layout.activate()  # so that the next change starts from these widths
 
     def _keep_widths(self) -> None:
-        """Let the heatmaps, not the remaining panes, take the room of a pane that closes."""
+        """Give the space of a closed pane to the heatmaps, not to the remaining panes."""
         widths = {dock: dock.width() for dock in self.by_id.values() if dock.isVisible()}
-        self._resize(widths, Qt.Orientation.Horizontal)
+        self._resize_docks(widths, Qt.Orientation.Horizontal)
 
-    def _see(self, is_seen: bool) -> None:
-        if not isValid(self._window):  # destroyed from outside, as when the display has gone
+    def _update_visible_panes(self, is_seen: bool) -> None:
+        if not isValid(self._window):  # destroyed by Qt, for example if the display is gone
             return
         pane = frozenset({self.sender().objectName()})
         self._seen = self._seen | pane if is_seen else self._seen - pane
@@ -320,7 +320,7 @@ class PaneDocks(QObject):
 
     @contextmanager
     def changed_at_once(self) -> Iterator[None]:
-        """Context in which many panes come and go; only the result is told."""
+        """Context that emits `changed` at most once, at its end."""
         before, self._is_held = self._seen, True
         try:
             yield
@@ -331,7 +331,7 @@ class PaneDocks(QObject):
 
 
 def _release_mouse(widget: QWidget) -> None:
-    """Release the mouse on a widget, but at no place of it where that means something."""
+    """Send a mouse release to a widget, outside its area so that it triggers nothing."""
     kind, at, left = QEvent.Type.MouseButtonRelease, QPointF(-1, -1), Qt.MouseButton.LeftButton
     no_button, no_key = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
     release = QMouseEvent(kind, at, widget.mapToGlobal(at), left, no_button, no_key)
@@ -342,7 +342,7 @@ def _is_beyond(pane: Pane, apart: Pane) -> bool:
     return pane.side is apart.side and not pane.beside
 
 
-def _dock(window: QMainWindow, pane: Pane, panes: PaneWidgets, home: QWidget) -> PaneDock:
+def _make_dock(window: QMainWindow, pane: Pane, panes: PaneWidgets, home: QWidget) -> PaneDock:
     dock = PaneDock(pane, window, panes, home)
     dock.setObjectName(pane.id)
     title = PlainLabel(pane.title)

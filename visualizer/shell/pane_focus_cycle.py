@@ -34,14 +34,18 @@ class PaneFocusCycle:
 
     def go(self, steps: int) -> None:
         """Focus the next pane or bar, or the one before."""
-        parts = {part: entry for part in self._seen() if (entry := _entry(part)) is not None}
+        parts = {
+            part: entry
+            for part in self._visible_parts()
+            if (entry := _first_focusable(part)) is not None
+        }
         here = QApplication.focusWidget()
-        at = (number for number, part in enumerate(parts) if _holds(part, here))
+        at = (number for number, part in enumerate(parts) if _contains(part, here))
         before_all = -1 if steps > 0 else 0
         following = [*parts.values()][(next(at, before_all) + steps) % len(parts)]
         following.setFocus(Qt.FocusReason.TabFocusReason)
 
-    def _seen(self) -> list[QWidget]:
+    def _visible_parts(self) -> list[QWidget]:
         return [
             *self._fixed,
             *self._visible_panes(),
@@ -49,11 +53,11 @@ class PaneFocusCycle:
         ]
 
 
-def _holds(part: QWidget, widget: QWidget | None) -> bool:
+def _contains(part: QWidget, widget: QWidget | None) -> bool:
     return widget is not None and (part is widget or part.isAncestorOf(widget))
 
 
-def _entry(part: QWidget) -> QWidget | None:
+def _first_focusable(part: QWidget) -> QWidget | None:
     """Return the first focusable widget within a pane, or the pane itself."""
     widget = part.nextInFocusChain()
     while widget is not None and widget is not part:
@@ -67,8 +71,8 @@ def _takes_keys(widget: QWidget) -> bool:
     return _is_stop(widget) and widget.isVisible() and widget.isEnabled()
 
 
-def _ring(widget: QWidget) -> list[QWidget]:
-    """List the widgets of the window in their tab order, from one on."""
+def _focus_chain(widget: QWidget) -> list[QWidget]:
+    """List the window's widgets in tab order, starting with one."""
     ring = [widget]
     while (part := ring[-1].nextInFocusChain()) is not None and part is not widget:
         ring.append(part)
@@ -76,8 +80,8 @@ def _ring(widget: QWidget) -> list[QWidget]:
 
 
 def tab_stops(widget: QWidget) -> list[QWidget]:
-    """List what the tab key stops at within a widget, in its order."""
-    return [part for part in _ring(widget) if _holds(widget, part) and _is_stop(part)]
+    """List the tab stops within a widget, in order."""
+    return [part for part in _focus_chain(widget) if _contains(widget, part) and _is_stop(part)]
 
 
 def _is_stop(widget: QWidget) -> bool:

@@ -46,20 +46,20 @@ class Pane(Struct, frozen=True):
     id : str
         The id in saved window states and views, independent of its title.
     tip : str
-        What it shows, for the tool tip of its button.
+        Tool tip of its button: what it shows.
     make : callable
-        Makes its widget, which has ``show_screen(screen, theme)``; called when the pane is first
-        shown, and loads the modules that only this pane needs.
+        Creates its widget, which has ``show_screen(screen, theme)``. Called when the pane is first
+        shown; imports the modules that only this pane needs.
     connect : callable
-        Leads the widget's signals to what the panes share, or to a controller of its own.
+        Connects the widget's signals to the shared controllers or to its own.
     keys : str
-        The shortcut that opens and closes it.
+        The shortcut that toggles it.
     height : int
-        Its height relative to the other panes of its side.
+        Height relative to the other panes on its side.
     beside : str
-        The id of the pane that it is tabbed with; it is closed at first.
+        The id of the pane it is tabbed with; initially closed.
     width : int
-        The width of its own column next to the heatmaps; it is closed at first.
+        Width of its own column next to the heatmaps; initially closed.
     """
 
     id: str
@@ -79,73 +79,73 @@ class Pane(Struct, frozen=True):
         return bool(self.beside or self.width)
 
 
-def _lesson() -> QWidget:
+def _make_lesson() -> QWidget:
     from visualizer.features.lessons.widget import LessonPane
 
     return LessonPane()
 
 
-def _lines() -> QWidget:
+def _make_lines() -> QWidget:
     from visualizer.features.line_view.widget import LinePane
 
     return LinePane()
 
 
-def _colours() -> QWidget:
+def _make_colours() -> QWidget:
     from visualizer.features.view_bar.colours_widget import ColoursPane
 
     return ColoursPane()
 
 
-def _numbers() -> QWidget:
+def _make_numbers() -> QWidget:
     from visualizer.features.tensor_editor.widget import NumberTablePane
 
     return NumberTablePane()
 
 
-def _shapes() -> QWidget:
+def _make_shapes() -> QWidget:
     from visualizer.features.shapes.widget import ShapesPane
 
     return ShapesPane()
 
 
-def _heads() -> QWidget:
+def _make_heads() -> QWidget:
     from visualizer.features.head_table.widget import HeadTablePane
 
     return HeadTablePane()
 
 
-def _layers() -> QWidget:
+def _make_layers() -> QWidget:
     from visualizer.features.layer_overview.widget import LayerOverviewPane
 
     return LayerOverviewPane()
 
 
-def _next_token() -> QWidget:
+def _make_next_token() -> QWidget:
     from visualizer.features.next_token.widget import NextTokenPane
 
     return NextTokenPane()
 
 
-def _lens() -> QWidget:
+def _make_lens() -> QWidget:
     from visualizer.features.logit_lens.widget import LensPane
 
     return LensPane()
 
 
-def _attribution() -> QWidget:
+def _make_attribution() -> QWidget:
     from visualizer.features.logit_attribution.widget import AttributionPane
 
     return AttributionPane()
 
 
-def _scatter() -> QWidget:
+def _make_scatter() -> QWidget:
     from visualizer.features.head_scatter.widget import HeadScatterPane
 
     return HeadScatterPane()
 
 
-def _continue() -> QWidget:
+def _make_generation() -> QWidget:
     from visualizer.features.model_generation.widget import ModelGenerationPane
 
     return ModelGenerationPane()
@@ -153,37 +153,37 @@ def _continue() -> QWidget:
 
 # fmt: off
 PANES: tuple[Pane, ...] = (
-    Pane("Lesson", "Lesson", "The page of the lesson that is read",
-         _lesson, connect_lesson, "F6", LEFT, 430),
+    Pane("Lesson", "Lesson", "The current lesson page",
+         _make_lesson, connect_lesson, "F6", LEFT, 430),
     Pane("Setup", "Setup", "The sentence and the settings of the module",
          SetupPane, connect_setup, "F2", LEFT, 220),
-    Pane("Lines", "Lines", "Lines from queries to keys, as thick as the weights",
-         _lines, connect_lines, "F9", RIGHT, 0, width=300),
-    Pane("Layers", "Layers", "The heads of all layers at once, as small heatmaps",
-         _layers, connect_layers, "Shift+F8", RIGHT, 0, width=300),
-    Pane("Lens", "Lens", "What each layer of a model would say next, at every token",
-         _lens, connect_lens, "Shift+F2", RIGHT, 0, beside="Layers"),
-    Pane("Attribution", "Attribution", "What each head adds to a logit, and what is lost without",
-         _attribution, connect_attribution, "Shift+F3", RIGHT, 0, beside="Layers"),
-    Pane("Scatter", "Scatter", "All heads as points between two measures",
-         _scatter, connect_scatter, "Shift+F7", RIGHT, 0, beside="Layers"),
-    Pane("Cell", "Cell", "How the number of a cell arises",
+    Pane("Lines", "Lines", "Lines from queries to keys; their width shows the weights",
+         _make_lines, connect_lines, "F9", RIGHT, 0, width=300),
+    Pane("Layers", "Layers", "All heads of all layers as small heatmaps",
+         _make_layers, connect_layers, "Shift+F8", RIGHT, 0, width=300),
+    Pane("Lens", "Lens", "Logit lens: next-token predictions of each layer at every token",
+         _make_lens, connect_lens, "Shift+F2", RIGHT, 0, beside="Layers"),
+    Pane("Attribution", "Attribution", "How each head contributes to a logit, and ablations",
+         _make_attribution, connect_attribution, "Shift+F3", RIGHT, 0, beside="Layers"),
+    Pane("Scatter", "Scatter", "All heads as points, plotted by two measures",
+         _make_scatter, connect_scatter, "Shift+F7", RIGHT, 0, beside="Layers"),
+    Pane("Cell", "Cell", "How the value of a cell is computed",
          CellPane, connect_cell, "F3", RIGHT, 360),
     Pane("Code", "Code", "The same computation as code",
          CodePane, connect_code, "F4", RIGHT, 280),
-    Pane("Colours", "Colours", "Maps, scale and ends of the colours",
-         _colours, connect_colours, "F11", RIGHT, 280, beside="Code"),
-    Pane("Numbers", "Numbers", "One tensor as a table of numbers that can be edited",
-         _numbers, connect_numbers, "F7", RIGHT, 280, beside="Code"),
-    Pane("Shapes", "Shapes", "The sizes of all tensors, and how heads share columns",
-         _shapes, connect_shapes, "Shift+F4", RIGHT, 280, beside="Code"),
-    Pane("Heads", "Heads", "Measures of every head, to compare and to sort",
-         _heads, connect_heads, "F8", RIGHT, 280, beside="Code"),
-    Pane("Next token", "Next token", "Which token the model expects next, and edited heads",
-         _next_token, connect_next_token, "Shift+F9", RIGHT, 280, beside="Code"),
-    Pane("Continue", "Continue", "The model continues the text, token by token",
-         _continue, connect_continue, "Shift+F6", RIGHT, 280, beside="Layers"),
+    Pane("Colours", "Colours", "Colour maps, scale and range",
+         _make_colours, connect_colours, "F11", RIGHT, 280, beside="Code"),
+    Pane("Numbers", "Numbers", "One tensor as an editable table",
+         _make_numbers, connect_numbers, "F7", RIGHT, 280, beside="Code"),
+    Pane("Shapes", "Shapes", "Shapes of all tensors, and how heads split the columns",
+         _make_shapes, connect_shapes, "Shift+F4", RIGHT, 280, beside="Code"),
+    Pane("Heads", "Heads", "Measures of all heads, to compare and sort",
+         _make_heads, connect_heads, "F8", RIGHT, 280, beside="Code"),
+    Pane("Next token", "Next token", "Next-token predictions and head edits",
+         _make_next_token, connect_next_token, "Shift+F9", RIGHT, 280, beside="Code"),
+    Pane("Continue", "Continue", "Generate text from the model, token by token",
+         _make_generation, connect_continue, "Shift+F6", RIGHT, 280, beside="Layers"),
 )
 # fmt: on
 MADE_AT_ONCE = frozenset({"Lesson", "Setup", "Cell", "Code"})
-"""Panes of the first window and of its lessons; the others are made when they are first shown."""
+"""Panes created with the window; the others are created when they are first shown."""

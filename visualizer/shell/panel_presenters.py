@@ -76,25 +76,25 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.screen import Moment
 
-WAITING = "The heatmaps will be here in a moment: loading PyTorch."
-IMAGE_REQUIRED = "The heatmaps will be here with an image."
-EMPTY = "The heatmaps will be here, as soon as the text and the settings can be used."
+WAITING = "Loading PyTorch…"
+IMAGE_REQUIRED = "Choose an image to show the heatmaps."
+EMPTY = "The heatmaps appear here when the text and the settings are valid."
 
 
-READING = "Reading {tokens} … {share} %"
+READING = "Running on {tokens} … {share} %"
 
 
 class StatusLine(Struct, frozen=True):
-    """The status bar: what was computed where, and notices.
+    """Contents of the status bar: what was computed where, and notices.
 
     Parameters
     ----------
     provenance : str
         Where the weights come from, such as "untrained: random weights, seed 123".
     progress : str
-        What a model reads, and how much of it is done; empty while it reads no long text.
+        Progress of a model on a long text; empty otherwise.
     share : float
-        How much of it is done; 1 where that is not known.
+        Completed share; 1 if unknown.
     """
 
     facts: str = ""
@@ -110,45 +110,45 @@ STATUS: PanelId[StatusLine] = PanelId("Status")
 Panel = TypeVar("Panel")
 
 
-def _nothing(*given: object) -> None:
+def _return_none(*given: object) -> None:
     return None
 
 
 class PanelPresenter(Struct, Generic[Panel], frozen=True):
-    """How one panel is made.
+    """Describes how one panel is created.
 
     Parameters
     ----------
     present : callable
-        Makes the panel from the moment, other panels of it and the previous panel.
+        Creates the panel from the moment, its other panels and the previous panel.
     empty : object
-        The panel while there are no numbers, and while its pane is closed.
+        The panel if there are no numbers or its pane is closed.
     pane : str
-        The closable pane that shows it: while that is closed, the panel is not made.
+        The closable pane that shows it; the panel is not created while it is closed.
     prefetch_key : callable
-        Returns a key of what the panel needs of large tensors.
+        Returns a key of the parts of large tensors that the panel needs.
     prefetch : callable
-        Reads it, and returns the panel if that was made along the way; gets the panels of the
-        rows above and the previous one.
+        Reads these parts, and returns the panel if it was created in the process; receives the
+        panels of the rows above and the previous panel.
     """
 
     id: PanelId[Panel]
     present: Callable[[Resolved, Moment, Panel], Panel]
     empty: Panel
     pane: str = ""
-    prefetch_key: Callable[[Resolved], Hashable] = _nothing
-    prefetch: Callable[[Resolved, Mapping[str, object], Any], Panel | None] = _nothing
+    prefetch_key: Callable[[Resolved], Hashable] = _return_none
+    prefetch: Callable[[Resolved, Mapping[str, object], Any], Panel | None] = _return_none
 
     def is_seen(self, resolved: Resolved) -> bool:
         """Whether its pane is visible."""
         return not self.pane or self.pane in resolved.view.panes
 
 
-def _warm(read: Callable[[Resolved], object], resolved: Resolved, *given: object) -> None:
+def _prefetch_only(read: Callable[[Resolved], object], resolved: Resolved, *given: object) -> None:
     read(resolved)
 
 
-def _board(moment: Moment) -> Any:
+def _board_of(moment: Moment) -> Any:
     return moment.panel(BOARD_CONTENTS).board
 
 
@@ -168,11 +168,11 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
         ),
         TokenPanel(),
         prefetch_key=token_strip_presenter.needs,
-        prefetch=partial(_warm, token_strip_presenter.warm),
+        prefetch=partial(_prefetch_only, token_strip_presenter.warm),
     ),
     PanelPresenter(
         CELL,
-        lambda resolved, moment, previous: present_cell(resolved, _board(moment), previous),
+        lambda resolved, moment, previous: present_cell(resolved, _board_of(moment), previous),
         None,
     ),
     PanelPresenter(
@@ -198,7 +198,7 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
         None,
         "Heads",
         prefetch_key=lambda resolved: True,
-        prefetch=partial(_warm, head_table_presenter.warm),
+        prefetch=partial(_prefetch_only, head_table_presenter.warm),
     ),
     PanelPresenter(
         LAYERS,
@@ -206,7 +206,7 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
         LayerOverviewPanel(),
         "Layers",
         prefetch_key=layer_overview_presenter.needs,
-        prefetch=partial(_warm, layer_overview_presenter.warm),
+        prefetch=partial(_prefetch_only, layer_overview_presenter.warm),
     ),
     PanelPresenter(
         NEXT_TOKEN,
@@ -231,18 +231,18 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
         HeadScatterPanel(),
         "Scatter",
         prefetch_key=lambda resolved: resolved.leading,
-        prefetch=partial(_warm, head_scatter_presenter.warm),
+        prefetch=partial(_prefetch_only, head_scatter_presenter.warm),
     ),
     PanelPresenter(
         COMPARISON,
         lambda resolved, moment, previous: present_comparison(resolved),
         None,
         prefetch_key=comparison_bar_presenter.needs,
-        prefetch=partial(_warm, comparison_bar_presenter.warm),
+        prefetch=partial(_prefetch_only, comparison_bar_presenter.warm),
     ),
     PanelPresenter(
         VIEW_CONTROLS,
-        lambda resolved, moment, previous: present_view_controls(resolved, _board(moment)),
+        lambda resolved, moment, previous: present_view_controls(resolved, _board_of(moment)),
         ViewControlsPanel(),
     ),
     PanelPresenter(
@@ -256,23 +256,23 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
         None,
         "Lines",
         prefetch_key=weights_drawn_as_lines.needs,
-        prefetch=partial(_warm, weights_drawn_as_lines.warm),
+        prefetch=partial(_prefetch_only, weights_drawn_as_lines.warm),
     ),
     PanelPresenter(
         MASK_EDIT,
         lambda resolved, moment, previous: present_mask_edit(
-            resolved, _board(moment), moment.refused
+            resolved, _board_of(moment), moment.refused
         ),
         None,
     ),
 )
-"""The panels made of numbers; those that are prefetched stand after those they depend on."""
+"""The panels that show numbers; prefetched panels follow the panels they depend on."""
 
 
 DRAWN = frozenset(
     panel.name for panel in (BOARD_CONTENTS, TOKENS, LAYERS, LINES, HEADS, SCATTER, STATUS)
 )
-"""The panels of which more is known as pictures of long texts are drawn."""
+"""The panels that change while the images of long texts are refined."""
 
 
 class PanelPresenters:
@@ -288,15 +288,15 @@ class PanelPresenters:
         self._lessons = lessons
 
     def present(self, moment: Moment, previous: Mapping[str, object]) -> Screen:
-        """Make a screen, reusing the objects of unchanged panels."""
+        """Create a screen, reusing the objects of unchanged panels."""
         resolved, made = moment.resolved, moment.panels
         made.makers.update(
             {
                 SETUP.name: partial(
                     present_setup, moment.document, moment.refused, _reading_by_its_model(moment)
                 ),
-                LESSON.name: partial(self._lesson, moment),
-                STATUS.name: partial(_status, moment),
+                LESSON.name: partial(self._present_lesson, moment),
+                STATUS.name: partial(_present_status, moment),
             }
         )
         for row in ROWS:
@@ -309,14 +309,14 @@ class PanelPresenters:
                 made[name] = row.empty
         if resolved is None:
             empty = IMAGE_REQUIRED if moment.document.reads_image else EMPTY
-            waiting = _progress(moment) or WAITING
+            waiting = _describe_progress(moment) or WAITING
             made[BOARD_CONTENTS.name] = BoardContents(
                 message=waiting if moment.is_working else empty
             )
         return Screen(moment.document, moment.view, resolved, made, moment.wanted)
 
     def present_drawn(self, moment: Moment, shown: LatePanels) -> Screen:
-        """Make a screen of which only pictures have changed, and what tells of them."""
+        """Create a screen in which only the panels of `DRAWN` have changed."""
         screen = self.present(moment, shown.newest())
         made = screen.panels
         for name in made.makers.keys() & shown.keys() - DRAWN:
@@ -325,11 +325,11 @@ class PanelPresenters:
         return screen
 
     def prefetch_key(self, resolved: Resolved) -> Hashable:
-        """Return a key of everything to be prefetched; equal keys need one prefetch."""
+        """Return a key of everything to prefetch; equal keys need only one prefetch."""
         return tuple(row.prefetch_key(resolved) if row.is_seen(resolved) else None for row in ROWS)
 
     def prefetch(self, resolved: Resolved, previous: Mapping[str, object]) -> Mapping[str, object]:
-        """Prefetch everything needed and return the panels made along the way."""
+        """Prefetch everything needed, and return the panels created in the process."""
         made: dict[str, object] = {}
         for row in ROWS:
             if row.is_seen(resolved):
@@ -339,18 +339,18 @@ class PanelPresenters:
         return made
 
     def is_begun(self, resolved: Resolved) -> bool:
-        """Whether there is a first picture of all that is seen, and what is pointed at is read."""
+        """Whether all visible panels have a first image and the pointed-at rows are computed."""
         is_read = token_strip_presenter.is_read(resolved) and lines_of_long_text.is_read(resolved)
         is_read = is_read and not _is_retrieval_wanted(resolved)
         return is_read and board_presenter.is_begun(resolved)
 
     def is_drawn(self, resolved: Resolved) -> bool:
-        """Whether all pictures that are seen are exact."""
+        """Whether all visible images are exact."""
         return board_presenter.is_drawn(resolved) and self.is_begun(resolved)
 
     def begin(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
-        """Make a first picture of all that is seen, on the worker, until it is over."""
-        if not token_strip_presenter.is_read(resolved):  # it is pointed at, and soon read
+        """Create a first image of all visible panels, on the worker, until `is_over`."""
+        if not token_strip_presenter.is_read(resolved):  # pointed at, and quick to compute
             token_strip_presenter.read_more(resolved, is_over)
             if token_strip_presenter.is_read(resolved):
                 return
@@ -363,10 +363,10 @@ class PanelPresenters:
             board_presenter.begin(resolved, is_over)
 
     def draw_more(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
-        """Make the pictures that are seen more exact, on the worker, until it is over."""
+        """Refine the visible images, on the worker, until `is_over`."""
         board_presenter.draw_more(resolved, is_over)
 
-    def _lesson(self, moment: Moment) -> LessonPanel | None:
+    def _present_lesson(self, moment: Moment) -> LessonPanel | None:
         position, resolved = moment.view.lesson, moment.resolved
         lessons = self._lessons()
         if position is None or position.lesson_id not in lessons:
@@ -380,48 +380,48 @@ class PanelPresenters:
 def _present_or_keep(
     row: PanelPresenter[Panel], resolved: Resolved, moment: Moment, before: Panel
 ) -> Panel:
-    """Make a panel; the one before stays while its numbers come from another machine."""
+    """Create a panel; keep the previous one while its numbers arrive from another machine."""
     with without_waiting(), suppress(NumbersOnTheirWayError):
         return row.present(resolved, moment, before)
     return before
 
 
 def _is_retrieval_wanted(resolved: Resolved) -> bool:
-    """Whether heads of a long text are to be read for a marked place, and are seen."""
+    """Whether visible panes need the retrieval measure of a long text's heads."""
     is_seen = not resolved.view.panes.isdisjoint({head_table_presenter.PANE, "Scatter"})
     return is_seen and resolved.run.trace.is_blockwise and not is_retrieval_read(resolved)
 
 
 def _reading_by_its_model(moment: Moment) -> ModelReading | None:
-    """Return the reading that is shown, if the document's model has read it."""
+    """Return the shown forward pass if it is one of the document's model."""
     resolved, model = moment.resolved, moment.document.model
     before = resolved.computed.model if resolved and resolved.computed else None
     is_by_it = model is not None and before is not None and before.folder == model.folder
     return resolved.run.reading if resolved and is_by_it else None
 
 
-def _status(moment: Moment) -> StatusLine:
-    progress, share = _progress(moment), moment.progress.share if moment.progress else 1.0
+def _present_status(moment: Moment) -> StatusLine:
+    progress, share = _describe_progress(moment), moment.progress.share if moment.progress else 1.0
     if moment.resolved is None:
         return StatusLine(is_working=moment.is_working, progress=progress, share=share)
     run, painting = moment.resolved.run, moment.panel(MASK_EDIT)
     told = (facts(run), board_presenter.how_exact(moment.resolved))
     said = painting.says if painting else "  ·  ".join(filter(None, told))
-    notices = (*_unused(moment.panel(SETUP)), *run.notices)
+    notices = (*_describe_problems(moment.panel(SETUP)), *run.notices)
     provenance = provenance_of_view(moment.resolved)
     return StatusLine(said, notices, moment.is_working, progress, share, provenance)
 
 
-def _progress(moment: Moment) -> str:
+def _describe_progress(moment: Moment) -> str:
     if moment.progress is None:
         return ""
     tokens = format_count(moment.progress.of, "token")
     return READING.format(tokens=tokens, share=int(100 * moment.progress.share))
 
 
-def _unused(setup: SetupPanel) -> tuple[str, ...]:
+def _describe_problems(setup: SetupPanel) -> tuple[str, ...]:
     """Repeat problems above the heatmaps, as their settings may be scrolled out of view."""
     wrong = [shown.problem.sentence for shown in setup.settings if shown.problem]
     others = [field.problem for field in (setup.second, setup.image) if field]
     wrong += [problem.sentence for problem in (setup.problem, *others) if problem.sentence]
-    return tuple(f"The picture stays as it was. {sentence}" for sentence in wrong[:1])
+    return tuple(f"The heatmaps were not updated. {sentence}" for sentence in wrong[:1])

@@ -42,10 +42,9 @@ LARGER = 1.5
 STROKE = 1.75
 """Factor on the width of frames, to be visible from the back of a room."""
 HINT = (
-    "Presenter mode  ·  Page Down and Page Up step  ·  B or . blanks the screen  ·  "
-    "F5 or Esc leaves"
+    "Presenter mode  ·  Page Down, Page Up: step  ·  B or .: blank the screen  ·  F5 or Esc: exit"
 )
-BLANK_HINT = "Presenter mode  ·  any key shows the heatmaps again"
+BLANK_HINT = "Presenter mode  ·  press any key to show the heatmaps"
 TALLEST = 2**24 - 1
 
 
@@ -67,7 +66,7 @@ class BlankScreen(QWidget):
         super().__init__(window)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setProperty(SHOWS_OWN_FOCUS, True)
-        self.setAccessibleName("Blank. Any key shows the heatmaps again")
+        self.setAccessibleName("Blank screen. Press any key to show the heatmaps")
         self._theme = LIGHT
         self.hide()
 
@@ -98,7 +97,7 @@ class PresenterMode(QObject):
     styleChanged = Signal()
     """The type size and the frame width have changed."""
     rearranged = Signal()
-    """Panes and sizes have changed, of which nothing was painted in between."""
+    """Panes and sizes have changed; intermediate states were not painted."""
     paintingLeft = Signal()
     cellLeft = Signal()
     said = Signal(str)
@@ -111,7 +110,7 @@ class PresenterMode(QObject):
         self._workspace, self._window = workspace, window
         self._docks, self._board = docks, board
         self._before: WindowArrangement | None = None
-        self.sentence = AutoFitLabel("The cell that is looked at")
+        self.sentence = AutoFitLabel("Current cell")
         self.sentence.setContentsMargins(16, 0, 16, 0)
         self.sentence.hide()
         self.blank = BlankScreen(window)
@@ -131,15 +130,15 @@ class PresenterMode(QObject):
 
     def toggle(self) -> None:
         """Enter or leave presenter mode, once no pane is being dragged."""
-        self._docks.once_dropped(self._toggle)
+        self._docks.once_dropped(self._toggle_mode)
 
-    def _toggle(self) -> None:
+    def _toggle_mode(self) -> None:
         if self.is_on:
             self.leave()
         else:
-            self._enter()
+            self._enter_mode()
 
-    def _enter(self) -> None:
+    def _enter_mode(self) -> None:
         window = self._window
         self._docks.end_drag()
         font = QFont(QGuiApplication.font())
@@ -164,13 +163,13 @@ class PresenterMode(QObject):
             window.menuBar().setMaximumHeight(TALLEST)
             window.setWindowState(before.state)
             self._show_mode(before.font)
-            self._restore(before.panes)  # last, as the type size affects them
-        again = partial(self._restore, before.panes)
+            self._restore_panes(before.panes)  # last, as the type size affects them
+        again = partial(self._restore_panes, before.panes)
         QTimer.singleShot(0, self, again)  # again, once the window has its old size
 
     @contextmanager
     def _painted_once(self) -> Iterator[None]:
-        """Paint nothing in between, and lay nothing out for sizes on the way."""
+        """Suppress painting and layout of intermediate states."""
         self._window.setUpdatesEnabled(False)
         try:
             yield
@@ -178,7 +177,7 @@ class PresenterMode(QObject):
             self._window.setUpdatesEnabled(True)
             self.rearranged.emit()
 
-    def _restore(self, panes: QByteArray) -> None:
+    def _restore_panes(self, panes: QByteArray) -> None:
         if not self.is_on:
             self._docks.end_drag()
             with self._docks.changed_at_once():
@@ -201,7 +200,7 @@ class PresenterMode(QObject):
         else:
             self._docks.once_dropped(self.leave)
 
-    def hide_all(self) -> None:
+    def blank_screen(self) -> None:
         """Cover everything but the status bar."""
         window = self._window
         self.blank.setGeometry(window.rect().adjusted(0, 0, 0, -window.statusBar().height()))
@@ -226,6 +225,6 @@ class PresenterMode(QObject):
         if not self.is_on:
             return
         cursor, cell_panel = screen.panel(BOARD_CONTENTS).cursor, screen.panel(CELL)
-        is_looked_at = cell_panel is not None and (cursor.hovered or cursor.pinned)
-        self.sentence.tell(cell_panel.sentence if cell_panel and is_looked_at else "")
+        has_current_cell = cell_panel is not None and (cursor.hovered or cursor.pinned)
+        self.sentence.tell(cell_panel.sentence if cell_panel and has_current_cell else "")
         self._say_keys()

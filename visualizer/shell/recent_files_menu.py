@@ -27,38 +27,38 @@ class RecentFilesMenu(QObject):
         super().__init__(parent)
         self._folder, self._menu = own_folder(), menu
         self._fixed = menu.actions()
-        self._offered: list[QAction] = []
-        menu.aboutToShow.connect(self._offer)
+        self._listed: list[QAction] = []
+        menu.aboutToShow.connect(self._update_menu)
 
     def remember(self, path: Path) -> None:
-        """Put a file first."""
+        """Move a file to the top of the list."""
         with suppress(OSError):  # failing to record it is not worth a message
             recent_files.remember(self._folder, path)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Clear the list."""
         with suppress(OSError):
             for path in recent_files.recent(self._folder):
                 recent_files.forget(self._folder, path)
 
-    def _offer(self) -> None:
-        for action in self._offered:
+    def _update_menu(self) -> None:
+        for action in self._listed:
             self._menu.removeAction(action)
             action.deleteLater()
         paths = recent_files.recent(self._folder)
-        self._offered = [self._action(number, path) for number, path in enumerate(paths, 1)]
-        self._offered.append(add_separator(self._menu, self._fixed[0]))
+        self._listed = [self._make_action(number, path) for number, path in enumerate(paths, 1)]
+        self._listed.append(add_separator(self._menu, self._fixed[0]))
 
-    def _action(self, number: int, path: Path) -> QAction:
+    def _make_action(self, number: int, path: Path) -> QAction:
         name = path.name.replace("&", "&&")
         action = QAction(f"&{number % 10}  {name}", self._menu)
         action.setStatusTip(str(path))
         action.setData(path)
-        action.triggered.connect(self._choose)
+        action.triggered.connect(self._open_chosen)
         self._menu.insertAction(self._fixed[0], action)
         return action
 
-    def _choose(self) -> None:
+    def _open_chosen(self) -> None:
         action = self.sender()
         if isinstance(action, QAction):
             self.chosen.emit(action.data())

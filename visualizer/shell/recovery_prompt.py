@@ -1,4 +1,4 @@
-"""The question at start whether documents that were not saved are opened again."""
+"""Asks at start-up whether to recover unsaved documents."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 MAX_LISTED_DOCUMENTS = 8
 MAX_EXCERPT_LENGTH = 40
-QUICKLY_READ = 2**20
+MAX_EXCERPT_FILE_BYTES = 2**20
 
 
 class RecoveryPrompt(QObject):
-    """Offers the recovered documents, which are read off the GUI thread, one after the other."""
+    """Offers recovered documents, and reads them one by one off the GUI thread."""
 
     recovered = Signal(object, object)
-    """The document read, and its recovery file."""
+    """The recovered document and its recovery file."""
     said = Signal(str)
     broke = Signal(str)
 
@@ -38,27 +38,27 @@ class RecoveryPrompt(QObject):
         super().__init__(window)
         self._window = window
         self._left: list[RecoveredDocument] = []
-        """Those offered that are not read yet."""
+        """Offered documents that have not been read yet."""
         self._is_opening = False
         self._worker = Worker(self)
-        self._worker.answered.connect(self._take)
-        self._worker.failed.connect(self._fail)
+        self._worker.answered.connect(self._handle_result)
+        self._worker.failed.connect(self._report_failure)
 
     def offer(self, left: list[RecoveredDocument]) -> None:
-        """Ask whether to recover or drop the documents."""
+        """Ask whether to recover or discard the documents."""
         self._left = left.copy()
-        self._worker.ask(partial(_names, left[:MAX_LISTED_DOCUMENTS]))
+        self._worker.ask(partial(_list_documents, left[:MAX_LISTED_DOCUMENTS]))
 
     def close(self) -> None:
-        """Read no more; what was not read is offered again at the next start."""
+        """Stop reading; unread documents are offered again at the next start."""
         self._worker.leave()
 
-    def _take(self, answer: str | SavedDocument) -> None:
+    def _handle_result(self, answer: str | SavedDocument) -> None:
         if isinstance(answer, SavedDocument):
             self.recovered.emit(answer, self._left.pop(0))
             self._open_next()
         else:
-            ask_recover(self._window, answer, self._open_next, self._forget)
+            ask_recover(self._window, answer, self._open_next, self._discard_all)
 
     def _open_next(self) -> None:
         self._is_opening = bool(self._left)
@@ -66,35 +66,37 @@ class RecoveryPrompt(QObject):
         if self._left:
             self._worker.ask(self._left[0].saved)
 
-    def _fail(self, error: Exception) -> None:
+    def _report_failure(self, error: Exception) -> None:
         if isinstance(error, InputError):
-            refuse(self._window, "Not recovered", error.sentence)
+            refuse(self._window, "Cannot recover", error.sentence)
         else:
             self.broke.emit("".join(traceback.format_exception(error)))
-        if self._is_opening:  # the others; this one is offered again at the next start
+        if (
+            self._is_opening
+        ):  # continue with the others; this one is offered again at the next start
             del self._left[0]
             self._open_next()
 
-    def _forget(self) -> None:
+    def _discard_all(self) -> None:
         for each in self._left:
             each.forget()
 
 
-def _names(left: list[RecoveredDocument]) -> str:
-    return "\n".join(map(_named, left))
+def _list_documents(left: list[RecoveredDocument]) -> str:
+    return "\n".join(map(_describe_document, left))
 
 
-def _named(left: RecoveredDocument) -> str:
+def _describe_document(left: RecoveredDocument) -> str:
     name = left.path.stem if left.path else UNTITLED
     said = f"“{name}”, {format_date_and_time(left.when.astimezone())}"
-    begins = _beginning(left)
+    begins = _excerpt(left)
     return f"{said}: {begins}" if begins else said
 
 
-def _beginning(left: RecoveredDocument) -> str:
+def _excerpt(left: RecoveredDocument) -> str:
     """Return the first words of a recovered document, unless reading it would take long."""
     try:
-        if left.file.stat().st_size > QUICKLY_READ:
+        if left.file.stat().st_size > MAX_EXCERPT_FILE_BYTES:
             return ""
         return shorten(left.saved().document.text, MAX_EXCERPT_LENGTH, placeholder="…")
     except (OSError, InputError):

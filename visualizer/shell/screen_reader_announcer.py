@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class ScreenAnnouncer:
-    """Announces the cell or step that the keyboard leads to, and new notices.
+    """Announces the cell or step reached by keyboard, and new notices.
 
-    Hovering and running playback are not announced: that would never end.
+    Hovering and running playback are not announced, because announcements would never end.
     """
 
     def __init__(self, board: QWidget) -> None:
@@ -35,9 +35,9 @@ class ScreenAnnouncer:
         self._noticed: tuple[str, ...] = ()
 
     def add_readers(self, *widgets: QWidget) -> None:
-        """Announce cells where one of these widgets has the focus, too.
+        """Also announce cells while one of these widgets has the focus.
 
-        Elsewhere a screen reader follows what is typed.
+        In other widgets, screen readers follow the typed text.
         """
         self._readers += widgets
 
@@ -49,7 +49,7 @@ class ScreenAnnouncer:
         is_pointed_at = screen.panel(BOARD_CONTENTS).cursor.hovered is not None
         by_hand = not is_pointed_at and not screen.panel(PLAYBACK).playhead.is_playing
         if said and said != before and by_hand and any(one.hasFocus() for one in self._readers):
-            announce(self._board, said, Politeness.Assertive)  # the newest cell counts
+            announce(self._board, said, Politeness.Assertive)  # only the newest cell matters
         noticed, self._noticed = self._noticed, screen.panel(STATUS).notices
         for notice in screen.panel(STATUS).notices:
             if notice not in noticed:
@@ -57,6 +57,6 @@ class ScreenAnnouncer:
 
 
 def spoken_cell(screen: Screen) -> str:
-    """Return the current cell and its explanation; empty where no cell is current."""
+    """Return the current cell and its explanation; empty if there is none."""
     cell_panel = screen.panel(CELL)
     return f"{cell_panel.heading.replace(' · ', ', ')}: {cell_panel.plain}" if cell_panel else ""

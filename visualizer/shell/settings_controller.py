@@ -1,4 +1,4 @@
-"""Opens the Settings window, and sets and stores what is chosen in it."""
+"""Opens the Settings window, and applies and stores its values."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class SettingsController(QObject):
-    """Connects the Settings window with what the menus and panes set, too."""
+    """Keeps the Settings window in sync with settings changed in menus and panes."""
 
     schemeChosen = Signal(str)
     textSizeChosen = Signal()
     startPageChosen = Signal()
     appearanceChosen = Signal()
-    """Other windows are to look as this one does now."""
+    """Requests that other windows adopt this window's appearance."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class SettingsController(QObject):
         """Open the Settings window, or bring it to the front."""
         if self.dialog is None:
             self.dialog = dialog = SettingsDialog(self._window, kept_folders())
-            self._name_keys({dialog.motion: "motion.toggle"})
-            dialog.finished.connect(self._forget)
+            self._name_keys({dialog.motion: "reduced_motion.toggle"})
+            dialog.finished.connect(self._clear_dialog)
             dialog.schemeChosen.connect(self.choose_scheme)
             dialog.textSizeChosen.connect(self._choose_text_size)
             dialog.mapChosen.connect(self._view_controller.set_map)
@@ -71,11 +71,11 @@ class SettingsController(QObject):
         self.dialog.raise_()
         self.dialog.activateWindow()
 
-    def _forget(self) -> None:
+    def _clear_dialog(self) -> None:
         self.dialog = None
 
     def show(self) -> None:
-        """Show the present values in the Settings window."""
+        """Show the current values in the Settings window."""
         if self.dialog:
             colouring = self._workspace.wanted.colouring
             self.dialog.show_settings(
@@ -122,12 +122,12 @@ class SettingsController(QObject):
 
 
 def kept_folders() -> tuple[KeptFolder, ...]:
-    """List the folders in which the program keeps something."""
+    """List the folders in which the program stores data."""
     own = app_settings.own_folder()
     return (
         KeptFolder("Settings", app_settings.settings_file().path.parent),
         KeptFolder("Recent documents", own),
         KeptFolder("Unsaved changes", own / app_settings.RECOVERY),
-        KeptFolder("My lessons", own / app_settings.LESSONS),
+        KeptFolder("Lessons", own / app_settings.LESSONS),
         KeptFolder("Training runs", own / app_settings.RUNS),
     )

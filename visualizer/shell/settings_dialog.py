@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 WIDTH = 560
 SCHEMES = (
-    (Scheme.SYSTEM, "As the system"),
+    (Scheme.SYSTEM, "Same as system"),
     (Scheme.LIGHT, "Light"),
     (Scheme.DARK, "Dark"),
 )
@@ -47,7 +47,7 @@ class ProgramSettings(Struct, frozen=True):
     Parameters
     ----------
     text_size : int
-        In per cent of the system's; 0 where it fits the screen.
+        Percentage of the system's text size; 0 fits the text to the screen.
     sequential, diverging : str
         Ids of the colour maps of weights and of signed numbers.
     """
@@ -63,12 +63,12 @@ class ProgramSettings(Struct, frozen=True):
 
 
 class KeptFolder(Struct, frozen=True):
-    """A folder where the program keeps something.
+    """A folder in which the program stores data.
 
     Parameters
     ----------
     title : str
-        What it holds.
+        Description of its contents.
     """
 
     title: str
@@ -87,7 +87,7 @@ class OpenFolderButton(QPushButton):
 
 
 class SettingList(QComboBox):
-    """A list of values with their words."""
+    """Combo box of values with their labels."""
 
     valueChosen = Signal(object)
 
@@ -100,9 +100,9 @@ class SettingList(QComboBox):
         self.setAccessibleDescription(hint)
         self.setToolTip(plain_tooltip(hint))
         install_input_filters(self)
-        self.activated.connect(self._choose)
+        self.activated.connect(self._emit_value)
 
-    def _choose(self, at: int) -> None:
+    def _emit_value(self, at: int) -> None:
         self.valueChosen.emit(self._values[at])
 
     def show_value(self, value: object) -> None:
@@ -110,7 +110,7 @@ class SettingList(QComboBox):
 
 
 class SettingsDialog(QDialog):
-    """Shows the program's settings, and tells what is chosen."""
+    """Shows the program's settings, and emits the user's changes."""
 
     schemeChosen = Signal(object)
     textSizeChosen = Signal(object)
@@ -133,7 +133,7 @@ class SettingsDialog(QDialog):
         self._grid.setColumnStretch(1, 1)
         self._add_appearance()
         self._add_work()
-        self._add_title("Where things are kept")
+        self._add_title("Folders")
         self.folder_buttons = [self._add_folder(folder) for folder in folders]
         close = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         close.rejected.connect(self.reject)
@@ -144,7 +144,7 @@ class SettingsDialog(QDialog):
         self._fit_text()
 
     def _fit_text(self) -> None:
-        """Make room for the text at its present size."""
+        """Adapt the minimum width to the text size."""
         width = round(WIDTH * text_scale())
         if width != self.minimumWidth():
             self.setMinimumWidth(width)
@@ -152,15 +152,17 @@ class SettingsDialog(QDialog):
 
     def _add_appearance(self) -> None:
         self._add_title("Appearance")
-        sizes = [(size, f"{size} %" if size else "As fits the screen") for size in TEXT_SIZES]
+        sizes = [(size, f"{size} %" if size else "Automatic") for size in TEXT_SIZES]
         maps, signed = ([(each.id, each.title) for each in maps_of(kind)] for kind in MapKind)
-        self.scheme = self._add_list("Theme", SCHEMES, "Pictures are exported on white in any")
-        self.text_size = self._add_list("Text size", sizes, "Of the size that the system asks for")
-        self.map = self._add_list("Colours of weights", maps, "Here and in new windows")
+        self.scheme = self._add_list("Theme", SCHEMES, "Figures are exported on white in any theme")
+        self.text_size = self._add_list("Text size", sizes, "Relative to the system text size")
+        self.map = self._add_list("Colours of weights", maps, "In this window and new ones")
         self.signed_map = self._add_list(
-            "Colours of signed numbers", signed, "Of scores and vectors, here and in new windows"
+            "Colours of signed numbers", signed, "Scores and vectors, in this window and new ones"
         )
-        self.motion = self._add_switch("Reduce motion", "Panes, menus and lists come at once")
+        self.motion = self._add_switch(
+            "Reduce motion", "Show panes, menus and lists without animation"
+        )
         self.start_page = self._add_switch(
             "Show the start page", "When the program starts without a document"
         )
@@ -172,13 +174,13 @@ class SettingsDialog(QDialog):
         self.start_page.clicked.connect(self.startPageChosen)
 
     def _add_work(self) -> None:
-        self._add_title("Work")
+        self._add_title("Computation and recovery")
         self.device = self._add_list(
-            "Device", DEVICES, "Where numbers are computed, here and in new documents"
+            "Device", DEVICES, "Where numbers are computed, in this document and new ones"
         )
         self.autosave = self._add_switch(
-            "Keep unsaved changes in case of a crash",
-            "What was not saved is offered at the next start",
+            "Back up unsaved changes",
+            "After a crash, unsaved documents can be recovered",
         )
         self.device.valueChosen.connect(self.deviceChosen)
         self.autosave.clicked.connect(self.autosaveChosen)
@@ -207,7 +209,7 @@ class SettingsDialog(QDialog):
 
     def _add_folder(self, folder: KeptFolder) -> OpenFolderButton:
         button, row = OpenFolderButton(folder), self._grid.rowCount()
-        path = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)  # their ends tell them apart
+        path = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)  # the ends distinguish the paths
         path.tell(str(folder.path))
         self._grid.addWidget(PlainLabel(folder.title), row, 0)
         self._grid.addWidget(path, row, 1)

@@ -1,4 +1,4 @@
-"""Shows the start page over the window, and opens what is chosen on it."""
+"""Shows the start page over the window, and opens the user's choice."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class StartPageController(QObject):
     painted = Signal()
     """The page has been painted."""
     trainingWanted = Signal()
-    """The language lab is to train a model."""
+    """Requests training a model in the language lab."""
     startChosen = Signal()
-    """Whether the page is to be shown at every start was chosen on it."""
+    """The user has changed whether the page is shown at start-up."""
     left = Signal()
-    """The page is gone."""
+    """The page has been closed."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class StartPageController(QObject):
         self._theme: Theme = LIGHT
         self._covered: Document | None = None
         self.page: StartPage | None = None
-        """The page while it is shown."""
+        """The page; None while it is closed."""
         workspace.changed.connect(self._see_change)
 
     def open(self) -> None:
@@ -71,13 +71,13 @@ class StartPageController(QObject):
         page.painted.connect(self.painted)
         self._window.installEventFilter(self)
         self.show_theme(self._theme)
-        self._place()
+        self._fit_to_window()
         page.show()
         page.raise_()
         page.focus_first()
 
     def leave(self) -> None:
-        """Show the window behind the page."""
+        """Close the page."""
         page, self.page = self.page, None
         if page:
             self._window.removeEventFilter(self)
@@ -90,7 +90,7 @@ class StartPageController(QObject):
         self.show_panel()
 
     def show_panel(self) -> None:
-        """Show the present values on the page."""
+        """Update the page."""
         if self.page:
             recent = recent_files.recent(app_settings.own_folder())
             shown = present(recent, is_shown_at_start=app_settings.has_start_page())
@@ -113,20 +113,20 @@ class StartPageController(QObject):
             self.leave()
             device = self._workspace.document.spec.device
             if self._workspace.document != starting_document().set("device", device):
-                self._document_controller.open_example(_book)
+                self._document_controller.open_example(_book_document)
 
     def _see_change(self) -> None:
-        """Leave when another document, or a lesson, has been opened behind the page."""
+        """Close the page when another document or a lesson has been opened behind it."""
         is_other = self._workspace.document != self._covered
         if self.page and (is_other or self._workspace.wanted.lesson):
             self.leave()
 
     def eventFilter(self, window: QObject, event: QEvent) -> bool:
         if event.type() in {QEvent.Type.Resize, QEvent.Type.LayoutRequest}:
-            self._place()
+            self._fit_to_window()
         return False
 
-    def _place(self) -> None:
+    def _fit_to_window(self) -> None:
         if self.page:
             window = self._window
             top = window.menuBar().geometry().bottom() + 1
@@ -134,5 +134,5 @@ class StartPageController(QObject):
             self.page.setGeometry(QRect(0, top, window.width(), bottom - top))
 
 
-def _book() -> SavedDocument:
+def _book_document() -> SavedDocument:
     return SavedDocument(starting_document(), View())

@@ -97,23 +97,23 @@ if TYPE_CHECKING:
     from visualizer.shell.injected_services import Services
     from visualizer.shell.pane_table import Pane
 
-SHOWN_IN = {
+PANE_OF_COMMAND = {
     "model_generation.toggle": "Continue",
     "model_generation.sample": "Continue",
     "attribution.toggle_ablations": "Attribution",
 }
-"""The panes that show what commands do, which open them."""
+"""Panes that show the results of commands; the commands open them."""
 DRAWN_PANES = {"Layers", "Heads", "Scatter"}
-"""The panes that show what is read of a long text little by little, besides the lines."""
+"""Panes that show a long text's results as they arrive, in addition to the lines."""
 
 
 class MainWindow(QMainWindow):
-    """The main window on one document."""
+    """The main window, which shows one document."""
 
     closed = Signal(object)
     labWanted = Signal()
     painted = Signal()
-    """A frame of the heatmaps, or of the start page that covers them, has been painted."""
+    """A frame of the heatmaps, or of the start page on top of them, has been painted."""
 
     def __init__(
         self,
@@ -134,25 +134,25 @@ class MainWindow(QMainWindow):
         self.model_chooser_controller = ModelChooserController(workspace, self)
         self.model_connection_controller = ModelConnectionController(workspace, self)
         self.recovery_prompt, self.drop_handler = RecoveryPrompt(self), DropHandler(self)
-        self._add_intents()
+        self._create_controllers()
         self._has_lesson = self._had_weights = False
         self._model_folder = ""
         self._panes_to_open: list[str] = []
-        """Those of use with a model that has begun to read; one after the other."""
+        """Panes to open for a new model, one at a time."""
         self._next_pane = QTimer(self, singleShot=True, interval=1)
         self._next_pane.timeout.connect(self._open_next_pane)
         self._panes_later = QTimer(self, singleShot=True, interval=0)
-        """Until the events that wait behind the heatmaps of a long text are taken."""
+        """Updates the panes after the heatmaps of a long text and pending events."""
         self._half_shown: Screen | None = None
-        """The screen whose heatmaps alone are shown so far."""
+        """The screen of which only the heatmaps have been shown so far."""
         self._panes_of = ""
-        """The fingerprint of the model that the panes show, if it is one."""
+        """Fingerprint of the model that the panes show; empty for a module."""
         self._panes_later.timeout.connect(self._show_panes)
         self._drawn_later = QTimer(self, singleShot=True, interval=0)
         self._drawn_later.timeout.connect(self._show_drawn_panes)
         self.facts, self.notice = PlainLabel(), PlainLabel()
         self.provenance = PlainLabel()
-        """Where the weights come from; always visible, so that none is mistaken for a finding."""
+        """Origin of the weights; always visible, so that random weights are not misread."""
         self.provenance.setProperty("role", "quiet")
         status_bar = add_status_bar(self, self.facts)
         status_bar.addPermanentWidget(self.provenance)
@@ -162,7 +162,7 @@ class MainWindow(QMainWindow):
             workspace, lessons, self.actions_.menus[LESSONS], self
         )
         self.announcer = screen_reader_announcer.ScreenAnnouncer(self.board)
-        self._shared = self._pane_controllers()
+        self._shared = self._collect_pane_controllers()
         self.docks = PaneDocks(self, self._finish_pane, self.board)
         self.panes = self.docks.panes
         self.setup_pane: SetupPane = self.panes["Setup"]
@@ -172,12 +172,12 @@ class MainWindow(QMainWindow):
         self.presenter = PresenterMode(workspace, self, self.docks, self.board)
         self.viewbar = ViewBar({**self.actions_.by_id, **self.docks.actions})
         self.compare_bar = CompareBar(self.actions_.by_id)
-        self.setCentralWidget(self._centre())
-        self.cell_pane.add_trail(*(self.actions_.by_id[f"pointer.go {by}"] for by in (-1, 1)))
+        self.setCentralWidget(self._build_central_widget())
+        self.cell_pane.add_trail(*(self.actions_.by_id[f"cell.go {by}"] for by in (-1, 1)))
         self.playback_bar = PlaybackBar(self.actions_.by_id)
         add_bar(self, "Playback", "Playback", self.playback_bar, Qt.ToolBarArea.BottomToolBarArea)
-        self._serve_keys()
-        for command in SHOWN_IN:
+        self._set_up_keyboard()
+        for command in PANE_OF_COMMAND:
             self.actions_.by_id[command].triggered.connect(self._open_pane_of_command)
         self.docks.add_to_menu(self.actions_.menu(OPEN_PANES))
         self.recent_files_menu = RecentFilesMenu(self.actions_.menu(RECENT), self)
@@ -194,10 +194,10 @@ class MainWindow(QMainWindow):
         self.start_page = StartPageController(
             self, workspace, self.document_controller, self.lesson_controller, program.read_example
         )
-        self.actions_.act_on(self._controllers())
-        _connect(self)
+        self.actions_.act_on(self._collect_controllers())
+        _connect_signals(self)
         self.set_scheme(self.scheme)
-        self._take_place()
+        self._restore_geometry()
         self.show_name()
 
     @property
@@ -216,22 +216,22 @@ class MainWindow(QMainWindow):
         return cast("ShapesPane", self.panes["Shapes"])
 
     def _finish_pane(self, pane: Pane, widget: Any) -> None:
-        """Connect a pane that has just been made, and show the current screen in it."""
+        """Connect a new pane and show the current screen in it."""
         pane.connect(widget, self._shared)
         widget.show_screen(self.workspace.screen, self.theme)
 
     def read_in(self, *widgets: QWidget) -> None:
-        """Serve the heatmaps' shortcuts and announce cells where one of these has the focus."""
+        """Enable the heatmaps' shortcuts and cell announcements in these widgets."""
         self.actions_.give_keys(*widgets)
         self.announcer.add_readers(*widgets)
 
     def name_keys(self, buttons: Mapping[QWidget, str]) -> None:
-        """Give buttons the tool tips of the commands that do the same, by their ids."""
+        """Give buttons the tool tips of equivalent commands, by command id."""
         for button, id_ in buttons.items():
             button.setToolTip(plain_tooltip(self.actions_.by_id[id_].toolTip()))
 
-    def _add_intents(self) -> None:
-        """Create the controllers that commands and signals act on."""
+    def _create_controllers(self) -> None:
+        """Create the controllers that commands and signals call."""
         self.playback_controller, self.cell_selection_controller = (
             PlaybackController(self.workspace, self),
             CellSelectionController(self.workspace, self),
@@ -262,8 +262,8 @@ class MainWindow(QMainWindow):
         )
         self.exporter = self.export_controller.exporter
 
-    def _serve_keys(self) -> None:
-        """Set up the focus ring, the focus cycle and the announcements."""
+    def _set_up_keyboard(self) -> None:
+        """Set up shortcuts, the focus ring, the focus cycle and the announcements."""
         self.read_in(self.board, *self.playback_bar.readers)
         bars = (self.stage_bar, self.viewbar, self.mask_edit_bar, self.compare_bar)
         self.focus_cycle = PaneFocusCycle(
@@ -271,7 +271,7 @@ class MainWindow(QMainWindow):
         )
         self.focus_ring = FocusRing(self)
 
-    def _controllers(self) -> Controllers:
+    def _collect_controllers(self) -> Controllers:
         return Controllers(
             window=self,
             workspace=self.workspace,
@@ -310,7 +310,7 @@ class MainWindow(QMainWindow):
             type_limits=self.type_limits,
         )
 
-    def _pane_controllers(self) -> PaneControllers:
+    def _collect_pane_controllers(self) -> PaneControllers:
         return PaneControllers(
             workspace=self.workspace,
             setup=self.setup,
@@ -330,7 +330,7 @@ class MainWindow(QMainWindow):
             read_in=self.read_in,
         )
 
-    def _centre(self) -> QWidget:
+    def _build_central_widget(self) -> QWidget:
         centre = QWidget()
         column = QVBoxLayout(centre)
         column.setContentsMargins(0, 0, 0, 0)
@@ -343,8 +343,8 @@ class MainWindow(QMainWindow):
             column.addWidget(widget)
         return centre
 
-    def _take_place(self) -> None:
-        """Restore the window's place; use a default size at first."""
+    def _restore_geometry(self) -> None:
+        """Restore the window's geometry; use a default size on first start."""
         if not app_settings.restore_window(self, app_settings.MAIN_WINDOW):
             screen = self.screen().availableGeometry().size()
             usual = QSize(1280, 800) * text_scale()
@@ -352,15 +352,15 @@ class MainWindow(QMainWindow):
         self.docks.by_id["Lesson"].hide()
 
     def type_limits(self) -> None:
-        """Have colours end at typed numbers, and open the pane where they are typed."""
+        """Use a custom colour range, and open the pane where it is edited."""
         self.view_controller.set_limits(ColourLimits.TYPED)
         self.docks.open("Colours")
 
     def begin(self) -> None:
-        """Start what can wait until the window is visible."""
-        self.lesson_controller.load()  # first, as it would be slow beside the import of torch
+        """Start work that is deferred until the window is visible."""
+        self.lesson_controller.load()  # first, as it would be slow during the import of torch
         self.workspace.start()
-        if self.workspace.document.lacks_image:  # as of a model named on the command line
+        if self.workspace.document.lacks_image:  # for example, of a model named on the command line
             self.model_image_controller.choose()
         if not self.start_page.page:
             self.board.setFocus()  # so that Space plays at once
@@ -368,28 +368,28 @@ class MainWindow(QMainWindow):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self) -> None:
-        """Show the workspace's screen; of a long text or another model's the heatmaps first."""
+        """Show the workspace's screen; for a long text or a new model, show the heatmaps first."""
         screen = self.workspace.screen
         if self.workspace.is_screen_outdated or not self._show_board(screen):
             return
         mask_edit = screen.panel(MASK_EDIT)
         self.stroke_controller.show_mask_edit(mask_edit)
         self._paint_first(screen)
-        if _takes_long(screen) or _model_of(screen) != self._panes_of:
+        if _is_long_text(screen) or _model_fingerprint(screen) != self._panes_of:
             self._half_shown = screen
             self._panes_later.start()
         else:
             self._show_panes()
 
     def _show_panes(self) -> None:
-        """Show everything around the heatmaps."""
+        """Show everything except the heatmaps."""
         self._panes_later.stop()
         self._drawn_later.stop()
         if self.workspace.is_screen_outdated:
             return
         self._half_shown = None
         screen = self.workspace.screen
-        self._panes_of = _model_of(screen)
+        self._panes_of = _model_fingerprint(screen)
         self.stage_bar.show_items(screen.panel(STAGE_BAR), self.theme)
         self.viewbar.show_screen(screen, self.theme)
         self.mask_edit_bar.show_mask_edit(screen.panel(MASK_EDIT))
@@ -414,13 +414,13 @@ class MainWindow(QMainWindow):
         screen.panels.make_all()
 
     def show_drawn(self) -> None:
-        """Show the pictures of a long text, of which alone more is known."""
+        """Show new results of a long text; nothing else of the screen has changed."""
         screen = self.workspace.screen
         if not self._show_board(screen):
             return
         self._paint_first(screen)
         self._half_shown = screen
-        if not self._panes_later.isActive():  # else they show this as well
+        if not self._panes_later.isActive():  # otherwise the pending update shows this too
             self._drawn_later.start()
 
     def _show_drawn_panes(self) -> None:
@@ -432,7 +432,7 @@ class MainWindow(QMainWindow):
             self.panes[pane].show_screen(screen, self.theme)
         tokens = screen.panel(TOKENS)
         self.token_pane.show_tokens(tokens, self.theme)
-        if self._had_weights != bool(tokens.weights):  # some commands need them
+        if self._had_weights != bool(tokens.weights):  # some commands depend on them
             self.show_commands()
         self._show_facts(screen)
         screen.panels.make_all()
@@ -444,19 +444,19 @@ class MainWindow(QMainWindow):
         shown = screen.panel(BOARD_CONTENTS)
         board = (shown.board, shown.cursor, shown.highlights)
         self.board.show_board(*board, self.theme, shown.message)
-        is_newest = self.workspace.screen is screen  # else the panels asked for another room
+        is_newest = self.workspace.screen is screen  # otherwise the panels requested another size
         if not is_newest:
-            screen.panels.forget()  # nobody asks for the rest any more
+            screen.panels.forget()  # the remaining panels are not needed any more
         return is_newest
 
     def _paint_first(self, screen: Screen) -> None:
-        """Paint at once what the eye may be on: the heatmaps and the lines."""
+        """Immediately paint what the user probably looks at: the heatmaps and the lines."""
         self.board.paint_now()
         if "Lines" in self.panes:
             self.lines.show_screen(screen, self.theme)
 
     def _forget_half_shown(self) -> None:
-        """Let go of what the rest of a screen would be made of, which it holds until then."""
+        """Release the data held for the panels of a screen that were not shown yet."""
         if self._half_shown:
             self._half_shown.panels.forget()
         self._half_shown = None
@@ -471,18 +471,18 @@ class MainWindow(QMainWindow):
 
     def show_commands(self) -> None:
         """Update which commands are enabled and checked."""
-        state = self._state()
+        state = self._window_state()
         self._had_weights = bool(state.screen.panel(TOKENS).weights)
         self.actions_.show_state(state, self.theme)
         self.code_pane.allow_copying(state.can_copy_script)
         self.settings_controller.show()
 
     def show_history(self) -> None:
-        """Update undo and redo alone: it is done while the worker waits for this thread."""
+        """Update only undo and redo, because the worker waits for this thread in the meantime."""
         self.actions_.by_id["workspace.undo"].setEnabled(self.workspace.can_undo)
         self.actions_.by_id["workspace.redo"].setEnabled(self.workspace.can_redo)
 
-    def _state(self) -> WindowState:
+    def _window_state(self) -> WindowState:
         screen = self.workspace.screen
         can_export = (
             bool(screen.panel(BOARD_CONTENTS).board.columns) and not self.exporter.is_working
@@ -513,7 +513,7 @@ class MainWindow(QMainWindow):
             self.docks.share_height(LEFT)
 
     def _open_model_panes(self, model: ModelSource | None) -> None:
-        """Open what is of use with a model only, when one begins to read the text."""
+        """Open the panes that only models use, when a new model starts to run."""
         folder = model.folder if model else ""
         is_new = folder not in ("", self._model_folder)
         self._model_folder = folder
@@ -522,17 +522,17 @@ class MainWindow(QMainWindow):
             self._next_pane.start()
 
     def _open_next_pane(self) -> None:
-        """Open a pane, and the next one after what is shown and asked for meanwhile.
+        """Open one pane, and the next one after pending updates and events.
 
-        All at once would take long; and Qt brings a tab to the front only once those beside it
-        have been laid out.
+        Opening all at once would block the window, and Qt brings a tab to the front only after the
+        other tabs have been laid out.
         """
         self.docks.open(self._panes_to_open.pop(0))
         if self._panes_to_open:
             self._next_pane.start()
 
     def _open_pane_of_command(self) -> None:
-        for command, pane in SHOWN_IN.items():
+        for command, pane in PANE_OF_COMMAND.items():
             if self.actions_.by_id[command] is self.sender():
                 self.docks.open(pane)
 
@@ -541,7 +541,7 @@ class MainWindow(QMainWindow):
         self.setWindowTitle(f"{self.document_controller.name}[*] — Attention Visualizer")
         self.setWindowModified(not self.document_controller.is_saved)
         self.setWindowFilePath(str(self.document_controller.path or ""))
-        self.actions_.show_state(self._state(), self.theme)
+        self.actions_.show_state(self._window_state(), self.theme)
 
     def show_bug(self, details: str) -> None:
         """Report an unexpected exception."""
@@ -587,13 +587,13 @@ class MainWindow(QMainWindow):
     # ------------------------------------------------------------------ actions
 
     def edit_heads(self, kind: str) -> None:
-        """Edit the shown heads of a model in a way, and type its value."""
+        """Set the kind of edit of the shown heads, and focus the field for its value."""
         self.head_edit_controller.set_kind(kind)
         self.docks.open("Next token")
         self.panes["Next token"].focus_value()
 
     def show_most_changed(self) -> None:
-        """Sort the heads of a model by how far its edits have changed their weights."""
+        """Sort a model's heads by how much the edits changed their weights."""
         self.docks.open("Layers")
         self.view_controller.set_head_order(HeadOrder.CHANGED)
 
@@ -608,7 +608,7 @@ class MainWindow(QMainWindow):
         self.setup_pane.ensureWidgetVisible(self.token_pane)
 
     def reset_layout(self) -> None:
-        """Place the panes as in a new window; the lesson pane stays open while one is read."""
+        """Arrange the panes as in a new window; the lesson pane stays open during a lesson."""
         self.docks.once_dropped(self._reset_layout)
 
     def _reset_layout(self) -> None:
@@ -628,29 +628,29 @@ class MainWindow(QMainWindow):
         self.start_page.show_theme(self.theme)
         app_settings.save_scheme(self.scheme)
         is_painting = self.updatesEnabled() and self.isVisible()
-        if is_painting:  # all of it is painted anew, and not in one go with the rest of this
+        if is_painting:  # repaint everything, but separately from the other updates
             self.setUpdatesEnabled(False)
             QTimer.singleShot(0, self, self._paint_again)
         self.show_screen()
 
     def _paint_again(self) -> None:
-        """Paint the window, at the size that it was given meanwhile."""
+        """Paint the window at its current size."""
         self.setUpdatesEnabled(True)
         self.board.arrange_late()
 
     def restyle(self) -> None:
-        """Apply the colour scheme again, after the system's colours or the style have changed."""
+        """Apply the colour scheme again, after a change of the system's colours or style."""
         self.set_scheme(self.scheme)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Let go by Esc wherever the focus is, unless the widget there has a use for it."""
+        """Unpin on Esc, unless the focused widget handles it."""
         if event.key() == Qt.Key.Key_Escape and not event.modifiers():
             self.presenter.go_back()
         else:
             super().keyPressEvent(event)
 
     def resize_text(self) -> None:
-        """Scale all text as the settings say; presenter mode, with its own size, is left."""
+        """Apply the text size of the settings; leave presenter mode, which has its own size."""
         self.presenter.leave()
         before = PaneScale.of(self)
         apply_text_size(app_settings.load_text_size())
@@ -668,7 +668,7 @@ class MainWindow(QMainWindow):
         ):
             event.ignore()
             return
-        self.presenter.leave()  # what is saved is the arrangement before it
+        self.presenter.leave()  # so that the previous arrangement is saved
         self.docks.end_drag()
         app_settings.save_window(self, app_settings.MAIN_WINDOW)
         app_settings.save_last(self.document_controller.path)
@@ -694,13 +694,13 @@ class MainWindow(QMainWindow):
         self.closed.emit(self)
 
 
-def _takes_long(screen: Screen) -> bool:
-    """Whether a screen is that of a long text."""
+def _is_long_text(screen: Screen) -> bool:
+    """Whether a screen shows a long text."""
     return screen.resolved is not None and screen.resolved.run.trace.is_blockwise
 
 
-def _model_of(screen: Screen) -> str:
-    """Return the fingerprint of the model whose run is shown; empty of a module's."""
+def _model_fingerprint(screen: Screen) -> str:
+    """Return the fingerprint of the model whose run is shown; empty for a module."""
     model = screen.resolved.model_of_run if screen.resolved else None
     return model.fingerprint if model else ""
 
@@ -708,7 +708,7 @@ def _model_of(screen: Screen) -> str:
 # ----------------------------------------------------------- connections
 
 
-def _connect(window: MainWindow) -> None:
+def _connect_signals(window: MainWindow) -> None:
     """Connect widget signals to controllers."""
     _connect_state(window)
     _connect_files(window)
@@ -735,7 +735,9 @@ def _connect_start_page(window: MainWindow) -> None:
 def _connect_state(window: MainWindow) -> None:
     window.workspace.changed.connect(window.show_screen)
     window.workspace.drawn.connect(window.show_drawn)
-    window.workspace.changed.connect(window.document_controller.see_changes)  # once it is painted
+    window.workspace.changed.connect(
+        window.document_controller.see_changes
+    )  # after the screen is painted
     window.workspace.edited.connect(window.show_history)
     window.workspace.modelRefused.connect(window.document_controller.refuse_model)
     window.workspace.broke.connect(window.show_bug)
@@ -824,7 +826,7 @@ def _connect_playback(window: MainWindow) -> None:
     presenter.styleChanged.connect(window.restyle)
     presenter.rearranged.connect(window.board.arrange_late)
     presenter.paintingLeft.connect(window.mask_edit_controller.stop)
-    presenter.cellLeft.connect(window.cell_selection_controller.let_go)
+    presenter.cellLeft.connect(window.cell_selection_controller.unpin)
     presenter.said.connect(window.facts.setText)
 
 

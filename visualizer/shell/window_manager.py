@@ -1,4 +1,4 @@
-"""Opens, closes and tracks the windows of the program: one a document, and the language lab."""
+"""Opens, closes and tracks the program's windows: one per document, and the language lab."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ STEP = QPoint(32, 32)
 
 
 def new_document() -> Document:
-    """Return the document of a window without one, for the device that the user chose."""
+    """Return the initial document of a new window, for the user's default device."""
     return starting_document().set("device", app_settings.load_device())
 
 
 def make_window(program: Services, document: Document) -> MainWindow:
-    """Make a window on a document; its first numbers are computed once it is visible."""
+    """Create a window for a document; its numbers are computed after it becomes visible."""
     lessons = LessonState()
     presenter = program.presenter(lessons)
     view = View(colouring=app_settings.load_colouring())
@@ -78,13 +78,13 @@ class WindowManager(QObject):
         self._closed: list[QObject] = []
         """Closed windows and their parts, until they are deleted."""
         self._held: list[object] = []
-        """What closed windows have shown, until nothing else holds it."""
+        """Data of closed windows, until nothing else references it."""
         self._making: IncrementalTask | None = None
         self._styling: IncrementalTask | None = None
         self._run: Path | None = None
         """The run to open in the lab."""
         self._trains = False
-        """Whether the lab is to begin a run of its own."""
+        """Whether the lab should start a training run."""
 
     def open(self, document: Document) -> MainWindow:
         window = make_window(self._program, document)
@@ -94,7 +94,7 @@ class WindowManager(QObject):
         window.labWanted.connect(self.open_lab)
         window.start_page.trainingWanted.connect(self.open_training_lab)
         window.settings_controller.appearanceChosen.connect(self._follow_settings)
-        window.closed.connect(self._forget)
+        window.closed.connect(self._remove_window)
         if self.all:
             beside = window.frameGeometry().translated(self.all[-1].pos() + STEP - window.pos())
             if window.screen().availableGeometry().contains(beside):
@@ -137,29 +137,31 @@ class WindowManager(QObject):
 
     @property
     def front(self) -> MainWindow | LabWindow | None:
-        """The window for messages that belong to no particular one; None where none is open."""
+        """The window for messages that belong to no particular window; None if none is open."""
         if self.lab and self.lab.isVisible() and (self.lab.isActiveWindow() or not self.all):
             return self.lab
         return self.all[-1] if self.all else None
 
     def open_lab(self, folder: Path | None = None) -> None:
-        """Open the language lab or bring it to the front, on a run where one is named."""
+        """Open the language lab or bring it to the front, with a run if one is given."""
         self._run = folder or self._run
         if self.lab:
             self._show_lab()
         elif self._making is None or not self._making.is_working:
-            QGuiApplication.setQuitOnLastWindowClosed(False)  # the last may be closed meanwhile
-            self._making = IncrementalTask(self._made_lab(), self)
+            QGuiApplication.setQuitOnLastWindowClosed(
+                False
+            )  # the last window may be closed before the lab is open
+            self._making = IncrementalTask(self._make_lab(), self)
             self._making.ended.connect(self._end_making)
 
     def open_training_lab(self) -> None:
-        """Open the language lab and train; a run that is open there stays as it is."""
+        """Open the language lab and start training, unless a run is already open there."""
         self._trains = True
         self.open_lab()
 
-    def _made_lab(self) -> Generator[None]:
-        """Load and make the lab in parts, so that open windows stay responsive."""
-        # All on one thread: two that import take the interpreter's lock from each other.
+    def _make_lab(self) -> Generator[None]:
+        """Load and create the lab in steps, so that open windows stay responsive."""
+        # On one thread: two importing threads would compete for the import lock.
         loading = Thread(target=import_module, args=("visualizer.lab.window",))
         loading.start()
         yield
@@ -204,7 +206,7 @@ class WindowManager(QObject):
     def _forget_lab(self, lab: LabWindow) -> None:
         self._stop_making()
         self.lab = None
-        self._delete(lab)
+        self._delete_window(lab)
 
     def give_up(self) -> None:
         """End the program because no window could be opened."""
@@ -213,21 +215,21 @@ class WindowManager(QObject):
     def quit(self) -> None:
         """Ask in each window with unsaved changes, and last in the lab; then close all.
 
-        A question that is cancelled leaves everything open that has not been asked about.
+        If the user cancels, the windows that were not asked about yet stay open.
         """
         self._stop_making()
         for window in self.all.copy():
-            if not window.document_controller.may_close(partial(self._close_and_go_on, window)):
+            if not window.document_controller.may_close(partial(self._close_and_continue, window)):
                 return
         if self.lab:
             if not self.lab.may_close(self.quit):
-                self.lab.raise_()  # it says why
+                self.lab.raise_()  # it shows the reason
                 return
             self.lab.close()
         for window in self.all.copy():
             window.close()
 
-    def _close_and_go_on(self, window: MainWindow) -> None:
+    def _close_and_continue(self, window: MainWindow) -> None:
         if window.close():
             self.quit()
 
@@ -241,7 +243,7 @@ class WindowManager(QObject):
         window.document_controller.open(path)
 
     def _recover_apart(self, saved: SavedDocument, left: RecoveredDocument) -> None:
-        """Open a recovered document in another window, behind one that was requested."""
+        """Open a recovered document in another window, behind a requested document."""
         requested = next((each for each in self.all if each.document_controller.is_requested), None)
         self.open(saved.document).document_controller.recover(saved, left)
         if requested:
@@ -249,45 +251,45 @@ class WindowManager(QObject):
             requested.activateWindow()
 
     def _follow_settings(self) -> None:
-        """Have the other windows look as the one whose settings have changed."""
+        """Apply changed appearance settings to the other windows."""
         if self._styling and self._styling.is_working:
             self._styling.stop()
         changed = (self.sender(), self.sender().parent())
-        others = [window for window in self._windows() if window not in changed]
-        work = self._styled(others)
+        others = [window for window in self._all_windows() if window not in changed]
+        work = self._style_windows(others)
         next(work)
         self._styling = IncrementalTask(work, self)
 
-    def _windows(self) -> list[MainWindow | LabWindow]:
+    def _all_windows(self) -> list[MainWindow | LabWindow]:
         return [*self.all, *([self.lab] if self.lab else [])]
 
-    def _styled(self, windows: list[MainWindow | LabWindow]) -> Generator[None]:
-        """Style and paint one window after the other: all at once would hold up the program."""
+    def _style_windows(self, windows: list[MainWindow | LabWindow]) -> Generator[None]:
+        """Style and paint the windows one by one, because all at once would block the program."""
         for window in windows:
             window.setUpdatesEnabled(False)
         try:
             yield
             for window in windows:
-                if window in self._windows():  # else it was closed meanwhile
+                if window in self._all_windows():  # otherwise it has been closed
                     window.set_scheme(app_settings.load_scheme())
                     yield
-                if window in self._windows():
+                if window in self._all_windows():
                     window.setUpdatesEnabled(True)
                 yield
         finally:
-            for window in set(windows).intersection(self._windows()):
+            for window in set(windows).intersection(self._all_windows()):
                 window.setUpdatesEnabled(True)
 
-    def _forget(self, window: MainWindow) -> None:
+    def _remove_window(self, window: MainWindow) -> None:
         self.all.remove(window)
         self._held += window.workspace.held
-        self._delete(window)
+        self._delete_window(window)
 
-    def _delete(self, window: QMainWindow) -> None:
-        """Delete a closed window, and free what it holds soon.
+    def _delete_window(self, window: QMainWindow) -> None:
+        """Delete a closed window and free its memory soon.
 
-        Its parts hold each other. Garbage collection would free them late, and the parts of the
-        first window never: it leaves out what was there when torch was imported.
+        Its parts reference each other. Garbage collection would free them late, and those of the
+        first window never: it ignores objects that existed when torch was imported.
         """
         self._closed += [window, *window.findChildren(QObject)]
         window.destroyed.connect(self._empty_deleted, Qt.ConnectionType.QueuedConnection)
@@ -297,6 +299,6 @@ class WindowManager(QObject):
         for part in [each for each in self._closed if not isValid(each)]:
             vars(part).clear()
         self._closed = [each for each in self._closed if isValid(each)]
-        if not self._closed:  # gigabytes are freed on a thread of their own, as that takes long
+        if not self._closed:  # freeing gigabytes takes long, so use another thread
             held, self._held = self._held, []
             Thread(target=held.clear).start()

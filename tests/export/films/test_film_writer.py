@@ -311,7 +311,7 @@ def test_a_film_tells_what_the_window_tells(viewer: Viewer) -> None:
     viewer.window.playback_controller.seek_stage("masked")
     viewer.hand.settle()
     for _ in range(4):
-        viewer.click("player.step 1")
+        viewer.click("playback.step 1")
     made = viewer.window.workspace.snapshot
     assert made
     page, told = lay_out_film(made, LOOK).page(0)

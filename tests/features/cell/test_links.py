@@ -32,7 +32,7 @@ def pinned(hand: Hand) -> Cell:
 
 
 def way(hand: Hand, by: int) -> QToolButton:
-    action = hand.window.actions_.by_id[f"pointer.go {by}"]
+    action = hand.window.actions_.by_id[f"cell.go {by}"]
     buttons = hand.window.cell_pane.findChildren(QToolButton)
     (button,) = (one for one in buttons if one.defaultAction() is action)
     return button

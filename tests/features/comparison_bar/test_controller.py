@@ -117,7 +117,7 @@ def test_one_goes_to_the_largest_difference(kept: Hand) -> None:
     press(kept, Qt.Key.Key_G)
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
     assert "Largest difference: −" in bar(kept).said.text()
-    kept.window.cell_selection_controller.let_go()
+    kept.window.cell_selection_controller.unpin()
     click(kept, "Go to cell")
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
 
@@ -261,7 +261,7 @@ def test_of_fewer_heads_than_were_compared_two_can_be_chosen(
     press(hand, Qt.Key.Key_H)
     hand.type_number("heads", "4")
     hand.settle()
-    assert bar(hand).said.text() == "There are 4 heads only."
+    assert bar(hand).said.text() == "There are only 4 heads."
     assert bar(hand).one.currentText() == bar(hand).other.currentText() == "Head 4"
     hand.choose("First head", chosen)
     hand.settle()
@@ -346,7 +346,7 @@ def test_another_seed_is_another_sample(hand: Hand) -> None:
 def test_where_nothing_is_dropped_it_says_so(hand: Hand) -> None:
     hand.settle()
     press(hand, Qt.Key.Key_U)
-    assert bar(hand).said.text().startswith("Nothing is dropped")
+    assert bar(hand).said.text().startswith("Set a dropout rate above 0")
     assert not bar(hand).count.isVisible()
     assert titles(hand) == ["Weights"]
 

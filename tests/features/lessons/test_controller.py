@@ -220,7 +220,7 @@ def test_play_ends_where_the_page_says_and_begins_there_again(hand: Hand) -> Non
     assert workspace.view.playhead.place == Place("weights", 5)
     player.toggle()
     hand.until(lambda: workspace.view.playhead.place == first)
-    player.to_end()
+    player.go_to_end()
     hand.settle()
     player.toggle()
     assert workspace.wanted.playhead.place == Place("input")  # the span is left: all is played

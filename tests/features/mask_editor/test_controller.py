@@ -242,13 +242,13 @@ def test_the_cell_under_the_brush_is_still_told(painter: Painter) -> None:
 def test_the_mode_says_what_can_be_done_and_ends(painter: Painter) -> None:
     assert painter.bar.isVisibleTo(painter.window)
     assert painter.hand.status == HINT
-    assert painter.window.actions_.by_id["painter.toggle"].isChecked()
+    assert painter.window.actions_.by_id["mask_edit.toggle"].isChecked()
     assert painter.board.viewport().cursor().shape() is Qt.CursorShape.CrossCursor
     before = painter.document
     painter.key(Qt.Key.Key_Escape)
     assert not painter.bar.isVisibleTo(painter.window)
     assert "6 tokens" in painter.hand.status
-    assert not painter.window.actions_.by_id["painter.toggle"].isChecked()
+    assert not painter.window.actions_.by_id["mask_edit.toggle"].isChecked()
     assert painter.document is before
     painter.toggle()
     painter.hand.click(painter.bar.done)
@@ -285,7 +285,7 @@ def test_a_stroke_ends_with_the_mode(painter: Painter) -> None:
 
 
 def test_the_pinned_cell_is_painted_by_a_key(painter: Painter) -> None:
-    action = painter.window.actions_.by_id["painter.paint_pinned"]
+    action = painter.window.actions_.by_id["mask_edit.paint_pinned"]
     assert not action.isEnabled()
     for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Right):
         painter.key(key)
@@ -372,7 +372,7 @@ def test_in_a_pooled_panel_a_cell_paints_its_block(painter: Painter) -> None:
     control = painter.window.setup_pane.rows["own_mask"].control
     box = getattr(control, "box")  # noqa: B009 - each kind of control has its own box
     assert box.toPlainText() == ""
-    assert box.placeholderText().startswith("300 × 300: too long to be written here.")
+    assert box.placeholderText().startswith("300 × 300: too large to edit here.")
 
 
 def test_in_a_pooled_panel_the_pinned_cell_paints_the_block_it_is_in(painter: Painter) -> None:
@@ -594,7 +594,7 @@ def test_another_text_is_said_with_what_mends_it(painter: Painter) -> None:
     painter.hand.until(lambda: bool(painter.hand.problem("own_mask")))
     said = "The matrix is 6 × 6, but the text needs 7 × 7."
     assert painter.hand.problem("own_mask") == f"{said} Set mask to Causal"
-    assert words(painter.window.notice) == f"The picture stays as it was. {said}"
+    assert words(painter.window.notice) == f"The heatmaps were not updated. {said}"
     assert painter.notes == SIZE_MISMATCH
     assert painter.mask == shown
     before = painter.document

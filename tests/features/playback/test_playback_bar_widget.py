@@ -174,9 +174,9 @@ def test_space_pauses_and_goes_on_from_there(viewer: Viewer) -> None:
     viewer.hand.settle()
     at = viewer.shown.position
     assert not viewer.shown.playhead.is_playing
-    viewer.click("player.toggle")
+    viewer.click("playback.toggle")
     viewer.hand.until(lambda: viewer.shown.position > at)
-    viewer.click("player.toggle")
+    viewer.click("playback.toggle")
     assert not viewer.shown.playhead.is_playing
 
 
@@ -186,7 +186,7 @@ def test_space_plays_after_a_click_on_the_sentence(viewer: Viewer) -> None:
     assert viewer.bar.caption.hasFocus()
     viewer.hand.press(Qt.Key.Key_Space, NONE)
     viewer.hand.until(lambda: viewer.shown.playhead.is_playing)
-    viewer.click("player.toggle")
+    viewer.click("playback.toggle")
 
 
 def test_a_space_typed_into_the_sentence_is_a_space(viewer: Viewer) -> None:
@@ -229,7 +229,7 @@ def wait_a_step(viewer: Viewer, clock: Clock, seconds: float) -> int:
 
 @pytest.mark.slow
 def test_a_loop_plays_each_step_from_the_first_to_the_last(viewer: Viewer, clock: Clock) -> None:
-    viewer.click("player.toggle_loop")
+    viewer.click("playback.toggle_loop")
     viewer.choose("Steps", "by stage")
     viewer.choose("Speed", "8×")
     play(viewer)
@@ -237,7 +237,7 @@ def test_a_loop_plays_each_step_from_the_first_to_the_last(viewer: Viewer, clock
     assert step <= LATEST_S
     places = [wait_a_step(viewer, clock, step) for _ in range(viewer.shown.count + 1)]
     assert places == [*range(1, viewer.shown.count), 0, 1]
-    viewer.click("player.toggle")
+    viewer.click("playback.toggle")
 
 
 def test_after_a_stall_playing_goes_on_where_it_was(viewer: Viewer, clock: Clock) -> None:
@@ -245,7 +245,7 @@ def test_after_a_stall_playing_goes_on_where_it_was(viewer: Viewer, clock: Clock
     play(viewer)
     stalled = wait_a_step(viewer, clock, 60.0)
     assert stalled == LATEST_S * STEPS_PER_SECOND[Grain.CELL]
-    viewer.click("player.toggle")
+    viewer.click("playback.toggle")
 
 
 def test_faster_and_slower_end_at_the_fastest_and_the_slowest(viewer: Viewer) -> None:
@@ -257,10 +257,10 @@ def test_faster_and_slower_end_at_the_fastest_and_the_slowest(viewer: Viewer) ->
 
 @pytest.mark.slow
 def test_a_loop_begins_anew(viewer: Viewer) -> None:
-    viewer.click("player.toggle_loop")
+    viewer.click("playback.toggle_loop")
     viewer.choose("Steps", "by stage")
     viewer.choose("Speed", "8×")
-    viewer.click("player.step -1")
+    viewer.click("playback.step -1")
     assert viewer.shown.position == viewer.shown.count - 1
     viewer.hand.board.setFocus()
     viewer.hand.press(Qt.Key.Key_Space, NONE)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def test_predict_mark_and_reveal(viewer: Viewer) -> None:
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     assert viewer.hand.stages == ["masked", "weights"]
     viewer.hand.hover(Cell("weights", (0, 3, 1)))
     assert "Covered" in viewer.hand.said
@@ -28,12 +28,12 @@ def test_predict_mark_and_reveal(viewer: Viewer) -> None:
     viewer.hand.press(Qt.Key.Key_Return, CONTROL)
     viewer.hand.settle()
     assert viewer.said == "1 of 2 rows are correct; rings show the largest cells."
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     assert viewer.hand.stages == ["scores", "weights", "context"]
 
 
 def test_the_keys_begin_at_what_is_asked_about(viewer: Viewer) -> None:
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     viewer.hand.board.setFocus()
     viewer.hand.key(Qt.Key.Key_Down)
     viewer.hand.key(Qt.Key.Key_Return)
@@ -43,7 +43,7 @@ def test_the_keys_begin_at_what_is_asked_about(viewer: Viewer) -> None:
 
 
 def test_the_question_can_be_which_are_zero(viewer: Viewer) -> None:
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     viewer.choose("Prediction question", "Which are zero?")
     viewer.hand.click_cell(Cell("weights", (0, 0, 5)))
     viewer.hand.press(Qt.Key.Key_Return, CONTROL)
@@ -52,7 +52,7 @@ def test_the_question_can_be_which_are_zero(viewer: Viewer) -> None:
 
 
 def test_another_question_is_asked_anew(viewer: Viewer) -> None:
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     viewer.hand.click_cell(Cell("weights", (0, 3, 1)))
     reveal(viewer)
     assert not viewer.bar.reveal.isVisible()
@@ -71,15 +71,15 @@ def test_a_prediction_stops_what_is_played(viewer: Viewer) -> None:
     viewer.hand.board.setFocus()
     viewer.hand.press(Qt.Key.Key_Space, Qt.KeyboardModifier.NoModifier)
     viewer.hand.until(lambda: viewer.shown.playhead.is_playing)
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     assert not viewer.shown.playhead.is_playing
     assert viewer.bar.question.isVisible()
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     assert not viewer.shown.playhead.is_playing
 
 
 def test_a_mark_is_taken_away_by_a_second_click(viewer: Viewer) -> None:
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     for _ in range(2):
         viewer.hand.click_cell(Cell("weights", (0, 3, 1)))
     viewer.hand.press(Qt.Key.Key_Return, CONTROL)
@@ -88,14 +88,14 @@ def test_a_mark_is_taken_away_by_a_second_click(viewer: Viewer) -> None:
 
 
 def test_nothing_of_a_covered_stage_is_seen(viewer: Viewer) -> None:
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     covered = [viewer.hand.point(Cell("weights", (0, row, 0))) for row in (1, 3, 5)]
     colours = {viewer.picture().pixelColor(at).name() for at in covered}
     assert len(colours) == 1
 
 
 def test_step_leaves_a_prediction(viewer: Viewer) -> None:
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     viewer.key(Qt.Key.Key_Home)
     assert viewer.place == Place("input")
     assert viewer.bar.findChildren(QComboBox)
@@ -122,7 +122,7 @@ def test_without_a_mouse(viewer: Viewer) -> None:
 
 
 def test_marks_that_a_change_leaves_no_room_for_are_forgotten(viewer: Viewer) -> None:
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     viewer.hand.click_cell(Cell("weights", (0, 5, 2)))
     viewer.window.cell_selection_controller.mark(Cell("weights", (1, 1, 0)))
     reveal(viewer)
@@ -140,7 +140,7 @@ def test_marks_that_a_change_leaves_no_room_for_are_forgotten(viewer: Viewer) ->
 def test_a_pooled_panel_does_not_give_its_largest_cell_away(viewer: Viewer) -> None:
     viewer.hand.paste_sentence(" ".join(f"w{number}" for number in range(400)))
     viewer.hand.settle()
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     heatmap = viewer.hand.panel("weights")
     assert heatmap.is_pooled
     first = Cell("weights", (0, 40 * heatmap.rows.block, 20 * heatmap.columns.block))
@@ -154,7 +154,7 @@ def test_a_pooled_panel_does_not_give_its_largest_cell_away(viewer: Viewer) -> N
 
 
 def test_the_rail_leads_out_of_a_prediction_and_leaves_the_panels_alone(viewer: Viewer) -> None:
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     viewer.hand.click(viewer.window.stage_bar.button("queries"))
     viewer.hand.settle()
     assert viewer.place == Place("queries")
@@ -163,7 +163,7 @@ def test_the_rail_leads_out_of_a_prediction_and_leaves_the_panels_alone(viewer: 
 
 
 def test_a_step_goes_on_from_the_stage_that_was_predicted(viewer: Viewer) -> None:
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     viewer.key(Qt.Key.Key_PageDown)
     assert viewer.place == Place("weights", 1)
 
@@ -172,7 +172,7 @@ def test_another_text_of_a_batch_is_predicted_anew(viewer: Viewer) -> None:
     viewer.window.workspace.set("lines", "apart")
     viewer.hand.paste_sentence("a b c\nd e f")
     viewer.hand.settle()
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     viewer.hand.click_cell(Cell("weights", (0, 2, 0)))
     viewer.hand.press(Qt.Key.Key_PageDown)
     viewer.hand.settle()
@@ -184,10 +184,10 @@ def test_a_stage_that_goes_is_no_longer_predicted(viewer: Viewer) -> None:
     viewer.hand.click_cell(Cell("scores", (0, 0, 0)))
     viewer.window.playback_controller.seek_stage("masked")
     viewer.hand.settle()
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     viewer.hand.press(Qt.Key.Key_M)
     viewer.hand.settle()
-    action = viewer.window.actions_.by_id["player.predict"]
+    action = viewer.window.actions_.by_id["playback.predict"]
     assert not action.isChecked()
-    viewer.click("player.predict")
+    viewer.click("playback.predict")
     assert action.isChecked()

@@ -23,7 +23,7 @@ def own(hand: Hand, name: str) -> OwnValuesControl:
 def test_at_first_nothing_is_given(hand: Hand) -> None:
     for name in ("own_input", "own_weights"):
         control = own(hand, name)
-        assert control.words.text() == "None: drawn from the seed"
+        assert control.words.text() == "None: random, from the seed"
         assert not control.isEnabled()
         assert not control.draw.isEnabled()
 
@@ -57,7 +57,7 @@ def test_vectors_that_no_longer_fit_offer_to_be_drawn(hand: Hand) -> None:
     workspace.set("d_in", 4)
     row = hand.window.setup_pane.rows["own_input"]
     assert "The vectors are 6 × 3 and the embedding size is 4." in row.problem.text()
-    assert "Draw them from the seed" in row.problem.text()
+    assert "Use random values from the seed" in row.problem.text()
     hand.window.setup.remedy("own_input")
     assert workspace.document.spec.own_input is None
     assert hand.problem("own_input") == ""

@@ -205,7 +205,7 @@ def test_own_numbers_count_where_they_are_given_and_are_said_in_words() -> None:
     said = [own_in_words(rows[name].setting, rows[name].value) for name in OWN]
     assert said == ["3 × 3 given", "W_key given"]
     for row in (shown(Document())[name] for name in OWN):
-        assert own_in_words(row.setting, row.value) == "None: drawn from the seed"
+        assert own_in_words(row.setting, row.value) == "None: random, from the seed"
 
 
 def test_own_numbers_that_do_not_fit_are_mended_by_drawing() -> None:
@@ -218,7 +218,7 @@ def test_own_numbers_that_do_not_fit_are_mended_by_drawing() -> None:
         assert problem
         assert problem.remedy
         assert problem.sentence == said
-        assert remedy_in_words(*problem.remedy) == "Draw them from the seed"
+        assert remedy_in_words(*problem.remedy) == "Use random values from the seed"
         mended = document.set("d_in", 4).set(*problem.remedy)
         assert shown(mended)[name].problem is None
 
@@ -246,8 +246,8 @@ def test_a_mask_is_written_where_it_is_not_too_long() -> None:
     text, hint = written_mask(BooleanMatrix.of(np.tri(2, dtype=bool)))
     assert text == "1 0\n1 1"
     assert written_mask(None) == ("", hint)
-    assert hint.startswith("1 may read, 0 may not:")
+    assert hint.startswith("1 allowed, 0 blocked:")
     assert written_mask(BooleanMatrix.of(np.eye(64, dtype=bool)))[0].count("1") == 64
     text, hint = written_mask(BooleanMatrix.of(np.eye(1024, dtype=bool)))
     assert text == ""
-    assert hint == "1,024 × 1,024: too long to be written here. Rows of 0 and 1 would replace it."
+    assert hint == "1,024 × 1,024: too large to edit here. Enter rows of 0 and 1 to replace it."

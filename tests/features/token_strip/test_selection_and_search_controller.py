@@ -229,7 +229,7 @@ def test_a_search_after_zooming_into_a_longer_text_leaves_a_document_that_opens(
     """The zoom of the longer text is kept, and was panned to before the first token."""
     hand.type_sentence(" ".join(f"w{number}" for number in range(12)))
     hand.settle()
-    hand.window.view_controller.closer()
+    hand.window.view_controller.zoom_in()
     hand.settle()
     hand.type_sentence("w0 w1 w2")
     hand.settle()

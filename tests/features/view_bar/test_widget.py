@@ -161,12 +161,12 @@ def test_the_last_head_stays(three: Hand) -> None:
 
 
 def test_with_a_fold_the_last_head_can_go(three: Hand) -> None:
-    three.click(bar(three).buttons["gaze.toggle_fold mean"])
+    three.click(bar(three).buttons["view.toggle_aggregate mean"])
     three.settle()
     for head in (0, 1, 2):
         click(three, head)
     assert {heatmap.fold for heatmap in three.shown.heatmaps} == {HeadAggregate.MEAN}
-    three.click(bar(three).buttons["gaze.toggle_fold mean"])
+    three.click(bar(three).buttons["view.toggle_aggregate mean"])
     three.settle()
     assert heads(three) == [0, 1, 2]  # there is always something to look at
 
@@ -197,7 +197,7 @@ def test_a_double_click_holds_on_to_the_cell_that_is_pinned_there(three: Hand) -
         assert heads(three) == [1]
         assert three.window.workspace.view.pinned == (cell if kept else None)
         double_click(three, 1)
-        three.window.cell_selection_controller.let_go()
+        three.window.cell_selection_controller.unpin()
 
 
 def test_with_a_hidden_head_goes_the_cell_that_is_pinned_there(three: Hand) -> None:
@@ -269,7 +269,7 @@ def test_one_head_has_nothing_to_choose(hand: Hand) -> None:
     assert bar(hand).heads == []
     assert not bar(hand).box.isVisible()
     for by in HeadAggregate:
-        assert not bar(hand).buttons[f"gaze.toggle_fold {by}"].isVisible()
+        assert not bar(hand).buttons[f"view.toggle_aggregate {by}"].isVisible()
 
 
 def test_a_chip_has_its_heads_colour_and_name(three: Hand) -> None:
@@ -290,7 +290,7 @@ def test_a_chip_has_its_heads_colour_and_name(three: Hand) -> None:
 
 @pytest.mark.parametrize("by", HeadAggregate)
 def test_a_fold_has_a_row_while_its_button_is_down(three: Hand, by: HeadAggregate) -> None:
-    button = bar(three).buttons[f"gaze.toggle_fold {by}"]
+    button = bar(three).buttons[f"view.toggle_aggregate {by}"]
     assert button.text() == FOLDS[by]
     three.click(button)
     three.settle()
@@ -304,7 +304,7 @@ def test_a_fold_has_a_row_while_its_button_is_down(three: Hand, by: HeadAggregat
 
 
 def test_the_button_of_a_fold_stays_down_while_a_step_is_played(three: Hand) -> None:
-    button = bar(three).buttons["gaze.toggle_fold mean"]
+    button = bar(three).buttons["view.toggle_aggregate mean"]
     three.click(button)
     three.settle()
     three.board.setFocus()
@@ -338,8 +338,8 @@ def test_buttons_look_closer_further_and_at_all(hand: Hand) -> None:
     hand.paste_sentence(" ".join(f"w{number}" for number in range(30)))
     hand.settle()
     shown = bar(hand)
-    closer, further, whole = (shown.buttons[f"gaze.{name}"] for name in ("closer", "further",
-                                                                         "whole"))  # fmt: skip
+    closer, further, whole = (shown.buttons[f"view.{name}"] for name in ("zoom_in", "zoom_out",
+                                                                         "reset_zoom"))  # fmt: skip
     assert shown.part.text() == ""
     assert (closer.isEnabled(), further.isEnabled(), whole.isEnabled()) == (True, False, False)
     hand.click(closer)
@@ -386,8 +386,8 @@ def test_controls_without_room_are_in_a_menu(hand: Hand) -> None:
     assert len(seen) == 2
     assert all(one.visibleRegion().boundingRect() == one.rect() for one in seen)
     assert [*hand.read_menu(shown.more)] == [
-        "Panel layout", "Visible heads", "Mean of heads", "Largest of heads",
-        "Look from further away", "Look at all of every panel", "Look closer", "Lines",
+        "Panel layout", "Visible heads", "Heads: mean", "Heads: maximum",
+        "Zoom out", "Reset zoom", "Zoom in", "Lines",
         "Heads", "Colours",
     ]  # fmt: skip
 
@@ -413,9 +413,9 @@ def test_what_is_chosen_as_range_is_said_and_what_it_comes_to(hand: Hand) -> Non
     said = bar(hand).range.accessibleName
     assert said() == "Range: automatic, 0 to 1"
     for text, words in (
-        ("Range: each row’s", "Range: per row"),
-        ("Range: each panel’s", "Range: per panel"),
-        ("Range: 0 to 1 (weights)", "Range: 0 to 1"),
+        ("Range: per row", "Range: per row"),
+        ("Range: per panel", "Range: per panel"),
+        ("Range: 0 to 1", "Range: 0 to 1"),
         ("Range: automatic", "Range: automatic, 0 to 1"),
     ):
         hand.choose_in_menu(bar(hand).range, text)
@@ -429,7 +429,7 @@ def test_an_automatic_range_says_that_a_longer_text_has_another(hand: Hand) -> N
     hand.paste_sentence(" ".join(f"w{number}" for number in range(30)))
     hand.settle()
     assert bar(hand).range.accessibleName() == "Range: automatic, per row"
-    hand.choose_in_menu(bar(hand).range, "Range: 0 to 1 (weights)")
+    hand.choose_in_menu(bar(hand).range, "Range: 0 to 1")
     colour = hand.panel("weights").colour
     assert (colour.low, colour.high, colour.limits) == (0, 1, ColourLimits.SHARED)
     assert bar(hand).range.accessibleName() == "Range: 0 to 1"
@@ -438,7 +438,7 @@ def test_an_automatic_range_says_that_a_longer_text_has_another(hand: Hand) -> N
 def test_the_range_of_dropped_weights_ends_at_what_dropout_makes_of_1(hand: Hand) -> None:
     hand.type_number("dropout", "0.2")
     hand.settle()
-    for text in ("Range: automatic", "Range: 0 to 1 (weights)"):
+    for text in ("Range: automatic", "Range: 0 to 1"):
         hand.choose_in_menu(bar(hand).range, text)
         assert hand.panel("weights").colour.high == 1
         assert hand.panel("dropped").colour.high == 1.25
@@ -446,7 +446,7 @@ def test_the_range_of_dropped_weights_ends_at_what_dropout_makes_of_1(hand: Hand
 
 
 def test_typed_limits_open_the_pane_where_they_are(hand: Hand) -> None:
-    hand.choose_in_menu(bar(hand).range, "Range: typed…")
+    hand.choose_in_menu(bar(hand).range, "Range: custom…")
     pane = hand.window.panes["Colours"]
     hand.until(pane.isVisible)
     box = pane.boxes["weights", "high"]

@@ -154,7 +154,7 @@ def test_closing_waits_for_a_film(filming: Filming) -> None:
 
 
 def test_one_film_is_made_at_a_time(filming: Filming) -> None:
-    action = filming.window.menus.by_id["saver.save_film"]
+    action = filming.window.menus.by_id["run_export.save_film"]
     assert not action.isEnabled()
     filming.goes_on.set()
     filming.student.until(action.isEnabled)

@@ -36,12 +36,12 @@ HEIGHT = 28
 WORDS = 120
 """Minimum width of the texts, at the default text size."""
 BUTTONS = {
-    "comparer.scale_samples -1": ("Halve", ComparisonKind.SAMPLES),
-    "comparer.add_sample": ("+1", ComparisonKind.SAMPLES),
-    "comparer.scale_samples 1": ("Double", ComparisonKind.SAMPLES),
-    "comparer.go_to_largest": ("Go to cell", None),
-    "comparer.swap": ("Swap", ComparisonKind.KEPT),
-    "comparer.stop": ("Stop", None),
+    "comparison.scale_samples -1": ("Halve", ComparisonKind.SAMPLES),
+    "comparison.add_sample": ("+1", ComparisonKind.SAMPLES),
+    "comparison.scale_samples 1": ("Double", ComparisonKind.SAMPLES),
+    "comparison.go_to_largest": ("Go to cell", None),
+    "comparison.swap": ("Swap", ComparisonKind.KEPT),
+    "comparison.stop": ("Stop", None),
 }
 
 
@@ -132,10 +132,10 @@ class CompareBar(QWidget):
 
     def _show_buttons(self, panel: ComparePanel) -> None:
         enabled = {
-            "comparer.scale_samples -1": panel.count > 1,
-            "comparer.scale_samples 1": panel.count < panel.most,
-            "comparer.add_sample": panel.count < panel.most,
-            "comparer.go_to_largest": panel.largest is not None,
+            "comparison.scale_samples -1": panel.count > 1,
+            "comparison.scale_samples 1": panel.count < panel.most,
+            "comparison.add_sample": panel.count < panel.most,
+            "comparison.go_to_largest": panel.largest is not None,
         }
         for key, (_, against) in BUTTONS.items():
             is_of_samples = against is ComparisonKind.SAMPLES and panel.most == 1

@@ -309,11 +309,11 @@ class ModelGenerationController(QObject):
         """Go to the previous token."""
         self._set_tree(self.tree.stepped_back())
 
-    def step_on(self) -> None:
+    def step_forward(self) -> None:
         """Go to the next token of the newest branch."""
         self._set_tree(self.tree.stepped_on())
 
-    def turn(self, by: int = 1) -> None:
+    def switch_branch(self, by: int = 1) -> None:
         """Go to a sibling of the current token."""
         self._set_tree(self.tree.turned(by))
 
@@ -362,7 +362,7 @@ class ModelGenerationController(QObject):
             self._workspace.seal()
             self._workspace.set("model", replace(model, is_chat=not model.is_chat))
 
-    def use(self) -> None:
+    def use_as_text(self) -> None:
         """Use the text up to the current token as the document's text."""
         self._remaining, self._is_use_requested = 0, self.panel.can_use
         self._run_next_step()

@@ -82,7 +82,7 @@ class HeadEditController(QObject):
         """End the undo step of the current input."""
         self._workspace.seal()
 
-    def all_on(self) -> None:
+    def restore_all(self) -> None:
         """Remove all head edits and restore all cut edges."""
         model = self._workspace.document.model
         if model:

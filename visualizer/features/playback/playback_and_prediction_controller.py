@@ -135,12 +135,12 @@ class PlaybackController(QObject):
         if self.timeline:
             self._go_to(self.timeline.beside(self.place, stages))
 
-    def to_start(self) -> None:
+    def go_to_start(self) -> None:
         """Go to the first step; playback continues."""
         if self.timeline:
             self._go_to(self.timeline.place(0))
 
-    def to_end(self) -> None:
+    def go_to_end(self) -> None:
         """Go to the end, where all stages are shown as computed."""
         self._go_to(None, is_playing=False)
 

@@ -32,8 +32,14 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Screen
     from visualizer.widgets.theme import Theme
 
-BEFORE = ("player.to_start", "player.step -1", "player.toggle", "player.step 1", "player.to_end")
-AFTER = ("player.toggle_loop", "player.predict")
+BEFORE = (
+    "playback.go_to_start",
+    "playback.step -1",
+    "playback.toggle",
+    "playback.step 1",
+    "playback.go_to_end",
+)
+AFTER = ("playback.toggle_loop", "playback.predict")
 GRAINS = {Grain.STAGE: "by stage", Grain.ROW: "by row", Grain.CELL: "by cell"}
 QUESTIONS = {
     PredictionQuestion.LARGEST: "Which is largest?",
@@ -71,7 +77,7 @@ class PlaybackBar(QWidget):
         self.speed.activated.connect(self._choose_speed)
         self.question.activated.connect(self._choose_question)
         self.reveal = QToolButton()
-        self.reveal.setDefaultAction(actions["player.reveal"])
+        self.reveal.setDefaultAction(actions["playback.reveal"])
         self.reveal.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
         column = column_layout(self, (12, 2, 12, 2), spacing=4)
         column.addLayout(self._build_caption_row())

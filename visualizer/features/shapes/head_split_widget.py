@@ -74,7 +74,7 @@ class HeadSplitView(QWidget):
             self.slide(1.0 if split.is_apart else 0.0, at_once=before is None)
         self.update()
 
-    def turn(self) -> None:
+    def toggle_split(self) -> None:
         """Toggle between joined and separate heads."""
         self.slide(0.0 if self.goal else 1.0)
 

@@ -48,7 +48,7 @@ class ShapesPane(QWidget):
         self.drawing, self.rows = HeadSplitView(), list[ShapeRowButton]()
         self.says, self.batch, self.total = (PlainLabel() for _ in range(3))
         self.turn = QPushButton("Split / join")
-        self.turn.clicked.connect(self.drawing.turn)
+        self.turn.clicked.connect(self.drawing.toggle_split)
         for label in (self.says, self.batch, self.total):
             label.setWordWrap(True)
             label.setProperty("role", "quiet")

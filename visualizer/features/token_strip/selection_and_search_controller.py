@@ -41,14 +41,14 @@ class TokenSelectionController(QObject):
         cell = cell_of_token(resolved, token) if resolved and token is not None else None
         self._workspace.look(hovered=cell)
 
-    def let_go(self) -> None:
+    def deselect_all(self) -> None:
         """Clear the selection."""
         self.choose(frozenset())
 
     def set_role(self, role: TokenRole) -> None:
         self._update_selection(role=TokenRole(role))
 
-    def turn(self) -> None:
+    def switch_role(self) -> None:
         """Switch between query and key."""
         self.set_role(self._current_selection.role.other)
 

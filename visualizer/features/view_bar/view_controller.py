@@ -117,15 +117,15 @@ class ViewController(QObject):
             return row, column
         return (None, row) if row_role(stage) == "key" else (row, None)
 
-    def closer(self) -> None:
+    def zoom_in(self) -> None:
         """Zoom in on the pinned cell, or on the middle."""
         self.zoom(STEP)
 
-    def further(self) -> None:
+    def zoom_out(self) -> None:
         """Zoom out."""
         self.zoom(1 / STEP)
 
-    def whole(self) -> None:
+    def reset_zoom(self) -> None:
         """Reset the zoom."""
         self._workspace.look(zoom=None)
 
@@ -160,18 +160,18 @@ class ViewController(QObject):
     def arrange(self, layout: str) -> None:
         """Arrange the panels in one of the layouts."""
         {
-            BoardArrangement.ALL: self.all_panels,
-            BoardArrangement.STAGE: self.one_stage,
-            BoardArrangement.HEAD: self.one_head,
+            BoardArrangement.ALL: self.show_all_panels,
+            BoardArrangement.STAGE: self.show_one_stage,
+            BoardArrangement.HEAD: self.show_one_head,
         }[BoardArrangement(layout)]()
 
-    def all_panels(self) -> None:
+    def show_all_panels(self) -> None:
         """Show the stages side by side, one row per head."""
         stages = self._wanted.stages
         several = stages if len(stages) > 1 else View().stages
         self._workspace.look(heads=None, stages=several, large=None)
 
-    def one_stage(self) -> None:
+    def show_one_stage(self) -> None:
         """Show one stage for all heads: that of the pinned cell, else the last with heads."""
         resolved = self._workspace.wanted_resolved
         if resolved is None:
@@ -193,7 +193,7 @@ class ViewController(QObject):
         kept = pinned if pinned and pinned.stage == stage else None
         self._workspace.look(stages=frozenset({stage}), pinned=kept)
 
-    def one_head(self) -> None:
+    def show_one_head(self) -> None:
         """Show one head as large as possible: that of the pinned cell, else the first shown."""
         resolved, pinned = self._workspace.wanted_resolved, self._wanted.pinned
         if resolved:
@@ -221,8 +221,8 @@ class ViewController(QObject):
             pinned=None if cell.fold else cell,
         )
 
-    def next_head(self, steps: int) -> None:
-        """Show only the next or the previous head."""
+    def step_head(self, steps: int) -> None:
+        """Show the next or the previous head alone."""
         resolved = self._workspace.wanted_resolved
         if resolved:
             shown = resolved.heads[:1] or (0,)
@@ -330,7 +330,7 @@ class ViewController(QObject):
         """Choose the order of the heads in the overview of all layers, by a `HeadOrder`."""
         self._workspace.look(head_order=HeadOrder(order))
 
-    def toggle_fold(self, by: str) -> None:
+    def toggle_aggregate(self, by: str) -> None:
         """Show or hide an aggregate of all heads (mean or maximum) as one more head."""
         self._show_folds(self._wanted.folds ^ {HeadAggregate(by)})
 
@@ -339,8 +339,8 @@ class ViewController(QObject):
         is_hidden = pinned is not None and pinned.fold is not None and pinned.fold not in folds
         self._workspace.look(folds=folds, pinned=None if is_hidden else pinned)
 
-    def toggle_spread(self) -> None:
-        """Toggle between texts or layers side by side in one head, and all heads of one of them."""
+    def toggle_side_by_side(self) -> None:
+        """Show texts or layers side by side, in one head; or one of them in all heads."""
         self._workspace.look(spread=not self._wanted.spread)
 
     def look_at_leading(self, leading: LeadingIndex) -> None:
@@ -365,7 +365,7 @@ class ViewController(QObject):
         if pinned and pinned.head in heads:
             self._workspace.look(pinned=None)
 
-    def set_lens(self, lens: str) -> None:
+    def set_weight_transform(self, lens: str) -> None:
         """Choose how weights are shown: plain, without the first token, or times the value norm."""
         self._workspace.look(lens=WeightTransform(lens))
 

@@ -50,7 +50,7 @@ FOLDS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Max"}
 
 RANGES = ("Range: automatic, 0 to 1.11", "Range: automatic, per row")
 """The widest common texts, reserved so that nothing next to the button moves."""
-ZOOM = {"gaze.further": "−", "gaze.whole": "1:1", "gaze.closer": "+"}
+ZOOM = {"view.zoom_out": "−", "view.reset_zoom": "1:1", "view.zoom_in": "+"}
 
 
 class MenuButton(FixedWidthToolButton):
@@ -96,11 +96,11 @@ class ViewBar(OverflowRow):
         self.menu = self.many.own_menu
         self.range = MenuButton(RANGES)
         self.range.own_menu.addActions(
-            [actions[f"gaze.set_limits {each}"] for each in ColourLimits]
+            [actions[f"view.set_limits {each}"] for each in ColourLimits]
         )
         self.part = ElidedLabel()
         folds = [
-            self._create_button(f"gaze.toggle_fold {by}", actions, FOLDS[by])
+            self._create_button(f"view.toggle_aggregate {by}", actions, FOLDS[by])
             for by in HeadAggregate
         ]
         zoom = [self._create_button(key, actions, words) for key, words in ZOOM.items()]
@@ -148,11 +148,11 @@ class ViewBar(OverflowRow):
             action.setChecked(is_shown)
         count = len(panel.heads)
         for by in HeadAggregate:
-            button = self.buttons[f"gaze.toggle_fold {by}"]
+            button = self.buttons[f"view.toggle_aggregate {by}"]
             button.setChecked(by in panel.folds)
             self.set_wanted(button, count > 1)
         self.set_wanted(self.box, count > 1)
-        for key in ("gaze.whole", "gaze.further"):
+        for key in ("view.reset_zoom", "view.zoom_out"):
             self.buttons[key].setEnabled(bool(panel.part))
         self.many.show_choice(f"Heads: {sum(panel.heads)} of {count}")
         self.range.show_choice(f"Range: {panel.range}")

@@ -109,11 +109,11 @@ class GenerationController(QObject):
         """Go to the parent node."""
         self._go_to(self.tree.stepped_back())
 
-    def step_on(self) -> None:
+    def step_forward(self) -> None:
         """Go to the child that was added last."""
         self._go_to(self.tree.stepped_on())
 
-    def turn(self, by: int = 1) -> None:
+    def switch_branch(self, by: int = 1) -> None:
         """Go to a sibling node."""
         self._go_to(self.tree.turned(by))
 

@@ -70,13 +70,13 @@ class LossPlotController(QObject):
         self.options = options
         self.changed.emit()
 
-    def turn_axis(self, axis: str) -> None:
+    def toggle_axis_scale(self, axis: str) -> None:
         """Toggle an axis between linear and logarithmic."""
         turned = AxisScale.LINEAR if getattr(self.options, axis) is AxisScale.LOG else AxisScale.LOG
         self.choose(replace(self.options, losses=turned) if axis == "losses"
                     else replace(self.options, steps=turned))  # fmt: skip
 
-    def smoothen(self, by: int) -> None:
+    def change_smoothing(self, by: int) -> None:
         """Increase or decrease the smoothing of the losses."""
         self.choose(smoother(self.options, by))
 

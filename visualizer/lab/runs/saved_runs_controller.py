@@ -143,7 +143,7 @@ class RunController(QObject):
         else:
             then()
 
-    def begin_another(self) -> None:
+    def start_new(self) -> None:
         """Unlock the settings for a new run."""
         self.leave(self._unlock_settings)
 
@@ -154,7 +154,7 @@ class RunController(QObject):
     def choose_to_open(self) -> None:
         ask_for_folder(self._window, "Open run folder", self._lab.home, self.open)
 
-    def open_chosen(self) -> None:
+    def open_selected(self) -> None:
         if self._pane.chosen:
             self.open_name(self._pane.chosen)
 
