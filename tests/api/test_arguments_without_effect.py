@@ -48,61 +48,69 @@ def one_thread() -> Iterator[None]:
 IGNORED: list[tuple[dict[str, Any], str]] = [
     (
         {"own_mask": DIAGONAL, "causal": True},
-        "causal has no effect beside own_mask, which is the mask.",
+        "causal cannot be combined with own_mask. Remove one of them.",
     ),
     (
         {"causal": False, "own_mask": DIAGONAL},
-        "causal has no effect beside own_mask, which is the mask.",
+        "causal cannot be combined with own_mask. Remove one of them.",
     ),
     (
         {"own_mask": DIAGONAL, "mask": "causal"},
-        "mask has no effect beside own_mask, which is the mask.",
+        "mask cannot be combined with own_mask. Remove one of them.",
     ),
-    ({"mask": "none", "causal": True}, "causal has no effect beside mask, which says the same."),
-    ({"window": 2}, 'window has no effect where mask is not "window".'),
-    ({"causal": False, "route": "after"}, "route has no effect without a mask."),
+    ({"mask": "none", "causal": True}, "causal cannot be combined with mask. Remove one of them."),
+    ({"window": 2}, 'window has no effect without mask="window". Remove it.'),
+    ({"causal": False, "route": "after"}, 'route has no effect with mask="none". Remove it.'),
     (
         {"mechanism": "simplified", "output_size": 4},
-        'output_size has no effect where projection is "none", as heads then share the embedding '
-        "size.",
+        'output_size has no effect with projection="none". Remove it.',
     ),
     (
         {"projection": "uniform", "bias": True},
-        'bias has no effect where projection is not "linear".',
+        'bias has no effect without projection="linear". Remove it.',
     ),
-    ({"feed_forward_size": 4}, "feed_forward_size has no effect without a block."),
-    ({"activation": "gelu"}, "activation has no effect without a block."),
-    ({"heads": 1, "arrangement": "split"}, "arrangement has no effect with one head."),
+    (
+        {"feed_forward_size": 4},
+        'feed_forward_size has no effect without block="pre-norm". Remove it.',
+    ),
+    ({"activation": "gelu"}, 'activation has no effect without block="pre-norm". Remove it.'),
+    (
+        {"heads": 1, "arrangement": "split"},
+        "arrangement has no effect without heads above 1. Remove it.",
+    ),
     (
         {"mechanism": "average", "scale": "none"},
-        'scale has no effect where normalisation is "uniform".',
+        'scale has no effect with normalisation="uniform". Remove it.',
     ),
     (
         {"normalisation": "uniform", "temperature": 2},
-        'temperature has no effect where normalisation is "uniform".',
+        'temperature has no effect with normalisation="uniform". Remove it.',
     ),
-    ({"mode": "eval"}, "mode has no effect where dropout is 0."),
-    ({"dropout_seed": 1}, "dropout_seed has no effect where dropout is 0."),
+    ({"mode": "eval"}, "mode has no effect without dropout above 0 or own_kept. Remove it."),
+    ({"dropout_seed": 1}, "dropout_seed has no effect without dropout above 0. Remove it."),
     (
         {"dropout": 0.5, "mode": "eval", "dropout_seed": 1},
-        'dropout_seed has no effect where mode is "eval".',
+        'dropout_seed has no effect without mode="train". Remove it.',
     ),
     (
         {"dropout": 0.5, "own_kept": DIAGONAL, "dropout_seed": 1},
-        "dropout_seed has no effect beside own_kept, which says what is kept.",
+        "dropout_seed has no effect with own_kept. Remove it.",
     ),
-    ({"own_kept": DIAGONAL, "mode": "eval"}, 'own_kept has no effect where mode is "eval".'),
+    (
+        {"own_kept": DIAGONAL, "mode": "eval"},
+        'own_kept has no effect without mode="train". Remove it.',
+    ),
     (
         {"mechanism": "simplified", "vectors": VECTORS, "seed": 1},
-        "seed has no effect where neither vectors nor weights are drawn.",
+        "seed has no effect if all vectors and weights are given. Remove it.",
     ),
     (
         {"vectors": VECTORS, "weights": ALL_OWN, "seed": 1},
-        "seed has no effect where neither vectors nor weights are drawn.",
+        "seed has no effect if all vectors and weights are given. Remove it.",
     ),
     (
         {"text": None, "vectors": VECTORS, "tokenizer": "characters"},
-        "tokenizer has no effect on vectors without a text.",
+        "tokenizer has no effect without a text. Remove it.",
     ),
     (
         {"mechanism": "simplified", "weights": {"W_query": np.eye(3)}},
@@ -134,7 +142,7 @@ IGNORED: list[tuple[dict[str, Any], str]] = [
             **{"output_projection": True, "normalisation": "softmax", "causal": True},
             **{"block": "none", "output_size": 2},
         },
-        "mechanism has no effect where all that it decides is given.",
+        "mechanism has no effect if everything that it determines is given. Remove it.",
     ),
 ]
 
@@ -279,7 +287,7 @@ def test_an_argument_is_taken_where_it_has_an_effect(
     taken = [each for each in found if isinstance(each, dict)]
     if (name, module) != TURNED_OFF and len(taken) > 1:
         assert any(each != taken[0] for each in taken)
-    if not taken and f"{name} has no effect" in found[0] and "beside" not in found[0]:
+    if not taken and f"{name} has no effect" in found[0]:
         monkeypatch.setattr(argument_conversion, "check_effects", lambda *_: None)
         first, *others = (numbers_of(beside | {name: value}) for value in OTHERS[name])
         assert isinstance(first, dict)

@@ -262,9 +262,9 @@ def test_types_and_devices_of_torch_and_numpy_are_accepted(wanted: Any) -> None:
 
 @pytest.mark.parametrize("wanted", ["bfloat16", torch.bfloat16, np.float16])
 def test_types_of_16_bits_are_rejected_with_those_that_there_are(wanted: Any) -> None:
-    with pytest.raises(InputError, match=r"one of float32, float64, and not b?float16"):
+    with pytest.raises(InputError, match="one of float32, float64"):
         attend("a b c", dtype=wanted)
-    with pytest.raises(InputError, match="one of auto, cpu, cuda, mps, and not 'cuda:1'"):
+    with pytest.raises(InputError, match="one of auto, cpu, cuda, mps"):
         attend("a b c", device=torch.device("cuda:1"))
 
 
@@ -307,19 +307,19 @@ def test_every_cell_of_every_stage_has_an_explanation() -> None:
 # ------------------------------------------------------------------------------------- refusals
 
 REFUSED: list[tuple[Any, str]] = [
-    (lambda: attend(" "), "text is a text that is not blank"),
-    (lambda: attend([SENTENCE, ""]), "text is a text that is not blank"),
+    (lambda: attend(" "), "text must be a text that is not blank"),
+    (lambda: attend([SENTENCE, ""]), "text must be a text that is not blank"),
     (
         lambda: attend([SENTENCE, "word " * 1_000_000]),
         "text has 5,000,000 characters. Use at most 4,194,304.",
     ),
     (lambda: attend("a", heads=3), "2 does not divide into 3 heads. Use 2 heads"),
-    (lambda: attend("a", heads="two"), "heads is a whole number, and not 'two'."),  # type: ignore[arg-type]
-    (lambda: attend("a", heads=1.5), "heads is a whole number, and not 1.5."),  # type: ignore[arg-type]
-    (lambda: attend("a", causal="no"), "causal is True or False, and not 'no'."),  # type: ignore[arg-type]
-    (lambda: attend("a", dropout="half"), "dropout is a number, and not 'half'."),  # type: ignore[arg-type]
-    (lambda: attend("a", scale="d"), "scale is one of none, d_head, d_model, and not 'd'."),
-    (lambda: attend("a", mechanism="best"), "mechanism is one of simplified, self, causal"),
+    (lambda: attend("a", heads="two"), "heads must be a whole number. It is 'two'."),  # type: ignore[arg-type]
+    (lambda: attend("a", heads=1.5), "heads must be a whole number. It is 1.5."),  # type: ignore[arg-type]
+    (lambda: attend("a", causal="no"), "causal must be true or false. It is 'no'."),  # type: ignore[arg-type]
+    (lambda: attend("a", dropout="half"), "dropout must be a number. It is 'half'."),  # type: ignore[arg-type]
+    (lambda: attend("a", scale="d"), "scale must be one of none, d_head, d_model. It is 'd'."),
+    (lambda: attend("a", mechanism="best"), "mechanism must be one of simplified, self, causal"),
     (lambda: attend("a", head=2), "There is no setting “head”. There are mechanism"),  # type: ignore[call-arg]
     (lambda: attend("a", d_in=2), "There is no setting “d_in”"),  # type: ignore[call-arg]
     (lambda: attend("a b", vectors=[1, 2]), "“vectors” takes a matrix of rows and columns, and"),
@@ -344,11 +344,11 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: attend("a").figure("dropped"), "This module has no stage “dropped”."),
     (lambda: attend("a").figure(heads=[2]), "There is no head 2, only 0 to 1."),
     (lambda: attend("a", heads=1).figure(heads=[-1]), "There is no head -1, only 0 to 0."),
-    (lambda: attend("a").figure(width="85"), "width is a size such as 180mm"),
+    (lambda: attend("a").figure(width="85"), "width must be a size such as 180mm"),
     (lambda: attend("a").figure(width="1mm"), "A figure is 10 mm to 5 m wide and high."),
     (lambda: attend("a").figure(dpi=0), "A figure has 36 to 2,400 pixels an inch."),
-    (lambda: attend("a").figure(theme="blue"), "theme is one of print, light, dark, and not"),
-    (lambda: attend("a").figure(layout="wide"), "layout is one of shown, panel"),
+    (lambda: attend("a").figure(theme="blue"), "theme must be one of print, light, dark. It"),
+    (lambda: attend("a").figure(layout="wide"), "layout must be one of shown, panel"),
     (lambda: attend("a").figure(colour="red"), "A figure has no “colour”. It has layout, theme"),  # type: ignore[call-arg]
     (lambda: attend("a").save("a.bmp"), "“.bmp” is no format to export. Use .png"),
     (lambda: attend("a").save("missing/a.npz"), "could not be written to missing: "),

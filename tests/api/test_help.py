@@ -12,6 +12,7 @@ import visualizer
 from visualizer.api.argument_conversion import _NAMES
 from visualizer.api.figure_and_explained_number import Explained
 from visualizer.api.keyword_argument_types import Look, Settings
+from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import MAX_SEED, AttentionSpec
 from visualizer.export.figure_settings import (
     MAX_DPI,
@@ -22,7 +23,6 @@ from visualizer.export.figure_settings import (
 )
 from visualizer.export.option_parsing import SIZES, size_of
 from visualizer.session.document import Document
-from visualizer.session.setting_definitions import SETTINGS
 
 DEFAULT = Document()
 

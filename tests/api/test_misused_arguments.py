@@ -51,130 +51,129 @@ def one_application(qapp: QGuiApplication) -> None:
 MISUSED: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: attend(7),
-        "text is a text or a list of texts, and not 7.",
+        "text must be a text or a list of texts. It is 7.",
     ),
     (
         lambda: attend(b"a b"),
-        "text is a text or a list of texts, and not b'a b'.",
+        "text must be a text or a list of texts. It is b'a b'.",
     ),
     (
         lambda: attend({"a", "b"}),
-        "text is a text or a list of texts, and not {'a', 'b'}.",
+        "text must be a text or a list of texts. It is {'a', 'b'}.",
     ),
     (
         lambda: attend({"a": 1}),
-        "text is a text or a list of texts, and not {'a': 1}.",
+        "text must be a text or a list of texts. It is {'a': 1}.",
     ),
     (
         lambda: attend(["a", 1]),
-        "text is a text, and not 1.",
+        "text must be a text. It is 1.",
     ),
     (
         lambda: attend(" "),
-        "text is a text that is not blank, and not ' '.",
+        "text must be a text that is not blank. It is ' '.",
     ),
     (
         lambda: attend(["a", "\n"]),
-        "text is a text that is not blank, and not '\\n'.",
+        "text must be a text that is not blank. It is '\\n'.",
     ),
     (
         lambda: attend("\ud800"),
-        "text is a text of whole characters (no surrogates), and not '\\ud800'.",
+        "text must be a text of whole characters (no surrogates). It is '\\ud800'.",
     ),
     (
         lambda: attend("a", heads=True),
-        "heads is a whole number, and not True.",
+        "heads must be a whole number. It is True.",
     ),
     (
         lambda: attend("a", heads=2.0),
-        "heads is a whole number, and not 2.0.",
+        "heads must be a whole number. It is 2.0.",
     ),
     (
         lambda: attend("a", heads="2"),
-        "heads is a whole number, and not '2'.",
+        "heads must be a whole number. It is '2'.",
     ),
     (
         lambda: attend("a", heads=-1),
-        "The heads cannot be -1. Use 1 or more.",
+        "The number of heads must be at least 1 and at most 1,000. It is -1.",
     ),
     (
         lambda: attend("a", heads=0, mechanism="stacked", weights={"W_key": [[1.0]]}),
-        "The heads cannot be 0. Use 1 or more.",
+        "The number of heads must be at least 1 and at most 1,000. It is 0.",
     ),
     (
         lambda: attend("a", heads=10**5000),
-        "heads is a whole number of at most 18 digits, and not an int of more than 4,300 digits.",
+        "The number of heads must be at least 1 and at most 1,000. It is a number of 5,001 digits.",
     ),
     (
         lambda: attend("a", embedding_size=10**7),
-        "The embedding size cannot be more than 1,000,000. Use 1,000,000 or less.",
+        "The embedding size must be at least 1 and at most 1,000,000. It is 10,000,000.",
     ),
     (
         lambda: attend("a", seed=-(2**63) + 1),
-        "A seed is a whole number from 0 to 2³¹ − 1, not -9223372036854775807.",
+        "The seed must be at least 0 and at most 2,147,483,647. It is -9,223,372,036,854,775,807.",
     ),
     (
         lambda: attend("a", causal=1),
-        "causal is True or False, and not 1.",
+        "causal must be true or false. It is 1.",
     ),
     (
         lambda: attend("a", causal=[True, False]),
-        "causal is True or False, and not [True, False].",
+        "causal must be true or false. It is [True, False].",
     ),
     (
         lambda: attend("a", dropout=True),
-        "dropout is a number, and not True.",
+        "dropout must be a number. It is True.",
     ),
     (
         lambda: attend("a", dropout=NAN),
-        "dropout: The rate is not a number. Use 0 up to, but not with, 1.",
+        "The dropout rate must be a number. It is nan.",
     ),
     (
         lambda: attend("a", dropout=10**400),
-        "dropout is a number that a float can hold, and not "
-        "100000000000000000...0000000000000000000.",
+        "The dropout rate must be at least 0 and less than 1. It is inf.",
     ),
     (
         lambda: attend("a", dropout=torch.tensor(0.5, requires_grad=True)),
-        "dropout is a number, and not tensor(0.5000, requires_grad=True).",
+        "dropout must be a number. It is tensor(0.5000, requires_grad=True).",
     ),
     (
         lambda: attend("a", temperature=NAN),
-        "A temperature of nan cannot divide. Use more than 0.",
+        "The temperature must be a number. It is nan.",
     ),
     (
         lambda: attend("a", temperature=-1),
-        "A temperature of -1 cannot divide. Use more than 0.",
+        "The temperature must be greater than 0. It is -1.",
     ),
     (
         lambda: attend("a", temperature="hot"),
-        "temperature is a number, and not 'hot'.",
+        "temperature must be a number. It is 'hot'.",
     ),
     (
         lambda: attend("a", mechanism="best"),
-        "mechanism is one of simplified, self, causal, stacked, multi-head, block, average, "
-        "and not 'best'.",
+        "mechanism must be one of simplified, self, causal, stacked, multi-head, block, average. "
+        "It is 'best'.",
     ),
     (
         lambda: attend("a", scale="d_k"),
-        "scale is one of none, d_head, d_model, and not 'd_k'.",
+        "scale must be one of none, d_head, d_model. It is 'd_k'.",
     ),
     (
         lambda: attend("a", dtype=torch.int64),
-        "dtype is one of float32, float64, and not 'int64'.",
+        "dtype must be one of float32, float64. It is 'int64'.",
     ),
     (
         lambda: attend("a", dtype="float16"),
-        "dtype is one of float32, float64, and not float16. Weights that are stored as float16 are "
-        "converted to float32 without loss.",
+        "dtype must be one of float32, float64. It is float16. Weights that are stored as float16 "
+        "are converted to float32 without loss.",
     ),
     (
         lambda: attend("a", device=0),
-        "device is one of auto, cpu, cuda, mps, and not 0.",
+        "device must be one of auto, cpu, cuda, mps. It is 0.",
     ),
     (
         lambda: attend("a", mask=[]),
-        "mask is one of none, causal, window, own, and not [].",
+        "mask must be one of none, causal, window, own. It is [].",
     ),
     (
         lambda: attend("a", own_mask=[[0.5]]),
@@ -273,7 +272,7 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a", weights=[[1.0]]),
-        "weights is a dictionary of arrays by name, and not [[1.0]].",
+        "weights must be a dictionary of arrays by name. It is [[1.0]].",
     ),
     (
         lambda: attend("a", weights={"Q": [[1.0]]}),
@@ -323,23 +322,23 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").explain("weights", head=0, query=0.0, key=0),
-        "query is a whole number, and not 0.0.",
+        "query must be a whole number. It is 0.0.",
     ),
     (
         lambda: attend("a").explain("weights", head=True, query=0, key=0),
-        "head is a whole number, and not True.",
+        "head must be a whole number. It is True.",
     ),
     (
         lambda: attend("a").explain("weights", head="1", query=0, key=0),
-        "head is a whole number, and not '1'.",
+        "head must be a whole number. It is '1'.",
     ),
     (
         lambda: attend("a").explain("weights", head=NAN, query=0, key=0),
-        "head is a whole number, and not nan.",
+        "head must be a whole number. It is nan.",
     ),
     (
         lambda: attend("a").explain("weights", head=0, query=10**30, key=0),
-        "query is a whole number of at most 18 digits, and not 1000000000000000000000000000000.",
+        "query must be a whole number of at most 18 digits. It is 1000000000000000000000000000000.",
     ),
     (
         lambda: attend("a").explain("weights", head=0, row=0, key=0),
@@ -347,11 +346,11 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").figure(7),
-        "stages is the name of a stage or a list of names, and not 7.",
+        "stages must be the name of a stage or a list of names. It is 7.",
     ),
     (
         lambda: attend("a").figure([7]),
-        "stages is a list of names, and not 7.",
+        "stages must be a list of names. It is 7.",
     ),
     (
         lambda: attend("a").figure(["sums"]),
@@ -359,11 +358,11 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").figure(heads=[0, 0.5]),
-        "head is a whole number, and not 0.5.",
+        "head must be a whole number. It is 0.5.",
     ),
     (
         lambda: attend("a").figure(heads="01"),
-        "heads is a list of heads, such as [0], and not '01'.",
+        "heads must be a list of heads, such as [0]. It is '01'.",
     ),
     (
         lambda: attend("a").figure(heads=[-1]),
@@ -371,28 +370,28 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").figure(text=True),
-        "text is a whole number, and not True.",
+        "text must be a whole number. It is True.",
     ),
     (
         lambda: attend("a").figure(text="0"),
-        "text is a whole number, and not '0'.",
+        "text must be a whole number. It is '0'.",
     ),
     (
         lambda: attend("a").figure(layer=None),
-        "layer is a whole number, and not None.",
+        "layer must be a whole number. It is None.",
     ),
     (
         lambda: attend("a").figure(width=85),
-        "width is a text, and not 85.",
+        "width must be a text. It is 85.",
     ),
     (
         lambda: attend("a").figure(width="85"),
-        "width is a size such as 180mm, 180x120mm, 1920x1080px or 7in, or one of "
-        "as-in-the-window, paper-column, paper-page, slide, poster, and not '85'.",
+        "width must be a size such as 180mm, 180x120mm, 1920x1080px or 7in, or one of "
+        "as-in-the-window, paper-column, paper-page, slide, poster. It is '85'.",
     ),
     (
         lambda: attend("a").figure(dpi=300.5),
-        "dpi is a whole number, and not 300.5.",
+        "dpi must be a whole number. It is 300.5.",
     ),
     (
         lambda: attend("a").figure(dpi=-300),
@@ -400,12 +399,12 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").figure(dpi=10**400),
-        "dpi is a whole number of at most 18 digits, and not "
+        "dpi must be a whole number of at most 18 digits. It is "
         "100000000000000000...0000000000000000000.",
     ),
     (
         lambda: attend("a").figure(title=7),
-        "title is a text, and not 7.",
+        "title must be a text. It is 7.",
     ),
     (
         lambda: attend("a").figure(title="a\nb"),
@@ -413,23 +412,24 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").figure(caption="no"),
-        "caption is True or False, and not 'no'.",
+        "caption must be True or False. It is 'no'.",
     ),
     (
         lambda: attend("a").figure(theme="blue"),
-        "theme is one of print, light, dark, and not 'blue'.",
+        "theme must be one of print, light, dark. It is 'blue'.",
     ),
     (
         lambda: attend("a").figure(layout=np.arange(3)),
-        "layout is one of shown, panel, head, heads, stages, all, cells, and not array([0, 1, 2]).",
+        "layout must be one of shown, panel, head, heads, stages, all, cells. "
+        "It is array([0, 1, 2]).",
     ),
     (
         lambda: attend("a").save(7),
-        "path is the path of a file, and not 7.",
+        "path must be the path of a file. It is 7.",
     ),
     (
         lambda: attend("a").save("a\0.png"),
-        "path is the path of a file, and not 'a\\x00.png'.",
+        "path must be the path of a file. It is 'a\\x00.png'.",
     ),
     (
         lambda: attend("a").save("a.bmp"),
@@ -438,19 +438,19 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").save(b"a.png"),
-        "path is the path of a file, and not b'a.png'.",
+        "path must be the path of a file. It is b'a.png'.",
     ),
     (
         lambda: load(None),
-        "path is the path of a file, and not None.",
+        "path must be the path of a file. It is None.",
     ),
     (
         lambda: load(""),
-        "path is the path of a file, and not ''.",
+        "path must be the path of a file. It is ''.",
     ),
     (
         lambda: load("a" * 10_000),
-        "path is the path of a file, and not 'aaaaaaaaaaaa...aaaaaaaaaaaaa'.",
+        "path must be the path of a file. It is 'aaaaaaaaaaaa...aaaaaaaaaaaaa'.",
     ),
 ]
 

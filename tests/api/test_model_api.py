@@ -193,7 +193,7 @@ def test_what_is_not_there_is_refused(model: Model, seen: ModelAttention, tmp_pa
     assert "is a whole number" in refusal(seen.figure, layer="one")
     assert "text is a text" in refusal(model.attend, 3)
     assert "no folder" in refusal(visualizer.open_model, tmp_path / "nothing")
-    assert "device is one of" in refusal(visualizer.open_model, tmp_path, device="tpu")
+    assert "device must be one of" in refusal(visualizer.open_model, tmp_path, device="tpu")
 
 
 def test_a_model_in_memory_is_captured() -> None:

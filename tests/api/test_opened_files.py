@@ -238,8 +238,11 @@ def test_what_is_in_a_file_of_weights_is_said(
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--embedding-size 8", "argument --embedding-size: got '8'. W_query is 6 × 4 and the siz"),
-        ("--heads 2", "argument --heads: got '2'. W_query is 6 × 4 and the sizes need 6 × 8."),
+        ("--embedding-size 8", "argument --embedding-size: invalid value '8': W_query is 6 × 4 "),
+        (
+            "--heads 2",
+            "argument --heads: invalid value '2': W_query is 6 × 4 and the sizes need 6 × 8.",
+        ),
     ],
 )
 def test_an_option_that_does_not_fit_weights_is_named(

@@ -22,8 +22,11 @@ BAD = [
     ("picture.bmp", "argument FILE: “picture.bmp” "),
     ("one two", "argument two: is one too many. See --help."),
     ("--text", "argument --text: expected one argument"),
-    ("--tokenizer letters", "argument --tokenizer: got 'letters', takes one of words, characters"),
-    ("--lines both", "argument --lines: got 'both', takes one of together, apart"),
+    (
+        "--tokenizer letters",
+        "argument --tokenizer: invalid value 'letters': must be one of words, characters",
+    ),
+    ("--lines both", "argument --lines: invalid value 'both': must be one of together, apart"),
     ("--heads 2 --heads 4", "argument --heads: is given twice. Give it once."),
     ("--heads=2 --seed 1 --heads 4", "argument --heads: is given twice. Give it once."),
     (
@@ -34,7 +37,10 @@ BAD = [
     ("--title a --title b --export a.png", "argument --title: is given twice. Give it once."),
     ("--title=", "argument --title: is for files. Add --export with a file's name."),
     ("--layer 2", "argument --layer: is for files. Add --export with a file's name."),
-    ("--layer 0 --export a.png", "argument --layer: got '0', takes a whole number from 1, or all"),
+    (
+        "--layer 0 --export a.png",
+        "argument --layer: invalid value '0': must be a whole number of at least 1, or all",
+    ),
     ("--layer 2 --export a.png", "argument --layer: There is no layer 2. There is 1 layer."),
     (
         "layers.npy --layer 4 --export a.png",
@@ -53,7 +59,10 @@ BAD = [
     ("--dpi 90 --export a.gif", "argument --dpi: is for .png, .svg or .pdf. Export one of them."),
     ("--size slide --export a.html", "argument --size: is for .png, .svg, .pdf, .gif, "),
     ("--colour-map magma --export a.npz", "argument --colour-map: is for .png, .svg, .pdf, "),
-    ("--colour-map jet", "argument --colour-map: got 'jet', takes one of viridis, cividis, "),
+    (
+        "--colour-map jet",
+        "argument --colour-map: invalid value 'jet': must be one of viridis, cividis, ",
+    ),
     (
         "--colour-map magma --colour-map cividis --export a.png",
         "argument --colour-map: 'cividis' and 'magma' are both sequential. Leave one of them out.",
@@ -64,7 +73,10 @@ BAD = [
         "--format csv --export a.csv",
         "argument --format: is for standard output. Add --export -.",
     ),
-    ("--format bmp --export -", "argument --format: got 'bmp', takes one of png, svg, "),
+    (
+        "--format bmp --export -",
+        "argument --format: invalid value 'bmp': must be one of png, svg, ",
+    ),
     (
         "--format csv --export - --export -",
         "argument --export: standard output takes one file. Give - once.",
@@ -73,9 +85,15 @@ BAD = [
         "--format csv --export - --layer all",
         "argument --layer: all is several files, and - takes one.",
     ),
-    ("--list nothing", "argument --list: got 'nothing', takes one of stages, formats, presets, "),
+    (
+        "--list nothing",
+        "argument --list: invalid value 'nothing': must be one of stages, formats, presets, ",
+    ),
     ("--list", "argument --list: expected one argument"),
-    ("--print-completion fish", "argument --print-completion: got 'fish', takes one of bash, zsh"),
+    (
+        "--print-completion fish",
+        "argument --print-completion: invalid value 'fish': must be one of bash, zsh",
+    ),
     (
         "--print-completion bash --heads 1",
         "argument --print-completion: does this alone. Leave the other options out.",
@@ -113,7 +131,10 @@ BAD = [
         "run --text a --text b",
         "argument --text: A model of the lab reads one text at a time. Give one.",
     ),
-    ("run --embedding-size 5", "argument --embedding-size: got '5'. The vectors are 10 × 16 "),
+    (
+        "run --embedding-size 5",
+        "argument --embedding-size: invalid value '5': The vectors are 10 × 16 ",
+    ),
     ("lab nowhere", "argument RUN: there is no run in 'nowhere'"),
     ("lab run more", "argument more: is one too many. See --help."),
     # Of training.
@@ -121,23 +142,32 @@ BAD = [
     ("train repeat", "argument --out: is missing. Name the folder of the new run."),
     ("train nowhere.txt --out new", "argument SOURCE: "),
     (f"{NEW} --heads 3", "argument --heads: 64 does not divide into 3 heads. Use 2."),
-    (f"{NEW} --heads 0", "argument --heads: got '0', takes a whole number from 1 to 64"),
+    (
+        f"{NEW} --heads 0",
+        "argument --heads: invalid value '0': must be a whole number from 1 to 64",
+    ),
     (f"{NEW} --rate 0", "argument --rate: The learning rate is more than 0 and at most 100."),
-    (f"{NEW} --rate fast", "argument --rate: got 'fast', takes a number"),
-    (f"{NEW} --model best", "argument --model: got 'best', takes one of bigram, average, "),
-    (f"{NEW} --preset best", "argument --preset: got 'best', takes one of repeat, brackets, "),
+    (f"{NEW} --rate fast", "argument --rate: invalid value 'fast': must be a finite number"),
+    (
+        f"{NEW} --model best",
+        "argument --model: invalid value 'best': must be one of bigram, average, ",
+    ),
+    (
+        f"{NEW} --preset best",
+        "argument --preset: invalid value 'best': must be one of repeat, brackets, ",
+    ),
     (
         f"{NEW} --model bigram --layers 3",
-        "argument --layers: acts only with --model transformer, notes-transformer or "
-        "attention-only.",
+        "--layers has no effect without --model transformer or notes-transformer or "
+        "attention-only. Remove it.",
     ),
     (
         f"{NEW} --tokenizer words",
-        "argument --tokenizer: acts on other texts than 'repeat'. Leave it out.",
+        "--tokenizer has no effect with a generated task. Remove it.",
     ),
     (
         "train a.txt --out new --size 5000",
-        "argument --size: acts on other texts than a text file. Leave it out.",
+        "--size has no effect with a text file. Remove it.",
     ),
     (
         f"{NEW} --size 1000 --block 1024",
@@ -158,11 +188,23 @@ BAD = [
     # Of generating.
     ("generate", "argument FOLDER: is missing. Name the folder of a run or of a model."),
     ("generate nowhere", "argument FOLDER: there is no run in 'nowhere'"),
-    ("generate run --tokens 0", "argument --tokens: got '0', takes a whole number from 1 to "),
-    ("generate run --seed -1", "argument --seed: got '-1', takes a whole number from 0"),
+    (
+        "generate run --tokens 0",
+        "argument --tokens: invalid value '0': must be a whole number from 1 to ",
+    ),
+    (
+        "generate run --seed -1",
+        "argument --seed: invalid value '-1': must be a whole number ",
+    ),
     ("generate run --temperature -1", "argument --temperature: The temperature is from 0 to 100."),
-    ("generate run --temperature nan", "argument --temperature: got 'nan', takes a number"),
-    ("generate run --top-k 0", "argument --top-k: got '0', takes a whole number from 1"),
+    (
+        "generate run --temperature nan",
+        "argument --temperature: invalid value 'nan': must be a finite number",
+    ),
+    (
+        "generate run --top-k 0",
+        "argument --top-k: invalid value '0': must be a whole number of at least 1",
+    ),
     ("generate run --top-p 1.5", "argument --top-p: Top-p is more than 0 and at most 1, which "),
     ("generate run --prompt ?", "argument --prompt: “?” is not in the text that was learned."),
     ("generate run --prompt=", "argument --prompt: There is nothing to read yet. Type some of "),

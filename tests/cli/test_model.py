@@ -153,7 +153,7 @@ def test_a_part_is_chosen_where_there_are_several(
         ((), 2, "argument FOLDER: is missing. Name the folder of a model."),
         (("nothing",), 2, "argument --text: is missing. Give a text to read, or an --image."),
         (("nothing", "--text", "a"), 1, "There is no folder “nothing”."),
-        (("F", "--text", " "), 2, "argument --text: got ' ', takes a text that is not blank"),
+        (("F", "--text", " "), 2, "argument --text: invalid value ' ': must not be blank"),
         (("F", "--text", "a", "--layer", "2"), 2,
          "argument --layer: is for files. Add --export with a file's name."),
         (("F", "--text", "a", "--layer", "3", "--export", "x.png"), 2,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import contextmanager
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from visualizer.api.argument_validation import (
@@ -14,31 +13,30 @@ from visualizer.api.argument_validation import (
     choice,
     device_of,
     dtype_of,
-    number,
     numbers,
     refused,
     several,
+    shown,
     string,
     switch,
     whole_number,
 )
-from visualizer.api.arguments_without_effect import OWN, check_effects
+from visualizer.api.arguments_without_effect import ARGUMENTS, OWN, check_effects
 from visualizer.api.keyword_argument_types import Look, Settings
+from visualizer.attention.settings import BY_NAME, InvalidValueError
 from visualizer.attention.spec import (
     NORMS,
     OWN_BIASES,
     BooleanMatrix,
     Device,
-    Dtype,
     Mask,
     NumberMatrix,
-    check,
 )
+from visualizer.attention.spec_validation import check
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
 from visualizer.export.option_parsing import SIZES, figure_settings, size_of
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.session.document import Document
 from visualizer.session.document_from_texts_and_settings import document_of, text_of
 
 if TYPE_CHECKING:
@@ -48,19 +46,13 @@ if TYPE_CHECKING:
 
     from visualizer.attention.mechanisms import Mechanism
     from visualizer.export.figure_settings import FigureSettings
+    from visualizer.session.document import Document
 
 
 MAX_TEXT_CHARACTERS = 2**22
 """Maximum characters of a text; the number of tokens can be far smaller."""
-_NAMES = {
-    **{"embedding_size": "d_in", "output_size": "d_out", "feed_forward_size": "d_ff"},
-    "own_mask": "painted",
-}
-"""Document fields of settings that have a different name there."""
-_FIELD_ARGUMENTS = {own: name for name, own in _NAMES.items()} | {
-    **{"own_input": "vectors", "own_weights": "weights"},
-    "size": "width",
-}
+_FIELDS = {argument: field for field, argument in ARGUMENTS.items()}
+_FIELD_ARGUMENTS = ARGUMENTS | {"painted": "own_mask", "size": "width"}
 """Argument names of fields that have a different name in a document or figure settings."""
 MAX_TITLE_LENGTH = 1_000
 
@@ -78,10 +70,14 @@ def naming_arguments(arguments: Mapping[str, str] = _FIELD_ARGUMENTS) -> Iterato
         yield
     except InputError as error:
         name = arguments.get(error.field, error.field)
-        words = name.lower().replace("_", " ")
-        is_named = words in error.sentence.lower().replace("_", " ")
+        words = _plain_words(name)
+        is_named = words in _plain_words(error.sentence)
         sentence = error.sentence if is_named else f"{name}: {error.sentence}"
         raise InputError(name, sentence, error.remedy) from error.__cause__
+
+
+def _plain_words(text: str) -> str:
+    return text.lower().replace("_", " ").replace("-", " ")
 
 
 def figure_settings_of(look: Look) -> FigureSettings:
@@ -139,7 +135,8 @@ def attention_document_of(
         name: _convert_setting(name, each) for name, each in settings.items() if each is not None
     }
     texts = [] if text is None else _validate_texts(text, given.get("tokenizer"))
-    chosen = {_NAMES.get(name, name): each for name, each in given.items()}
+    fields = _FIELDS | {"own_mask": "painted"}  # which also sets the mask
+    chosen = {fields.get(name, name): each for name, each in given.items()}
     if vectors is not None:
         chosen["own_input"] = NumberMatrix.of(numbers("vectors", vectors))
     if own := _convert_own_weights(weights):
@@ -184,16 +181,16 @@ def _convert_setting(name: str, value: Any) -> object:
     """Convert a setting's value to the type of its document field."""
     if name in {"own_mask", "own_kept"}:
         return BooleanMatrix.of(cells(name, value))
-    kind = type(Document().get(_NAMES.get(name, name)))
-    if kind is Device:
+    if name == "tokenizer":
+        return choice(name, Tokenizer, value)
+    if name == "device":
         return device_of(value)
-    if kind is Dtype:
+    if name == "dtype":
         return dtype_of(value)
-    if issubclass(kind, bool):
-        return switch(name, value)
-    if issubclass(kind, StrEnum):
-        return choice(name, kind, value)
-    return whole_number(name, value) if issubclass(kind, int) else number(name, value)
+    try:
+        return BY_NAME[_FIELDS.get(name, name)].read(value)
+    except InvalidValueError as invalid:
+        raise InputError(name, invalid.sentence(name, shown(value))) from None
 
 
 def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from visualizer.attention.float64_conversion import float64_on_cpu
+from visualizer.attention.settings import InvalidValueError, choose
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 
@@ -42,7 +43,7 @@ def shown(value: object) -> str:
 
 def refused(name: str, takes: str, value: object) -> InputError:
     """Return the error for a value that an argument does not accept."""
-    return InputError(name, f"{name} is {takes}, and not {shown(value)}.")
+    return InputError(name, f"{name} must be {takes}. It is {shown(value)}.")
 
 
 def switch(name: str, value: object) -> bool:
@@ -74,9 +75,10 @@ def number(name: str, value: object) -> float:
 
 def choice(name: str, kind: type[Choice], value: object) -> Choice:
     """Return the member of an enumeration with this value."""
-    if isinstance(value, str) and value in list(kind):
-        return kind(value)
-    raise refused(name, f"one of {', '.join(kind)}", value)
+    try:
+        return choose([*kind], value)
+    except InvalidValueError as invalid:
+        raise InputError(name, invalid.sentence(name, shown(value))) from None
 
 
 def device_of(value: object) -> Device:
@@ -96,7 +98,7 @@ def dtype_of(value: object) -> Dtype:
         name = np.dtype(value).name
     if isinstance(name, str) and name in HALF_TYPES:
         sentence = (
-            f"dtype is one of {', '.join(Dtype)}, and not {name}. Weights that are stored as "
+            f"dtype must be one of {', '.join(Dtype)}. It is {name}. Weights that are stored as "
             f"{name} are converted to float32 without loss."
         )
         raise InputError("dtype", sentence)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from visualizer.attention.spec import Mode
+from visualizer.attention.settings import BY_NAME, without_effect
 from visualizer.cli.export_files import ALL, SEVERAL, STANDARD_OUTPUT, format_of_export
-from visualizer.cli.options import SETTING_GROUPS, option_of, parser, value_of
+from visualizer.cli.options import SETTING_GROUPS, option_of, parser, value_of, word_option
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.figure_settings import FigureExtent
 from visualizer.export.formats import (
@@ -21,7 +21,6 @@ from visualizer.export.formats import (
     why_not_writable,
 )
 from visualizer.session.colour_maps import MapKind, maps_of
-from visualizer.session.setting_definitions import SETTINGS
 
 if TYPE_CHECKING:
     import argparse
@@ -37,21 +36,6 @@ FOR_FILES = (
 )
 """Options that only affect exported files."""
 _NOT_GIVEN = (None, False)
-_CONDITIONS = {
-    "d_out": "with a projection",
-    "mode": "with --dropout above 0",
-    "dropout_seed": "with --dropout above 0",
-    "own_weights": "where the module has such weights",
-    "bias": "with --projection linear",
-    "d_ff": "with a block",
-    "activation": "with a block",
-    "scale": "where scores are compared, and not with --normalisation uniform",
-    "temperature": "where scores are compared, and not with --normalisation uniform",
-    "window": "with --mask window",
-    "own_mask": "with --mask own",
-    "route": "with a mask",
-}
-"""Conditions under which settings that do not always have an effect have one."""
 _FIGURE_FIELDS = {
     "layout": "extent",
     "theme": "paper",
@@ -111,14 +95,14 @@ def complaint_about_files(options: argparse.Namespace) -> str | None:
 def _describe_problem(problem: Problem, options: argparse.Namespace, document: Document) -> str:
     field = problem.field
     if field == "own_mask" and _is_given(options, "mask"):
-        return "argument --mask: got 'own', and there is no matrix yet. Add --own-mask FILE."
+        return "argument --mask: invalid value 'own': requires --own-mask FILE"
     remedied = problem.remedy[0] if problem.remedy else field
     sizes = SIZED if field.startswith("own_") else ()
     parts = (field, remedied, "projection", "block", *sizes)
     field = next((part for part in parts if _is_given(options, part)), field)
     if field.startswith("own_"):
         return f"argument {_source_name(options, field)}: {problem.sentence}"
-    return f"argument {option_of(field)}: got '{document.get(field)}'. {problem.sentence}"
+    return f"argument {option_of(field)}: invalid value '{document.get(field)}': {problem.sentence}"
 
 
 def _source_name(options: argparse.Namespace, field: str) -> str:
@@ -193,15 +177,11 @@ def _find_option_without_module(options: argparse.Namespace, document: Document)
 
 def _find_idle_setting(options: argparse.Namespace, document: Document) -> str | None:
     """Return an error for a setting that has no effect in combination with the others."""
-    if _is_given(options, "own_kept"):
-        if document.spec.mode is Mode.EVAL:
-            return "argument --kept: acts only with --mode train."
-        if _is_given(options, "dropout_seed"):
-            return "argument --dropout-seed: --kept says what is kept. Leave one of them out."
-    for setting in SETTINGS:
-        if _is_given(options, setting.name) and not setting.counts(document.spec):
-            acts = _CONDITIONS[setting.name]
-            return f"argument {option_of(setting.name)}: acts only {acts}."
+    for name in BY_NAME:
+        if _is_given(options, name) and (
+            message := without_effect(document.spec, name, word_option)
+        ):
+            return message
     return None
 
 

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from visualizer.attention.settings import InvalidValueError, choose
 from visualizer.console_messages_and_progress import say
 from visualizer.errors import InputError, reason_of
 from visualizer.export.figure_settings import MAX_DPI, MIN_DPI
@@ -25,6 +26,8 @@ from visualizer.storage.regular_file import open_regular_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
+
+    from visualizer.attention.settings import Setting
 
 Value = TypeVar("Value")
 
@@ -117,6 +120,26 @@ def as_argument_error(read: Callable[[str], Value]) -> Callable[[str], Value]:
     return reads
 
 
+def setting_value(setting: Setting) -> Callable[[str], Any]:
+    """Create a converter for the values of a setting."""
+
+    def read(text: str) -> Any:
+        try:
+            return setting.parse(text)
+        except InvalidValueError as invalid:
+            raise invalid_value(text, invalid) from None
+
+    return read
+
+
+def invalid_value(text: str, invalid: InvalidValueError | str) -> argparse.ArgumentTypeError:
+    """Return the error for a value that an option does not accept."""
+    meant = ""
+    if isinstance(invalid, InvalidValueError) and invalid.suggestion:
+        meant = f" (did you mean '{invalid.suggestion}'?)"
+    return argparse.ArgumentTypeError(f"invalid value '{text}': {invalid}{meant}")
+
+
 def whole_number(low: int, high: float = float("inf")) -> Callable[[str], int]:
     """Create a converter for integers in a range."""
 
@@ -126,8 +149,8 @@ def whole_number(low: int, high: float = float("inf")) -> Callable[[str], int]:
         except ValueError:
             value = low - 1
         if not low <= value <= high:
-            to = "" if high == float("inf") else f" to {high:,}"
-            raise argparse.ArgumentTypeError(f"got '{text}', takes a whole number from {low}{to}")
+            range_ = f"of at least {low}" if high == math.inf else f"from {low} to {high:,}"
+            raise invalid_value(text, f"must be a whole number {range_}")
         return value
 
     return read
@@ -143,7 +166,7 @@ def rate(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"got '{text}', takes a number from 0 up to, not with, 1")
+        raise invalid_value(text, "must be at least 0 and less than 1")
     return value
 
 
@@ -154,18 +177,7 @@ def number(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"got '{text}', takes a number")
-    return value
-
-
-def positive_number(text: str) -> float:
-    """Convert a finite number greater than 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"got '{text}', takes a number above 0")
+        raise invalid_value(text, "must be a finite number")
     return value
 
 
@@ -173,10 +185,10 @@ def one_of(values: Sequence[str]) -> Callable[[str], str]:
     """Create a converter that accepts the given words."""
 
     def read(text: str) -> str:
-        if text not in list(values):
-            takes = ", ".join(values)
-            raise argparse.ArgumentTypeError(f"got '{text}', takes one of {takes}")
-        return text
+        try:
+            return choose(values, text)
+        except InvalidValueError as invalid:
+            raise invalid_value(text, invalid) from None
 
     return read
 
@@ -199,7 +211,7 @@ def size(text: str) -> str:
 def text_in_file(name: str) -> str:
     """Read a UTF-8 text, with or without a byte order mark, from a file or standard input."""
     if name == "-" and sys.stdin is None:
-        raise argparse.ArgumentTypeError("there is no standard input here. Name a file.")
+        raise argparse.ArgumentTypeError("standard input is not available; name a file")
     try:
         content = (
             sys.stdin.buffer.read(MAX_TEXT_FILE_BYTES + 1) if name == "-" else _read_limited(name)
@@ -209,13 +221,12 @@ def text_in_file(name: str) -> str:
         reason = reason_of(error)
         raise argparse.ArgumentTypeError(f"'{name}' could not be read: {reason}") from error
     except UnicodeDecodeError as error:
-        at = f"byte {error.start + 1:,} is none of UTF-8"
-        raise argparse.ArgumentTypeError(f"got '{name}', takes a text in UTF-8: {at}") from error
+        at = f"byte {error.start + 1:,} is invalid"
+        raise invalid_value(name, f"must be a UTF-8 text; {at}") from error
     if len(content) > MAX_TEXT_FILE_BYTES:
-        most = f"takes a text of at most {MAX_TEXT_FILE_BYTES // 2**20} MiB"
-        raise argparse.ArgumentTypeError(f"got '{name}', {most}")
+        raise invalid_value(name, f"must be at most {MAX_TEXT_FILE_BYTES // 2**20} MiB")
     if not text or text.isspace():
-        raise argparse.ArgumentTypeError(f"got '{name}', takes a text that is not blank")
+        raise invalid_value(name, "must not be blank")
     return text_of(text)
 
 
@@ -254,12 +265,12 @@ def position_or_all(text: str) -> int | str:
     if text == "all":
         return text
     if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"got '{text}', takes a whole number from 1, or all")
+        raise invalid_value(text, "must be a whole number of at least 1, or all")
     return int(text)
 
 
 def file(text: str) -> Path:
     """Validate a file with a supported export format, or ``-`` for standard output."""
     if text != "-" and format_of(text) is None:
-        raise argparse.ArgumentTypeError(f"got '{text}', takes a file that ends in {suffixes()}")
+        raise invalid_value(text, f"must end in {suffixes()}")
     return Path(text)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from visualizer.attention.spec import MAX_SEED, OWN_LAYERS, WIDENING
+from visualizer.attention.settings import BY_NAME, Setting, SettingKind
+from visualizer.attention.spec import OWN_LAYERS
 from visualizer.cli import listed_names, matrices_in_files, option_types
 from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
 from visualizer.export.formats import FORMATS, suffixes
@@ -14,7 +15,6 @@ from visualizer.language.tokenizers import Tokenizer
 from visualizer.session import document_from_texts_and_settings
 from visualizer.session.colour_maps import COLOUR_MAPS
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.setting_definitions import SETTINGS, SettingKind
 from visualizer.session.stage_and_head_parsing import heads_of, stages_of
 from visualizer.session.timeline import Grain
 from visualizer.version import __version__
@@ -142,37 +142,11 @@ _FILES: dict[str, tuple[Callable[[str], object], str]] = {
     ),
 }
 """Readers and help texts of the options for settings that are matrices."""
-_HELP_TEXTS = {
-    "mechanism": "the module to start from, which the options below change",
-    "d_in": "how many numbers the vector of a token has",
-    "d_out": "the width of all heads together, or of each of stacked heads",
-    "heads": "how many heads there are",
-    "arrangement": "whether heads split the output size or are stacked, each with all of it",
-    "projection": "how queries, keys and values are made from the input",
-    "bias": "add a bias to queries, keys and values; needs --projection linear",
-    "output_projection": "mix the heads with a last linear layer",
-    "block": "what to put around the attention: nothing, or norms, the residual stream and a "
-    "feed-forward",
-    "d_ff": "how many hidden numbers the block's feed-forward has, "
-    f"{WIDENING} times the embedding size if not given; needs a block",
-    "activation": "the function of each hidden number of the block's feed-forward; needs a block",
-    "position": "vectors to add to the tokens' vectors, to tell positions apart",
-    "scale": "the size whose square root divides the scores, that of a head or of the embedding",
-    "temperature": "divide the scores by this as well: below 1 sharpens the weights, above 1 "
-    "flattens them",
-    "normalisation": "how a row of scores becomes a row of weights",
-    "causal": "keep tokens from reading later tokens, as --mask causal does, or let them",
-    "mask": "which tokens a token may read",
-    "window": "how many tokens a token reads, itself and those just before; needs --mask window",
-    "route": "whether the mask acts on scores before they are normalised, or on weights after",
-    "dropout": "the share of the weights to drop, at least 0 and less than 1",
-    "mode": "whether dropout acts, as in training, or not, as in evaluation",
-    "dropout_seed": "the seed that decides which weights are dropped",
-    "seed": "the seed that decides the tokens' vectors and the weights",
-    "dtype": "the precision of all numbers",
-    "device": "where to compute; auto uses a GPU if there is one",
-}
-"""Help texts of settings: the words in the settings table are labels next to controls."""
+
+
+def word_option(field: str, value: object) -> str:
+    """Word the option of a field, with its value if there is one."""
+    return option_of(field) if value is None else f"{option_of(field)} {value}"
 
 
 def _setting_option(name: str) -> dict[str, Any]:
@@ -180,24 +154,29 @@ def _setting_option(name: str) -> dict[str, Any]:
     if name in _FILES:
         read, help_text = _FILES[name]
         return {"type": option_types.as_argument_error(read), "metavar": "FILE", "help": help_text}
-    setting = next(setting for setting in SETTINGS if setting.name == name)
-    preset, help_text = _DEFAULTS.get(name), _HELP_TEXTS[name]
+    setting = BY_NAME[name]
+    help_text = f"{setting.help[0].lower()}{setting.help[1:]}".replace("’", "'")
     if setting.kind is SettingKind.SWITCH:
-        on = f"--{'' if preset else 'no-'}{option_of(name)[2:]}"
-        return {"action": argparse.BooleanOptionalAction, "help": f"{help_text} (default: {on})"}
+        on = f"--{'' if setting.default else 'no-'}{option_of(name)[2:]}"
+        help_text = f"{help_text} (default: {on}{_needs(setting)})"
+        return {"action": argparse.BooleanOptionalAction, "help": help_text}
+    default = f"(default: {setting.default}{_needs(setting)})"
     if setting.kind is SettingKind.CHOICE:
         values = [value for value, _ in setting.choices]
-        return option_types.name_option(
-            values, f"{help_text}: {', '.join(values)} (default: {preset})"
-        )
-    read, metavar = {
-        SettingKind.COUNT: (option_types.whole_number(1), "N"),
-        SettingKind.SEED: (option_types.whole_number(0, MAX_SEED), "N"),
-        SettingKind.RATE: (option_types.rate, "RATE"),
-        SettingKind.NUMBER: (option_types.positive_number, "X"),
-    }[setting.kind]
-    default = "" if setting.zero else f" (default: {preset:g})"
-    return {"type": read, "metavar": metavar, "help": help_text + default}
+        return option_types.name_option(values, f"{help_text}: {', '.join(values)} {default}")
+    default = f"(default: {setting.default:g}{_needs(setting)})"
+    metavar = {SettingKind.RATE: "RATE", SettingKind.NUMBER: "X"}.get(setting.kind, "N")
+    is_rate = setting.kind in {SettingKind.RATE, SettingKind.NUMBER}
+    range_ = f"; {setting.requirement}" if is_rate else ""
+    read = option_types.setting_value(setting)
+    return {"type": read, "metavar": metavar, "help": f"{help_text}{range_} {default}"}
+
+
+def _needs(setting: Setting) -> str:
+    """Return the options that a setting needs to have an effect."""
+    needed = [each.violation(word_option) for each in setting.where]
+    found = [words.removeprefix("without ") for words in needed if words.startswith("without ")]
+    return f"; requires {' and '.join(found)}" if found else ""
 
 
 SETTING_GROUPS: dict[str, tuple[str, ...]] = {

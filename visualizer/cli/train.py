@@ -19,7 +19,6 @@ from visualizer.lab.settings.lab_setting_definitions import LAB_SETTINGS
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_presets import PRESETS
 from visualizer.language.training_settings import (
-    LAYERED,
     LIMITS,
     CorpusKind,
     CorpusSource,
@@ -180,13 +179,10 @@ def complaint(options: argparse.Namespace) -> str:
 def _find_idle_option(given: list[str], settings: TrainingSettings) -> str:
     """Return an error for an option without effect on the training; empty if there is none."""
     for setting in LAB_SETTINGS:
-        if setting.name in given and not setting.counts(settings):
-            if setting.name in {"size", "tokenizer"}:
-                whose = "a text file" if setting.name == "size" else f"'{settings.source.kind}'"
-                return f"argument --{setting.name}: acts on other texts than {whose}. Leave it out."
-            *others, last = LAYERED
-            layered = f"{', '.join(others)} or {last}"
-            return f"argument --{setting.name}: acts only with --model {layered}."
+        unmet = setting.unmet(settings) if setting.name in given else None
+        if unmet:
+            condition = unmet.violation(lambda name, value: f"--{name} {value}")
+            return f"--{setting.name} has no effect {condition}. Remove it."
     return ""
 
 

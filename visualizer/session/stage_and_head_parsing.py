@@ -50,7 +50,9 @@ def heads_of(text: str) -> frozenset[int]:
     for part in parts:
         first, last = (int(part[1]), int(part[2] or part[1])) if part else (0, 0)
         if not 1 <= first <= last <= 1_000:
-            raise InputError("heads_shown", f"got '{text}', takes heads such as 1,3-5, or all")
+            raise InputError(
+                "heads_shown", f"invalid value '{text}': must be heads such as 1,3-5, or all"
+            )
         found |= set(range(first - 1, last))
     return frozenset(found)
 
