@@ -23,7 +23,7 @@ def own(hand: Hand, name: str) -> OwnValuesControl:
 def test_at_first_nothing_is_given(hand: Hand) -> None:
     for name in ("own_input", "own_weights"):
         control = own(hand, name)
-        assert control.words.text() == "None: drawn from the seed"
+        assert control.words.text() == "None: random, from the seed"
         assert not control.isEnabled()
         assert not control.draw.isEnabled()
 
