@@ -202,8 +202,14 @@ def test_options_choose_and_name_what_was_captured(rectangle: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("--heads 2", "argument --heads: is for a module, and attn.npz is attention."),
-        ("--causal", "argument --causal: is for a module, and attn.npz is attention."),
+        (
+            "--heads 2",
+            "--heads has no effect on attn.npz, which contains attention instead of a module. Remove it.",
+        ),
+        (
+            "--causal",
+            "--causal has no effect on attn.npz, which contains attention instead of a module. Remove it.",
+        ),
         (
             "--stages scores",
             "argument --stages: attn.npz has no stage “scores”. It has weights.",

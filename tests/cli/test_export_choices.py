@@ -157,7 +157,7 @@ def test_a_long_film_is_announced_before_it_is_made(
     options.append("--no-motion")
     assert app.main([*options, "--export", "a.gif"]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == f"attention-visualizer: a.gif: a film of 8 frames, which takes {takes}."
+    assert lines[0] == f"attention-visualizer: a.gif: animation of 8 frames; which takes {takes}."
     assert lines[-1].endswith("a.gif written.")
     assert app.main([*options, "--export", "a.gif", "--quiet"]) == 0
     assert capsys.readouterr().err == ""
@@ -171,7 +171,7 @@ def test_a_short_film_is_announced_without_making_frames_of_it(
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--no-motion", "--export", "b.gif"]) == 0
     assert capsys.readouterr().err == (
-        "attention-visualizer: b.gif: a film of 8 frames, which takes less than a minute.\n"
+        "attention-visualizer: b.gif: animation of 8 frames; this takes less than a minute.\n"
         "attention-visualizer: b.gif written.\n"
     )
 
@@ -207,7 +207,7 @@ def test_the_time_of_a_film_is_estimated_from_some_frames(
     monkeypatch.setattr(export_files, "SHORT_FILM", 3)
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--export", "a.gif"]) == 0
-    assert "48 frames, which takes less than a minute." in capsys.readouterr().err
+    assert "48 frames, this takes less than a minute." in capsys.readouterr().err
 
 
 # ----------------------------------------------------------------------------- standard output
@@ -252,8 +252,8 @@ def test_only_text_is_written_to_a_terminal(
     if is_refused:
         assert (status, said) == (
             2,
-            f"attention-visualizer: argument --export: {suffix.upper()} is no text to be shown on "
-            "a terminal. Send standard output to a file or a program, or name a file.\n",
+            f"attention-visualizer: argument --export: {suffix.upper()} is a binary format and "
+            "cannot be written to a terminal. Redirect standard output, or specify a file.\n",
         )
     else:
         assert status == 0
@@ -271,7 +271,8 @@ def test_a_program_without_standard_output_says_so(
         with pytest.raises(SystemExit):
             app.main(["--list", "stages"])
     assert capsys.readouterr().err == (
-        "attention-visualizer: argument --export: there is no standard output here. Name a file.\n"
+        "attention-visualizer: argument --export: standard output is not available. "
+        "Specify a file.\n"
     )
 
 

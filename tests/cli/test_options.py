@@ -185,7 +185,7 @@ def test_a_file_that_holds_no_text_is_refused(
 def test_a_folder_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, said = refusal(f"--text-file {tmp_path}", capsys)
     assert status == 2
-    assert f"'{tmp_path}' could not be read: " in said
+    assert f"cannot read '{tmp_path}': " in said
 
 
 # ------------------------------------------------------------------------------ figures, films
@@ -304,14 +304,19 @@ WRONG = [
     ("--grain token", "--grain", "invalid value 'token'", "stage, row, cell"),
     ("--speed 0", "--speed", "invalid value '0'", "at least 0.05 and at most 100"),
     ("--speed fast", "--speed", "invalid value 'fast'", "at least 0.05 and at most 100"),
-    ("--text-file nowhere.txt", "--text-file", "'nowhere.txt' could not be read", "No such file"),
-    ("--theme dark", "--theme", "is for files", "Add --export"),
-    ("--no-caption", "--no-caption", "is for files", "Add --export"),
-    ("--speed 2", "--speed", "is for files", "Add --export"),
-    ("--speed 2 --export a.png", "--speed", "is for .gif, .apng, ", "Export one of them."),
-    ("--no-motion", "--no-motion", "is for files", "Add --export"),
-    ("--no-motion --export a.png", "--no-motion", "is for .gif, .apng, ", "Export one of them."),
-    ("--heads-shown all", "--heads-shown", "is for files", "Add --export"),
+    ("--text-file nowhere.txt", "--text-file", "cannot read 'nowhere.txt'", "No such file"),
+    ("--theme dark", "--theme", "has no effect", "without --export"),
+    ("--no-caption", "--no-caption", "has no effect", "without --export"),
+    ("--speed 2", "--speed", "has no effect", "without --export"),
+    ("--speed 2 --export a.png", "--speed", "only affects .gif, .apng, ", "export one of them."),
+    ("--no-motion", "--no-motion", "has no effect", "without --export"),
+    (
+        "--no-motion --export a.png",
+        "--no-motion",
+        "only affects .gif, .apng, ",
+        "export one of them.",
+    ),
+    ("--heads-shown all", "--heads-shown", "has no effect", "without --export"),
     ("--stages dropped --export a.png", "--stages", "no stage “dropped”", "It has input"),
     ("--heads-shown 3 --export a.png", "--heads-shown", "no head 3", "There are 2 heads."),
     ("--heads 3", "--heads", "invalid value '3'", "Use 2 heads, or the output size 3."),
@@ -336,11 +341,16 @@ WRONG = [
     ),
     ("--heads 4 --output-size 6", "--heads", "invalid value '4'", "Use 3 or 6 heads"),
     ("--heads", "--heads", "expected one argument", ""),
-    ("--head 2", "--head", "there is no such option", "Did you mean --heads? See --help."),
-    ("--color-map=magma", "--color-map=magma", "no such option", "Did you mean --colour-map?"),
-    ("--normalization sum", "--normalization", "option", "Did you mean --normalisation?"),
-    ("--nonsense", "--nonsense", "there is no such option. See --help.", ""),
-    ("one two", "two", "is one too many. See --help.", ""),
+    ("--head 2", "--head", "unrecognized argument", "Did you mean --heads? See --help."),
+    (
+        "--color-map=magma",
+        "--color-map=magma",
+        "unrecognized argument",
+        "Did you mean --colour-map?",
+    ),
+    ("--normalization sum", "--normalization", "unrecognized", "Did you mean --normalisation?"),
+    ("--nonsense", "--nonsense", "unrecognized argument: --nonsense. See --help.", ""),
+    ("one two", "two", "unrecognized argument: two. See --help.", ""),
 ]
 
 

@@ -170,7 +170,7 @@ WRONG = [
     ),
     (
         "--causal --mask none",
-        "argument --causal: --mask says which mask there is. Leave one of them out.",
+        "--causal cannot be combined with --mask. Remove one of them.",
     ),
     (
         "--mask own",
@@ -185,9 +185,9 @@ WRONG = [
     ("--vectors a.npy", "argument --vectors: There is no file “a.npy” in "),
     (
         "--vectors three.npy",
-        "argument --vectors: “three.npy” is 2 × 2 × 2, and takes a matrix of rows and columns",
+        "argument --vectors: “three.npy” must be a matrix with at most",
     ),
-    ("--vectors nan.npy", "argument --vectors: an array (1 × 3) has numbers that are not finite."),
+    ("--vectors nan.npy", "argument --vectors: an array (1 × 3) contains infinite or NaN values."),
     (
         "--vectors two.npy --embedding-size 5",
         "argument --vectors: The vectors are 2 × 3 and the embedding size is 5.",
@@ -196,7 +196,10 @@ WRONG = [
         "--vectors two.npy --text one --export a.npz",
         "argument --vectors: The vectors are 2 × 3 and the text needs 1 × 3.",
     ),
-    ("--weights two.npy", "argument --weights: “two.npy” holds no weights. Found: an array"),
+    (
+        "--weights two.npy",
+        "argument --weights: “two.npy” does not contain weights. Found: an array",
+    ),
     (
         "--weights query.npz --embedding-size 5",
         "argument --weights: W_query is 3 × 4 and the sizes need 5 × 4.",
@@ -207,7 +210,7 @@ WRONG = [
     ),
     (
         "--own-mask two.npy",
-        "argument --own-mask: “two.npy” has other numbers than 0 and 1.",
+        "argument --own-mask: “two.npy” contains numbers other than 0 and 1.",
     ),
     ("--own-mask bad.txt", "argument --own-mask: Row 1 has “2”. Use 0 and 1 only."),
     (
@@ -230,9 +233,12 @@ WRONG = [
         "--kept one.txt --export a.npz",
         "argument --kept: The matrix is 1 × 1 and the text needs 6 × 6.",
     ),
-    ("weights.npy --heads 3", "argument --heads: is for a module, and weights.npy is attention."),
-    ("weights.npy --lines apart", "argument --lines: is for a module, and weights.npy is "),
-    ("weights.npy --temperature 2", "argument --temperature: is for a module, and weights.npy "),
+    ("weights.npy --heads 3", "--heads has no effect on weights.npy, which contains attention "),
+    (
+        "weights.npy --lines apart",
+        "--lines has no effect on weights.npy, which contains attention ",
+    ),
+    ("weights.npy --temperature 2", "--temperature has no effect on weights.npy, which contains "),
 ]
 
 

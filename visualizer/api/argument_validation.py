@@ -76,7 +76,7 @@ def number(name: str, value: object) -> float:
 def choice(name: str, kind: type[Choice], value: object) -> Choice:
     """Return the member of an enumeration with this value."""
     try:
-        return choose([*kind], value)
+        return kind(choose([*kind], value))
     except InvalidValueError as invalid:
         raise InputError(name, invalid.sentence(name, shown(value))) from None
 

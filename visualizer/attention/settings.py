@@ -124,15 +124,17 @@ class Condition(Struct, frozen=True):
 
     def holds(self, values: object) -> bool:
         """Whether the condition holds for a spec, or another object with the settings."""
-        value = attrgetter(self.setting)(values)
-        holds = {
+        value: Any = attrgetter(self.setting)(values)
+        operators: dict[Operator, Callable[[], bool]] = {
             Operator.IS: lambda: value in self.values,
             Operator.IS_NOT: lambda: value not in self.values,
             Operator.ABOVE: lambda: value > self.values[0],
             Operator.GIVEN: lambda: value not in (None, ()),
             Operator.ABSENT: lambda: value in (None, ()),
-        }[self.operator]()
-        return holds or (self.alternative is not None and self.alternative.holds(values))
+        }
+        return operators[self.operator]() or (
+            self.alternative is not None and self.alternative.holds(values)
+        )
 
     def violation(self, wording: Wording) -> str:
         """Describe a violation, such as ``without --mask window``."""
@@ -247,7 +249,9 @@ class Setting(Struct, frozen=True):
 
     def range_violation(self, value: float) -> str:
         """Return what a number must be, such as ``must be at least 1``; empty if it is valid."""
-        if isinstance(value, float) and math.isnan(value):
+        # An integer may be too large for a float.
+        is_real = type(value) is float
+        if is_real and math.isnan(value):
             return "must be a number"
         is_inside = (
             (self.at_least is None or value >= self.at_least)
@@ -257,7 +261,7 @@ class Setting(Struct, frozen=True):
         )
         if not is_inside:
             return f"must be {self.requirement}"
-        return "must be finite" if isinstance(value, float) and math.isinf(value) else ""
+        return "must be finite" if is_real and math.isinf(value) else ""
 
     def range_problem(self, value: float) -> str:
         """Return a sentence on a number outside the valid range; empty if it is valid."""
@@ -297,10 +301,11 @@ class Setting(Struct, frozen=True):
             return int(value)
         if not (isinstance(value, Real) and is_number):
             raise InvalidValueError("must be a number")
+        number: Any = value
         try:
-            return float(value)
+            return float(number)
         except OverflowError:
-            return math.inf if value > 0 else -math.inf
+            return math.inf if number > 0 else -math.inf
 
     def _read_choice(self, value: object) -> Any:
         return choose([each for each, _ in self.choices], value)
@@ -337,7 +342,8 @@ def choose(values: Sequence[Choice], value: object) -> Choice:
     if isinstance(value, str) and value in values:
         return values[values.index(value)]
     similar = get_close_matches(value, values, n=1) if isinstance(value, str) else []
-    raise InvalidValueError(f"must be one of {', '.join(values)}", *similar)
+    suggestion = str(similar[0]) if similar else ""
+    raise InvalidValueError(f"must be one of {', '.join(values)}", suggestion)
 
 
 def format_number(value: float) -> str:

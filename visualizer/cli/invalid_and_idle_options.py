@@ -62,7 +62,7 @@ def idle_beside_what_ends(options: argparse.Namespace) -> str | None:
     given = [name for name, value in vars(options).items() if value != getattr(defaults, name)]
     for name in ("reset_settings", "print_completion"):
         if name in given and len(given) > 1:
-            return f"argument {option_of(name)}: does this alone. Leave the other options out."
+            return f"{option_of(name)} cannot be combined with other options."
     return None
 
 
@@ -112,10 +112,10 @@ def _source_name(options: argparse.Namespace, field: str) -> str:
 
 def _find_contradiction(options: argparse.Namespace) -> str | None:
     if options.text and options.file and options.file.suffix.lower() == ".txt":
-        return "argument --text: FILE is a text already. Leave one of them out."
+        return "--text cannot be combined with a text file. Remove one of them."
     if _is_given(options, "mask") and _is_given(options, "causal"):
         given = "--causal" if options.causal else "--no-causal"
-        return f"argument {given}: --mask says which mask there is. Leave one of them out."
+        return f"{given} cannot be combined with --mask. Remove one of them."
     return None
 
 
@@ -123,8 +123,8 @@ def _find_colour_map_conflict(options: argparse.Namespace) -> str | None:
     for kind in MapKind:
         of_kind = [each.id for each in maps_of(kind) if each.id in (options.colour_map or ())]
         if len(of_kind) > 1:
-            conflict = f"'{of_kind[0]}' and '{of_kind[1]}' are both {kind.value}"
-            return f"argument --colour-map: {conflict}. Leave one of them out."
+            conflict = f"'{of_kind[0]}' and '{of_kind[1]}' are both {kind.value} colour maps"
+            return f"argument --colour-map: {conflict}. Remove one of them."
     return None
 
 
@@ -132,8 +132,8 @@ def _find_overruled_selection(options: argparse.Namespace) -> str | None:
     """Return an error if stages or heads are selected that the layout shows in any case."""
     for name, layouts in _LAYOUTS_SHOWING_ALL.items():
         if _is_given(options, name) and options.layout in layouts:
-            all_of = f"--layout {options.layout} shows all of them"
-            return f"argument {option_of(name)}: {all_of}. Leave one of them out."
+            all_of = f"with --layout {options.layout}, which shows all of them"
+            return f"{option_of(name)} has no effect {all_of}. Remove it."
     return None
 
 
@@ -142,17 +142,18 @@ def _find_standard_output_error(options: argparse.Namespace) -> str | None:
     if STANDARD_OUTPUT not in (options.export or ()):
         return None
     if sys.stdout is None:  # a program without a console on Windows
-        return "argument --export: there is no standard output here. Name a file."
+        return "argument --export: standard output is not available. Specify a file."
     if options.export.count(STANDARD_OUTPUT) > 1:
-        return "argument --export: standard output takes one file. Give - once."
+        return "argument --export: only one file can be written to standard output. Use - once."
     for name in ("layer", "text_shown"):
         if value_of(options, name) == ALL:
             return f"argument {option_of(name)}: {SEVERAL}"
     found = format_of(f".{options.format}")
     if found and not is_readable(found) and sys.stdout.isatty():
         return (
-            f"argument --export: {options.format.upper()} is no text to be shown on a terminal. "
-            "Send standard output to a file or a program, or name a file."
+            f"argument --export: {options.format.upper()} is a binary format and "
+            "cannot be written to a terminal. Redirect standard output, or specify a "
+            "file."
         )
     return None
 
@@ -172,7 +173,10 @@ def _find_option_without_module(options: argparse.Namespace, document: Document)
     names = [option_of(field) for field in fields if _is_given(options, field)]
     if document.captured is None or not names:
         return None
-    return f"argument {names[0]}: is for a module, and {document.captured.called} is attention."
+    return (
+        f"{names[0]} has no effect on {document.captured.called}, which contains "
+        "attention instead of a module. Remove it."
+    )
 
 
 def _find_idle_setting(options: argparse.Namespace, document: Document) -> str | None:
@@ -189,16 +193,19 @@ def _find_idle_option(options: argparse.Namespace) -> str | None:
     """Return an error for the first option without effect on the exported files."""
     given = [name for name in FOR_FILES if getattr(options, name, None) not in _NOT_GIVEN]
     if given and not options.export:
-        return f"argument {option_of(given[0])}: is for files. Add --export with a file's name."
+        return f"{option_of(given[0])} has no effect without --export. Remove it."
     if options.format and STANDARD_OUTPUT not in options.export:
-        return "argument --format: is for standard output. Add --export -."
+        return "--format has no effect without --export -. Remove it."
     if STANDARD_OUTPUT in (options.export or ()) and not options.format:
-        return "argument --export: - takes a format. Add --format, such as --format csv."
+        return "argument --export: - requires --format, such as --format csv"
     exported = {format_of_export(path, options) for path in options.export or ()}
     for name in given:
         heeding = tuple(each for each in FORMATS if _affects_format(each, name, options))
         if not exported.intersection(heeding):
-            return f"argument {option_of(name)}: is for {suffixes(heeding)}. Export one of them."
+            return (
+                f"{option_of(name)} only affects {suffixes(heeding)} files. Remove "
+                "it, or export one of them."
+            )
     return None
 
 

@@ -73,7 +73,10 @@ class OptionParser(argparse.ArgumentParser):
         self._reject_repetitions(given)
         options, unknown = self.parse_known_args(given, namespace)
         if unknown:
-            self.error(f"argument {unknown[0]}: {self._describe_unknown(unknown[0])} See --help.")
+            self.error(
+                "unrecognized argument: "
+                f"{unknown[0]}.{self._suggest_option(unknown[0])} See --help."
+            )
         return options
 
     def _reject_repetitions(self, given: Sequence[str]) -> None:
@@ -85,18 +88,17 @@ class OptionParser(argparse.ArgumentParser):
             if action is None or not _takes_one_value(action):
                 continue
             if (other := before.get(action)) == name:
-                self.error(f"argument {name}: is given twice. Give it once.")
+                self.error(f"argument {name}: can be given only once")
             if other:
-                self.error(f"argument {name}: {other} is given, too. Leave one of them out.")
+                self.error(f"argument {name}: not allowed with argument {other}")
             before[action] = name
 
-    def _describe_unknown(self, argument: str) -> str:
+    def _suggest_option(self, argument: str) -> str:
         if not argument.startswith("-"):
-            return "is one too many."
+            return ""
         name = argument.partition("=")[0]
         similar = get_close_matches(name, self._option_string_actions, n=1, cutoff=0.7)
-        meant = f" Did you mean {similar[0]}?" if similar else ""
-        return f"there is no such option.{meant}"
+        return f" Did you mean {similar[0]}?" if similar else ""
 
     def error(self, message: str) -> NoReturn:
         say(message)
@@ -219,7 +221,7 @@ def text_in_file(name: str) -> str:
         text = content.decode("utf-8-sig") if len(content) <= MAX_TEXT_FILE_BYTES else ""
     except OSError as error:
         reason = reason_of(error)
-        raise argparse.ArgumentTypeError(f"'{name}' could not be read: {reason}") from error
+        raise argparse.ArgumentTypeError(f"cannot read '{name}': {reason}") from error
     except UnicodeDecodeError as error:
         at = f"byte {error.start + 1:,} is invalid"
         raise invalid_value(name, f"must be a UTF-8 text; {at}") from error
@@ -248,7 +250,7 @@ def path(name: str) -> Path:
             (found / CONFIG).stat()
     except OSError as error:  # such as a name that is too long, or a folder without access
         reason = reason_of(error)
-        raise argparse.ArgumentTypeError(f"'{name}' cannot be opened: {reason}") from error
+        raise argparse.ArgumentTypeError(f"cannot open '{name}': {reason}") from error
     return found
 
 
@@ -256,7 +258,7 @@ def run_folder(name: str) -> Path:
     """Validate the folder of a run."""
     folder = path(name).absolute()
     if not RunFolder(folder).about.exists():
-        raise argparse.ArgumentTypeError(f"there is no run in '{name}'")
+        raise argparse.ArgumentTypeError(f"'{name}' is not the folder of a training run")
     return folder
 
 

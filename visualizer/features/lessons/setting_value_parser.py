@@ -21,6 +21,7 @@ from visualizer.session.document import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from enum import StrEnum
 
     from visualizer.features.lessons.expected_book_numbers import BookNumbers
 
@@ -73,7 +74,8 @@ def value_of(name: str, given: object, printed: BookNumbers, document: Document)
             return BY_NAME[name].read(given)
         if name == "text":
             return _read_text(given)
-        return choose([*type(Document().get(name))], given)
+        kind: type[StrEnum] = type(Document().get(name))
+        return choose([*kind], given)
     except InvalidValueError as invalid:
         raise UnfitError(invalid.sentence(f"“{name}”", _quote_value(given))) from None
 
