@@ -114,25 +114,25 @@ IGNORED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"mechanism": "simplified", "weights": {"W_query": np.eye(3)}},
-        "weights has “W_query”, which this module does not read. It reads no weights.",
+        "weights contains “W_query”, which this module does not use. It has no weights.",
     ),
     (
         {"weights": {"linear1": np.eye(3)}},
-        "weights has “linear1”, which this module does not read. It reads W_query, W_key, W_value, "
-        "W_output, W_output.bias.",
+        "weights contains “linear1”, which this module does not use. It uses W_query, W_key, "
+        "W_value, W_output, W_output.bias.",
     ),
     (
         {"normalisation": "uniform", "output_projection": False, "weights": ALL_OWN},
-        "weights has “W_query”, which this module does not read. It reads W_value.",
+        "weights contains “W_query”, which this module does not use. It uses W_value.",
     ),
     (
         {"projection": "uniform", "heads": 1, "weights": {"W_key.bias": [0.0, 1.0]}},
-        "weights has “W_key.bias”, which this module does not read. It reads W_query, W_key, "
+        "weights contains “W_key.bias”, which this module does not use. It uses W_query, W_key, "
         "W_value, W_output, W_output.bias.",
     ),
     (
         {"bias": False, "heads": 1, "weights": {"W_key.bias": [0.0, 1.0]}},
-        "weights has “W_key.bias”, which this module does not read. It reads W_query, W_key, "
+        "weights contains “W_key.bias”, which this module does not use. It uses W_query, W_key, "
         "W_value, W_output, W_output.bias.",
     ),
     (
@@ -158,41 +158,44 @@ def test_a_setting_without_effect_is_refused(settings: dict[str, Any], said: str
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda: attend([]), "text is empty. Leave it out, or give a text or a list of texts."),
+        (
+            lambda: attend([]),
+            "text must not be empty. Remove it, or pass a text or a list of texts.",
+        ),
         (
             lambda: attend(["a\nb", "c"], tokenizer="characters"),
-            'Each of several texts is one line where tokenizer is "characters".',
+            'Each text of a batch must be a single line if tokenizer is "characters".',
         ),
         (lambda: attend(TEXT, nothing=None), "There is no setting “nothing”."),  # type: ignore[call-arg]
-        (lambda: attend(TEXT, mask="own"), 'mask is "own" and there is no own_mask.'),
-        (lambda: attend(TWO).figure(text=5), "There is no text 5, only 0 to 1."),
-        (lambda: attend(TEXT).figure(text=1), "There is no text 1, only 0 to 0."),
-        (lambda: attend(TEXT).figure(layer=1), "There is no layer 1, only 0 to 0."),
-        (lambda: attend(TEXT).figure([]), "stages is empty. Leave it out"),
-        (lambda: attend(TEXT).figure(heads=[]), "heads is empty. Leave it out"),
+        (lambda: attend(TEXT, mask="own"), 'mask="own" requires own_mask.'),
+        (lambda: attend(TWO).figure(text=5), "There is no text 5. Valid indices are 0 to 1."),
+        (lambda: attend(TEXT).figure(text=1), "There is no text 1. Valid indices are 0 to 0."),
+        (lambda: attend(TEXT).figure(layer=1), "There is no layer 1. Valid indices are 0 to 0."),
+        (lambda: attend(TEXT).figure([]), "stages must not be empty. Remove it"),
+        (lambda: attend(TEXT).figure(heads=[]), "heads must not be empty. Remove it"),
         (
             lambda: attend(TEXT).figure("input", [0]),
-            "heads has no effect on stages that have no heads.",
+            "heads has no effect on stages without heads. Remove it.",
         ),
         (
             lambda: attend(TEXT).figure("weights", layout="all"),
-            'stages has no effect where layout is "all", which shows all of them.',
+            'stages has no effect with layout="all", which shows all of them. Remove it.',
         ),
         (
             lambda: attend(TEXT).figure(heads=0, layout="heads"),
-            'heads has no effect where layout is "heads", which shows all of them.',
+            'heads has no effect with layout="heads", which shows all of them. Remove it.',
         ),
         (
             lambda: attend(TEXT).figure(heads=[0, 1], layout="head"),
-            'Of 2 heads one has an effect where layout is "head".',
+            'layout="head" shows only one of the 2 heads. Pass one.',
         ),
         (
             lambda: attend(TEXT).figure(["scores", "weights"], layout="panel"),
-            'Of 2 stages one has an effect where layout is "panel".',
+            'layout="panel" shows only one of the 2 stages. Pass one.',
         ),
-        (lambda: attend(TEXT).figure(nothing=None), "A figure has no “nothing”."),  # type: ignore[call-arg]
-        (lambda: attend(TEXT).save(), "paths is empty."),
-        (lambda: attend(TEXT).figure().save(), "paths is empty."),
+        (lambda: attend(TEXT).figure(nothing=None), "Unknown keyword argument “nothing”."),  # type: ignore[call-arg]
+        (lambda: attend(TEXT).save(), "paths must not be empty."),
+        (lambda: attend(TEXT).figure().save(), "paths must not be empty."),
     ],
 )
 def test_what_would_be_ignored_is_refused(ask: Any, said: str) -> None:

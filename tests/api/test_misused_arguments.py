@@ -29,9 +29,11 @@ LONG = "head" * 100
 IT_HAS = (
     "It has input, queries, keys, values, scores, scaled, masked, weights, context, concat, output."
 )
-STAGES = f"There are {', '.join(dict.fromkeys(row.name for row in TABLE))}; models have more."
+STAGES = (
+    f"The settings are {', '.join(dict.fromkeys(row.name for row in TABLE))}; models have more."
+)
 NAMES = f"{', '.join(OWN)}."
-SETTINGS = f"There are {', '.join(Settings.__annotations__)}."
+SETTINGS = f"The settings are {', '.join(Settings.__annotations__)}."
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -71,15 +73,15 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend(" "),
-        "text must be a text that is not blank. It is ' '.",
+        "text must be a text with at least one character other than whitespace. It is ' '.",
     ),
     (
         lambda: attend(["a", "\n"]),
-        "text must be a text that is not blank. It is '\\n'.",
+        "text must be a text with at least one character other than whitespace. It is '\\n'.",
     ),
     (
         lambda: attend("\ud800"),
-        "text must be a text of whole characters (no surrogates). It is '\\ud800'.",
+        "text must be a text without surrogate characters. It is '\\ud800'.",
     ),
     (
         lambda: attend("a", heads=True),
@@ -177,23 +179,23 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a", own_mask=[[0.5]]),
-        "“own_mask” takes True and False, or 1 and 0, not other numbers.",
+        "own_mask must contain True and False, or 1 and 0. It contains other numbers.",
     ),
     (
         lambda: attend("a", own_mask=[["yes"]]),
-        "“own_mask” takes True and False, or 1 and 0, not texts.",
+        "own_mask must contain True and False, or 1 and 0. It contains strings.",
     ),
     (
         lambda: attend("a b", own_mask=[[1]]),
-        "own_mask is 1 × 1 and the text needs 2 × 2.",
+        "own_mask is 1 × 1, but the text requires 2 × 2.",
     ),
     (
         lambda: attend("a b", own_kept=[[1, 0, 1]]),
-        "own_kept is 1 × 3 and the text needs 2 × 2.",
+        "own_kept is 1 × 3, but the text requires 2 × 2.",
     ),
     (
         lambda: attend("a", own_mask=True),
-        "“own_mask” takes a matrix of rows and columns, and is a single number.",
+        "own_mask must be a matrix. It is a single number.",
     ),
     (
         lambda: attend("a", **{LONG: 1}),
@@ -201,62 +203,62 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a b", vectors=[1, 2]),
-        "“vectors” takes a matrix of rows and columns, and is a row of 2.",
+        "vectors must be a matrix. It is a vector of 2 numbers.",
     ),
     (
         lambda: attend("a b", vectors=[[1, 2], [3]]),
-        "“vectors” is no matrix of numbers: setting an array element with a sequence. "
+        "vectors must be a matrix of numbers: setting an array element with a sequence. "
         "The requested array has an inhomogeneous shape after 1 dimensions. The "
         "detected shape was (2,) + inhomogeneous part.",
     ),
     (
         lambda: attend("a", vectors=[[True, False]]),
-        "“vectors” takes numbers, and has True and False.",
+        "vectors must contain numbers. It contains True and False.",
     ),
     (
         lambda: attend("a", vectors=[["1", "2"]]),
-        "“vectors” takes numbers, and has texts.",
+        "vectors must contain numbers. It contains strings.",
     ),
     (
         lambda: attend("a", vectors=[[1j]]),
-        "“vectors” takes numbers, and has complex numbers.",
+        "vectors must contain numbers. It contains complex numbers.",
     ),
     (
         lambda: attend("a", vectors=np.array([[object()]])),
-        "“vectors” takes numbers, and has objects.",
+        "vectors must contain numbers. It contains objects.",
     ),
     (
         lambda: attend("a", vectors=[[NAN]]),
-        "“vectors” has numbers that are not finite.",
+        "vectors must not contain infinite or NaN values.",
     ),
     (
         lambda: attend("a", vectors=np.array([["2026-01-01"]], "datetime64[D]")),
-        "“vectors” takes numbers, and has dates.",
+        "vectors must contain numbers. It contains dates.",
     ),
     (
         lambda: attend("a", vectors=np.zeros((0, 3))),
-        "“vectors” takes a matrix of rows and columns, and is 0 × 3.",
+        "vectors must be a matrix. It is 0 × 3.",
     ),
     (
         lambda: attend("a", vectors=np.zeros((1, 1, 3))),
-        "“vectors” takes a matrix of rows and columns, and is 1 × 1 × 3.",
+        "vectors must be a matrix. It is 1 × 1 × 3.",
     ),
     (
         lambda: attend("a", vectors=np.ma.masked_invalid([[NAN, 1]])),
-        "“vectors” has masked cells. Fill them with numbers.",
+        "vectors must not have masked elements.",
     ),
     (
         lambda: attend("a", vectors=np.broadcast_to(1.0, (10**6, 10**6))),
-        "“vectors” has 1,000,000,000,000 numbers, and 268,435,456 can be given.",
+        "vectors must have at most 268,435,456 numbers. It has 1,000,000,000,000.",
     ),
     (
         lambda: attend("a", vectors=torch.eye(3).to_sparse()),
-        "“vectors” is no matrix of numbers: can't convert Sparse layout tensor to "
+        "vectors must be a matrix of numbers: can't convert Sparse layout tensor to "
         "numpy. Use Tensor.to_dense() first.",
     ),
     (
         lambda: attend("a", vectors=torch.empty(1, 3, device="meta")),
-        "“vectors” is no matrix of numbers: Cannot copy out of meta tensor; no data.",
+        "vectors must be a matrix of numbers: Cannot copy out of meta tensor; no data.",
     ),
     (
         lambda: attend("a", vectors=[[1e300]]),
@@ -276,19 +278,19 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a", weights={"Q": [[1.0]]}),
-        f"There are no weights “Q”, only {NAMES}",
+        f"Unknown weights “Q”. The names are {NAMES}",
     ),
     (
         lambda: attend("a", weights={1: [[1.0]]}),
-        f"There are no weights “1”, only {NAMES}",
+        f"Unknown weights “1”. The names are {NAMES}",
     ),
     (
         lambda: attend("a", weights={"W_query": [1.0]}),
-        "“W_query” takes a matrix of rows and columns, and is a row of 1.",
+        "W_query must be a matrix. It is a vector of 1 numbers.",
     ),
     (
         lambda: attend("a", weights={"W_query.bias": [[1.0]]}),
-        "“W_query.bias” takes a row of numbers, and is 1 × 1.",
+        "W_query.bias must be a vector. It is 1 × 1.",
     ),
     (
         lambda: attend(
@@ -342,7 +344,7 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").explain("weights", head=0, row=0, key=0),
-        "The stage “weights” takes head, query, key.",
+        "The stage “weights” requires head, query, key.",
     ),
     (
         lambda: attend("a").figure(7),
@@ -366,7 +368,7 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").figure(heads=[-1]),
-        "There is no head -1, only 0 to 1.",
+        "There is no head -1. Valid indices are 0 to 1.",
     ),
     (
         lambda: attend("a").figure(text=True),
@@ -395,7 +397,7 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").figure(dpi=-300),
-        "dpi: A figure has 36 to 2,400 pixels an inch.",
+        "The resolution must be at least 36 and at most 2,400 dpi.",
     ),
     (
         lambda: attend("a").figure(dpi=10**400),
@@ -408,7 +410,7 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").figure(title="a\nb"),
-        "title is one line of at most 1,000 characters.",
+        "title must be one line of at most 1,000 characters.",
     ),
     (
         lambda: attend("a").figure(caption="no"),
@@ -433,7 +435,7 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").save("a.bmp"),
-        "“.bmp” is no format to export. Use .png, .svg, .pdf, .html, .gif, .apng, "
+        "Unsupported export format “.bmp”. Supported: .png, .svg, .pdf, .html, .gif, .apng, "
         ".webp, .mp4, .npz, .csv, .md, .json, .safetensors or .attention.",
     ),
     (

@@ -87,13 +87,13 @@ def test_a_number_is_found_by_its_layer(attention: Attention) -> None:
         assert KEYS[key] in explained.sentence
     first = attention.explain("weights", head=0, query=0, key=0)
     assert first.value == elsewhere().array()[0, 0, 0, 0]
-    with pytest.raises(InputError, match="There is no layer 2, only 0 to 1"):
+    with pytest.raises(InputError, match="There is no layer 2"):
         attention.explain("weights", layer=2, head=0, query=0, key=0)
-    with pytest.raises(InputError, match="takes head, query, key"):
+    with pytest.raises(InputError, match="requires head, query, key"):
         attention.explain("weights", text=0, head=0, query=0, key=0)
 
 
-UNWRITABLE = pytest.mark.filterwarnings("ignore:No font on this system:UserWarning")
+UNWRITABLE = pytest.mark.filterwarnings("ignore:No installed font:UserWarning")
 """Not every system has a font for each of the tokens."""
 
 
@@ -184,7 +184,7 @@ def test_there_are_no_weights_and_the_other_files_are_written(
     names = ("b.safetensors", "b.json")
     options = [part for name in names for part in ("--export", str(tmp_path / name))]
     assert app.main([str(rectangle), *options]) == 1
-    said = "attn.npz has attention and no weights to write. Export it as NPZ."
+    said = "attn.npz contains attention but no module weights. Export it as NPZ."
     assert capsys.readouterr().err == f"{SAID}{said}\n{SAID}b.json written.\n"
     assert not (tmp_path / "b.safetensors").exists()
 
@@ -204,11 +204,13 @@ def test_options_choose_and_name_what_was_captured(rectangle: Path, tmp_path: Pa
     [
         (
             "--heads 2",
-            "--heads has no effect on attn.npz, which contains attention instead of a module. Remove it.",
+            "--heads has no effect on attn.npz, which contains attention instead of a module. "
+            "Remove it.",
         ),
         (
             "--causal",
-            "--causal has no effect on attn.npz, which contains attention instead of a module. Remove it.",
+            "--causal has no effect on attn.npz, which contains attention instead of a module. "
+            "Remove it.",
         ),
         (
             "--stages scores",

@@ -136,11 +136,11 @@ def test_words_are_written_with_spaces(tmp_path: Path) -> None:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"prompt": 7}, "prompt must be a text. It is 7."),
     ({"prompt": "ß"}, "prompt: “ß” is not in the text that was learned."),
-    ({"tokens": 0}, "tokens is from 1 to 1,000,000, and not 0."),
-    ({"tokens": 10**7}, "tokens is from 1 to 1,000,000, and not 10,000,000."),
+    ({"tokens": 0}, "tokens must be at least 1 and at most 1,000,000. It is 0."),
+    ({"tokens": 10**7}, "tokens must be at least 1 and at most 1,000,000. It is 10,000,000."),
     ({"tokens": 2.0}, "tokens must be a whole number. It is 2.0."),
     ({"tokens": True}, "tokens must be a whole number. It is True."),
-    ({"seed": -1}, "seed is from 0 to 2³¹ − 1, and not -1."),
+    ({"seed": -1}, "seed must be at least 0 and at most 2,147,483,647. It is -1."),
     ({"seed": "1"}, "seed must be a whole number. It is '1'."),
     ({"temperature": -1}, "The temperature is from 0 to 100. A usual one is 1."),
     ({"temperature": float("nan")}, "The temperature is from 0 to 100. A usual one is 1."),
@@ -151,7 +151,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"top_p": [0.5]}, "top_p must be a number. It is [0.5]."),
     (
         {"top_k": 1, "seed": 3},
-        "seed has no effect where top_k is 1, which leaves one token.",
+        "seed has no effect with top_k=1, which leaves one token. Remove it.",
     ),
 ]
 

@@ -99,7 +99,7 @@ def test_the_picture_of_a_shell_without_a_screen_and_a_home(tmp_path: Path) -> N
     ended = run(["--export", "picture.png", "--text", text, "--quiet"], tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "")
     said = ended.stderr.splitlines()
-    assert [line for line in said if ": No font on this system has " not in line] == []
+    assert [line for line in said if ": No installed font contains " not in line] == []
     image = QImage(str(tmp_path / "picture.png"))
     assert min(image.width(), image.height()) > 500
     assert [path.name for path in tmp_path.iterdir()] == ["picture.png"]
@@ -141,7 +141,7 @@ def test_letters_that_no_font_has_are_said(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr.splitlines()) == (
         0,
         [
-            "attention-visualizer: No font on this system has “\ue000”, so pictures have boxes for "
+            "attention-visualizer: No installed font contains “\ue000”, so pictures have boxes for "
             "that. Install one.",
             "attention-visualizer: a.png written.",
         ],

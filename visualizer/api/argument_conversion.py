@@ -88,11 +88,11 @@ def figure_settings_of(look: Look) -> FigureSettings:
     InputError
         If the figure is impossible.
     """
-    check_names(look, Look.__annotations__, "A figure has no", "It has")
+    check_names(look, Look.__annotations__, "Unknown keyword argument", "The arguments are")
     given: dict[str, Any] = {name: each for name, each in look.items() if each is not None}
     title = string("title", given.get("title", ""))
     if len(title) > MAX_TITLE_LENGTH or len(title.splitlines()) > 1:
-        sentence = f"title is one line of at most {MAX_TITLE_LENGTH:,} characters."
+        sentence = f"title must be one line of at most {MAX_TITLE_LENGTH:,} characters."
         raise InputError("title", sentence)
     with naming_arguments():
         return figure_settings(
@@ -130,7 +130,7 @@ def attention_document_of(
     InputError
         If an argument is invalid, or would have no effect.
     """
-    check_names(settings, Settings.__annotations__, "There is no setting", "There are")
+    check_names(settings, Settings.__annotations__, "There is no setting", "The settings are")
     given = {
         name: _convert_setting(name, each) for name, each in settings.items() if each is not None
     }
@@ -166,13 +166,17 @@ def _validate_texts(text: str | Sequence[str], tokenizer: object) -> list[str]:
     found = [text] if isinstance(text, str) else several("text", takes, text)
     for each in found:
         if not string("text", each).strip():
-            raise refused("text", "a text that is not blank", each)
+            raise refused(
+                "text", ("a text with at least one character other than whitespace"), each
+            )
         if len(each) > MAX_TEXT_CHARACTERS:  # counting its tokens would take minutes
-            sentence = f"text has {len(each):,} characters. Use at most {MAX_TEXT_CHARACTERS:,}."
+            sentence = (
+                f"text must have at most {MAX_TEXT_CHARACTERS:,} characters. It has {len(each):,}."
+            )
             raise InputError("text", sentence)
     has_lines = len(found) > 1 and any(len(each.splitlines()) > 1 for each in found)
     if has_lines and tokenizer is Tokenizer.CHARACTERS:
-        sentence = 'Each of several texts is one line where tokenizer is "characters".'
+        sentence = 'Each text of a batch must be a single line if tokenizer is "characters".'
         raise InputError("text", sentence)
     return [text_of(each) for each in found]
 
@@ -196,12 +200,12 @@ def _convert_setting(name: str, value: Any) -> object:
 def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None:
     """Reject ``mask="own"`` without a matrix, and matrices that do not match the text's length."""
     if given.get("mask") is Mask.OWN and "own_mask" not in given:
-        raise InputError("mask", 'mask is "own" and there is no own_mask. Give its matrix.')
+        raise InputError("mask", 'mask="own" requires own_mask.')
     tokens = document.most_tokens
     for name in ("own_mask", "own_kept"):
         own = given.get(name)
         if isinstance(own, BooleanMatrix) and (own.rows, own.columns) != (tokens, tokens):
-            sentence = f"{name} is {own.rows} × {own.columns} and the text needs {tokens} × "
+            sentence = f"{name} is {own.rows} × {own.columns}, but the text requires {tokens} × "
             raise InputError(name, f"{sentence}{tokens}.")
 
 
@@ -216,7 +220,9 @@ def _convert_own_weights(
     for name in weights:
         if name not in list(OWN):
             known = ", ".join(OWN)
-            sentence = f"There are no weights “{str(name)[:MAX_QUOTED_NAME_LENGTH]}”, only {known}."
+            sentence = (
+                f"Unknown weights “{str(name)[:MAX_QUOTED_NAME_LENGTH]}”. The names are {known}."
+            )
             raise InputError("weights", sentence)
     found = {}
     for name in filter(weights.__contains__, OWN):

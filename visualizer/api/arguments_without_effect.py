@@ -115,8 +115,8 @@ def _check_weights(spec: AttentionSpec) -> None:
     read = read_weight_names(spec)
     for name, _ in spec.own_weights:
         if name not in read:
-            has = f"It reads {', '.join(read)}" if read else "It reads no weights"
-            sentence = f"weights has “{name}”, which this module does not read. {has}."
+            has = f"It uses {', '.join(read)}" if read else "It has no weights"
+            sentence = f"weights contains “{name}”, which this module does not use. {has}."
             raise InputError("weights", sentence)
 
 
@@ -139,8 +139,10 @@ def check_layout(
         ("heads", heads, FigureExtent.HEADS, _ONE_HEAD),
     ):
         if given and layout in {whole, everything}:
-            sentence = f'{name} has no effect where layout is "{layout}", which shows all of them.'
+            sentence = (
+                f'{name} has no effect with layout="{layout}", which shows all of them. Remove it.'
+            )
             raise InputError(name, sentence)
         if given and len(given) > 1 and layout in single:
-            sentence = f'Of {len(given)} {name} one has an effect where layout is "{layout}".'
+            sentence = f'layout="{layout}" shows only one of the {len(given)} {name}. Pass one.'
             raise InputError(name, sentence)

@@ -53,7 +53,7 @@ class FigureSize(Struct, frozen=True):
         sides = (width,) if height is None else (width, height)
         if not all(MIN_SIDE_MM <= side <= MAX_SIDE_MM for side in sides):
             limits = f"{MIN_SIDE_MM:g} mm to {MAX_SIDE_MM / 1000:g} m"
-            raise InputError("size", f"A figure is {limits} wide and high. Use such a size.")
+            raise InputError("size", (f"The width and height of a figure must be {limits}."))
         return width, height
 
 
@@ -101,7 +101,7 @@ def figure_settings(
     chosen = {name: value for name, value in given.items() if value is not None}
     settings = replace(settings, **chosen)
     if not MIN_DPI <= settings.dpi <= MAX_DPI:
-        sentence = f"A figure has {MIN_DPI} to {MAX_DPI:,} pixels an inch."
+        sentence = f"The resolution must be at least {MIN_DPI} and at most {MAX_DPI:,} dpi."
         raise InputError("dpi", sentence)
     if size and size not in SIZES:
         width, height = size_of(size).mm(settings.dpi)
