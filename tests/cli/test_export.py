@@ -141,8 +141,8 @@ def test_letters_that_no_font_has_are_said(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr.splitlines()) == (
         0,
         [
-            "attention-visualizer: No installed font contains “\ue000”, so pictures have boxes for "
-            "that. Install one.",
+            "attention-visualizer: No installed font contains “\ue000”, so it appears as boxes "
+            "in images. Install a font that does.",
             "attention-visualizer: a.png written.",
         ],
     )
@@ -291,7 +291,7 @@ def test_a_picture_that_memory_does_not_hold_is_said(
 ) -> None:
     monkeypatch.setattr(rasterization, "QImage", NoImage)
     assert app.main(["--export", str(tmp_path / "a.png")]) == 2
-    assert "pixels is more than the memory holds." in capsys.readouterr().err
+    assert "not enough memory for an image" in capsys.readouterr().err
     assert list(tmp_path.glob("*.png")) == []
 
 
@@ -365,7 +365,7 @@ def test_the_others_are_written_where_one_cannot_be(
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 4
     assert f"“c.npz” could not be written to {tmp_path}: " in said[2]
-    assert "more than the memory holds" in said[1] or refused == 1
+    assert "not enough memory for an image" in said[1] or refused == 1
     assert numbers(tmp_path / "d.npz").keys() == numbers(tmp_path / "a.npz").keys()
     left = {"a.npz", "c.npz", "d.npz"} | ({"b.png"} if refused == 1 else set())
     assert {path.name for path in tmp_path.iterdir()} == left

@@ -153,7 +153,7 @@ def test_a_long_film_is_announced_before_it_is_made(
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--export", "a.gif"]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == f"attention-visualizer: a.gif: a film of 48 frames, which takes {takes}."
+    assert lines[0] == f"attention-visualizer: a.gif: animation of 48 frames; this takes {takes}."
     options.append("--no-motion")
     assert app.main([*options, "--export", "a.gif"]) == 0
     lines = capsys.readouterr().err.splitlines()
@@ -194,7 +194,9 @@ def test_the_rounding_of_odd_sizes_is_said(
 ) -> None:
     options = ["--size", size, "--grain", "stage", "--no-motion", "--text", "one two"]
     assert app.main([*options, "--export", "a.gif"]) == 0
-    assert ("Films have even numbers of pixels, " + said in capsys.readouterr().err) == bool(said)
+    assert (
+        "Animations must have an even number of pixels, " + said in capsys.readouterr().err
+    ) == bool(said)
     read = QImageReader("a.gif").size()
     assert pixels is None or (read.width(), read.height()) == pixels
     assert read.width() % 2 == read.height() % 2 == 0
