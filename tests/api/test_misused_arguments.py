@@ -30,10 +30,10 @@ IT_HAS = (
     "It has input, queries, keys, values, scores, scaled, masked, weights, context, concat, output."
 )
 STAGES = (
-    f"The settings are {', '.join(dict.fromkeys(row.name for row in TABLE))}; models have more."
+    f"There are {', '.join(dict.fromkeys(row.name for row in TABLE))}; models have more."
 )
 NAMES = f"{', '.join(OWN)}."
-SETTINGS = f"The settings are {', '.join(Settings.__annotations__)}."
+SETTINGS = f"There are {', '.join(Settings.__annotations__)}."
 
 
 @pytest.fixture(autouse=True, scope="module")

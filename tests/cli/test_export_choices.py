@@ -122,8 +122,8 @@ def test_a_film_has_the_size_that_was_asked_for(options: str, size: tuple[int, i
 def test_a_film_that_is_too_large_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["--size", "5000x300px", "--grain", "stage", "--export", "a.gif"]) == 2
     assert capsys.readouterr().err == (
-        "attention-visualizer: argument --size: A film has at most 4,096 pixels a side, and this "
-        "one is 5,000 × 300. Choose a smaller size.\n"
+        "attention-visualizer: argument --size: An animation must be at most 4,096 pixels wide "
+        "and high. It is 5,000 × 300. Choose a smaller size.\n"
     )
 
 
