@@ -33,7 +33,7 @@ STAGES = (
     f"There are {', '.join(dict.fromkeys(row.name for row in TABLE))}; models have more."
 )
 NAMES = f"{', '.join(OWN)}."
-SETTINGS = f"There are {', '.join(Settings.__annotations__)}."
+SETTINGS = f"The settings are {', '.join(Settings.__annotations__)}."
 
 
 @pytest.fixture(autouse=True, scope="module")
