@@ -132,7 +132,7 @@ def test_a_film_that_is_too_long_is_refused(capsys: pytest.CaptureFixture[str]) 
     assert app.main([*options, "--export", "a.gif"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("attention-visualizer: argument --span: The animation has ")
-    assert said.endswith("Choose fewer stages, or go by row or by stage.\n")
+    assert said.endswith("Choose fewer stages, or animate by row or by stage.\n")
     assert not Path("a.gif").exists()
 
 
