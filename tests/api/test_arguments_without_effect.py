@@ -48,83 +48,91 @@ def one_thread() -> Iterator[None]:
 IGNORED: list[tuple[dict[str, Any], str]] = [
     (
         {"own_mask": DIAGONAL, "causal": True},
-        "causal has no effect beside own_mask, which is the mask.",
+        "causal cannot be combined with own_mask. Remove one of them.",
     ),
     (
         {"causal": False, "own_mask": DIAGONAL},
-        "causal has no effect beside own_mask, which is the mask.",
+        "causal cannot be combined with own_mask. Remove one of them.",
     ),
     (
         {"own_mask": DIAGONAL, "mask": "causal"},
-        "mask has no effect beside own_mask, which is the mask.",
+        "mask cannot be combined with own_mask. Remove one of them.",
     ),
-    ({"mask": "none", "causal": True}, "causal has no effect beside mask, which says the same."),
-    ({"window": 2}, 'window has no effect where mask is not "window".'),
-    ({"causal": False, "route": "after"}, "route has no effect without a mask."),
+    ({"mask": "none", "causal": True}, "causal cannot be combined with mask. Remove one of them."),
+    ({"window": 2}, 'window has no effect without mask="window". Remove it.'),
+    ({"causal": False, "route": "after"}, 'route has no effect with mask="none". Remove it.'),
     (
         {"mechanism": "simplified", "output_size": 4},
-        'output_size has no effect where projection is "none", as heads then share the embedding '
-        "size.",
+        'output_size has no effect with projection="none". Remove it.',
     ),
     (
         {"projection": "uniform", "bias": True},
-        'bias has no effect where projection is not "linear".',
+        'bias has no effect without projection="linear". Remove it.',
     ),
-    ({"feed_forward_size": 4}, "feed_forward_size has no effect without a block."),
-    ({"activation": "gelu"}, "activation has no effect without a block."),
-    ({"heads": 1, "arrangement": "split"}, "arrangement has no effect with one head."),
+    (
+        {"feed_forward_size": 4},
+        'feed_forward_size has no effect without block="pre-norm". Remove it.',
+    ),
+    ({"activation": "gelu"}, 'activation has no effect without block="pre-norm". Remove it.'),
+    (
+        {"heads": 1, "arrangement": "split"},
+        "arrangement has no effect without heads above 1. Remove it.",
+    ),
     (
         {"mechanism": "average", "scale": "none"},
-        'scale has no effect where normalisation is "uniform".',
+        'scale has no effect with normalisation="uniform". Remove it.',
     ),
     (
         {"normalisation": "uniform", "temperature": 2},
-        'temperature has no effect where normalisation is "uniform".',
+        'temperature has no effect with normalisation="uniform". Remove it.',
     ),
-    ({"mode": "eval"}, "mode has no effect where dropout is 0."),
-    ({"dropout_seed": 1}, "dropout_seed has no effect where dropout is 0."),
+    ({"mode": "eval"}, "mode has no effect without dropout above 0 or own_kept. Remove it."),
+    ({"dropout_seed": 1}, "dropout_seed has no effect without dropout above 0. Remove it."),
     (
         {"dropout": 0.5, "mode": "eval", "dropout_seed": 1},
-        'dropout_seed has no effect where mode is "eval".',
+        'dropout_seed has no effect without mode="train". Remove it.',
     ),
     (
         {"dropout": 0.5, "own_kept": DIAGONAL, "dropout_seed": 1},
-        "dropout_seed has no effect beside own_kept, which says what is kept.",
+        "dropout_seed has no effect with own_kept. Remove it.",
     ),
-    ({"own_kept": DIAGONAL, "mode": "eval"}, 'own_kept has no effect where mode is "eval".'),
+    (
+        {"own_kept": DIAGONAL, "mode": "eval"},
+        'own_kept has no effect without mode="train". Remove it.',
+    ),
     (
         {"mechanism": "simplified", "vectors": VECTORS, "seed": 1},
-        "seed has no effect where neither vectors nor weights are drawn.",
+        "seed has no effect if all vectors and weights are given. Remove it.",
     ),
     (
         {"vectors": VECTORS, "weights": ALL_OWN, "seed": 1},
-        "seed has no effect where neither vectors nor weights are drawn.",
+        "seed has no effect if all vectors and weights are given. Remove it.",
     ),
     (
         {"text": None, "vectors": VECTORS, "tokenizer": "characters"},
-        "tokenizer has no effect on vectors without a text.",
+        "tokenizer has no effect without a text. Remove it.",
     ),
     (
         {"mechanism": "simplified", "weights": {"W_query": np.eye(3)}},
-        "weights has “W_query”, which this module does not read. It reads no weights.",
+        "weights contains “W_query”, which this module does not use. It has no weights.",
     ),
     (
         {"weights": {"linear1": np.eye(3)}},
-        "weights has “linear1”, which this module does not read. It reads W_query, W_key, W_value, "
-        "W_output, W_output.bias.",
+        "weights contains “linear1”, which this module does not use. It uses W_query, W_key, "
+        "W_value, W_output, W_output.bias.",
     ),
     (
         {"normalisation": "uniform", "output_projection": False, "weights": ALL_OWN},
-        "weights has “W_query”, which this module does not read. It reads W_value.",
+        "weights contains “W_query”, which this module does not use. It uses W_value.",
     ),
     (
         {"projection": "uniform", "heads": 1, "weights": {"W_key.bias": [0.0, 1.0]}},
-        "weights has “W_key.bias”, which this module does not read. It reads W_query, W_key, "
+        "weights contains “W_key.bias”, which this module does not use. It uses W_query, W_key, "
         "W_value, W_output, W_output.bias.",
     ),
     (
         {"bias": False, "heads": 1, "weights": {"W_key.bias": [0.0, 1.0]}},
-        "weights has “W_key.bias”, which this module does not read. It reads W_query, W_key, "
+        "weights contains “W_key.bias”, which this module does not use. It uses W_query, W_key, "
         "W_value, W_output, W_output.bias.",
     ),
     (
@@ -134,7 +142,7 @@ IGNORED: list[tuple[dict[str, Any], str]] = [
             **{"output_projection": True, "normalisation": "softmax", "causal": True},
             **{"block": "none", "output_size": 2},
         },
-        "mechanism has no effect where all that it decides is given.",
+        "mechanism has no effect if everything that it determines is given. Remove it.",
     ),
 ]
 
@@ -150,41 +158,44 @@ def test_a_setting_without_effect_is_refused(settings: dict[str, Any], said: str
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda: attend([]), "text is empty. Leave it out, or give a text or a list of texts."),
+        (
+            lambda: attend([]),
+            "text must not be empty. Remove it, or pass a text or a list of texts.",
+        ),
         (
             lambda: attend(["a\nb", "c"], tokenizer="characters"),
-            'Each of several texts is one line where tokenizer is "characters".',
+            'Each text of a batch must be a single line if tokenizer is "characters".',
         ),
         (lambda: attend(TEXT, nothing=None), "There is no setting “nothing”."),  # type: ignore[call-arg]
-        (lambda: attend(TEXT, mask="own"), 'mask is "own" and there is no own_mask.'),
-        (lambda: attend(TWO).figure(text=5), "There is no text 5, only 0 to 1."),
-        (lambda: attend(TEXT).figure(text=1), "There is no text 1, only 0 to 0."),
-        (lambda: attend(TEXT).figure(layer=1), "There is no layer 1, only 0 to 0."),
-        (lambda: attend(TEXT).figure([]), "stages is empty. Leave it out"),
-        (lambda: attend(TEXT).figure(heads=[]), "heads is empty. Leave it out"),
+        (lambda: attend(TEXT, mask="own"), 'mask="own" requires own_mask.'),
+        (lambda: attend(TWO).figure(text=5), "There is no text 5. Valid indices are 0 to 1."),
+        (lambda: attend(TEXT).figure(text=1), "There is no text 1. Valid indices are 0 to 0."),
+        (lambda: attend(TEXT).figure(layer=1), "There is no layer 1. Valid indices are 0 to 0."),
+        (lambda: attend(TEXT).figure([]), "stages must not be empty. Remove it"),
+        (lambda: attend(TEXT).figure(heads=[]), "heads must not be empty. Remove it"),
         (
             lambda: attend(TEXT).figure("input", [0]),
-            "heads has no effect on stages that have no heads.",
+            "heads has no effect on stages without heads. Remove it.",
         ),
         (
             lambda: attend(TEXT).figure("weights", layout="all"),
-            'stages has no effect where layout is "all", which shows all of them.',
+            'stages has no effect with layout="all", which shows all of them. Remove it.',
         ),
         (
             lambda: attend(TEXT).figure(heads=0, layout="heads"),
-            'heads has no effect where layout is "heads", which shows all of them.',
+            'heads has no effect with layout="heads", which shows all of them. Remove it.',
         ),
         (
             lambda: attend(TEXT).figure(heads=[0, 1], layout="head"),
-            'Of 2 heads one has an effect where layout is "head".',
+            'layout="head" shows only one of the 2 heads. Pass one.',
         ),
         (
             lambda: attend(TEXT).figure(["scores", "weights"], layout="panel"),
-            'Of 2 stages one has an effect where layout is "panel".',
+            'layout="panel" shows only one of the 2 stages. Pass one.',
         ),
-        (lambda: attend(TEXT).figure(nothing=None), "A figure has no “nothing”."),  # type: ignore[call-arg]
-        (lambda: attend(TEXT).save(), "paths is empty."),
-        (lambda: attend(TEXT).figure().save(), "paths is empty."),
+        (lambda: attend(TEXT).figure(nothing=None), "Unknown keyword argument “nothing”."),  # type: ignore[call-arg]
+        (lambda: attend(TEXT).save(), "paths must not be empty."),
+        (lambda: attend(TEXT).figure().save(), "paths must not be empty."),
     ],
 )
 def test_what_would_be_ignored_is_refused(ask: Any, said: str) -> None:
@@ -279,7 +290,7 @@ def test_an_argument_is_taken_where_it_has_an_effect(
     taken = [each for each in found if isinstance(each, dict)]
     if (name, module) != TURNED_OFF and len(taken) > 1:
         assert any(each != taken[0] for each in taken)
-    if not taken and f"{name} has no effect" in found[0] and "beside" not in found[0]:
+    if not taken and f"{name} has no effect" in found[0]:
         monkeypatch.setattr(argument_conversion, "check_effects", lambda *_: None)
         first, *others = (numbers_of(beside | {name: value}) for value in OTHERS[name])
         assert isinstance(first, dict)

@@ -262,9 +262,9 @@ def test_types_and_devices_of_torch_and_numpy_are_accepted(wanted: Any) -> None:
 
 @pytest.mark.parametrize("wanted", ["bfloat16", torch.bfloat16, np.float16])
 def test_types_of_16_bits_are_rejected_with_those_that_there_are(wanted: Any) -> None:
-    with pytest.raises(InputError, match=r"one of float32, float64, and not b?float16"):
+    with pytest.raises(InputError, match="one of float32, float64"):
         attend("a b c", dtype=wanted)
-    with pytest.raises(InputError, match="one of auto, cpu, cuda, mps, and not 'cuda:1'"):
+    with pytest.raises(InputError, match="one of auto, cpu, cuda, mps"):
         attend("a b c", device=torch.device("cuda:1"))
 
 
@@ -307,54 +307,81 @@ def test_every_cell_of_every_stage_has_an_explanation() -> None:
 # ------------------------------------------------------------------------------------- refusals
 
 REFUSED: list[tuple[Any, str]] = [
-    (lambda: attend(" "), "text is a text that is not blank"),
-    (lambda: attend([SENTENCE, ""]), "text is a text that is not blank"),
+    (lambda: attend(" "), "text must be a text with at least one character other than whitespace"),
+    (
+        lambda: attend([SENTENCE, ""]),
+        "text must be a text with at least one character other than whitespace",
+    ),
     (
         lambda: attend([SENTENCE, "word " * 1_000_000]),
-        "text has 5,000,000 characters. Use at most 4,194,304.",
+        "text must have at most 4,194,304 characters. It has 5,000,000.",
     ),
     (lambda: attend("a", heads=3), "2 does not divide into 3 heads. Use 2 heads"),
-    (lambda: attend("a", heads="two"), "heads is a whole number, and not 'two'."),  # type: ignore[arg-type]
-    (lambda: attend("a", heads=1.5), "heads is a whole number, and not 1.5."),  # type: ignore[arg-type]
-    (lambda: attend("a", causal="no"), "causal is True or False, and not 'no'."),  # type: ignore[arg-type]
-    (lambda: attend("a", dropout="half"), "dropout is a number, and not 'half'."),  # type: ignore[arg-type]
-    (lambda: attend("a", scale="d"), "scale is one of none, d_head, d_model, and not 'd'."),
-    (lambda: attend("a", mechanism="best"), "mechanism is one of simplified, self, causal"),
-    (lambda: attend("a", head=2), "There is no setting “head”. There are mechanism"),  # type: ignore[call-arg]
+    (lambda: attend("a", heads="two"), "heads must be a whole number. It is 'two'."),  # type: ignore[arg-type]
+    (lambda: attend("a", heads=1.5), "heads must be a whole number. It is 1.5."),  # type: ignore[arg-type]
+    (lambda: attend("a", causal="no"), "causal must be true or false. It is 'no'."),  # type: ignore[arg-type]
+    (lambda: attend("a", dropout="half"), "dropout must be a number. It is 'half'."),  # type: ignore[arg-type]
+    (lambda: attend("a", scale="d"), "scale must be one of none, d_head, d_model. It is 'd'."),
+    (lambda: attend("a", mechanism="best"), "mechanism must be one of simplified, self, causal"),
+    (lambda: attend("a", head=2), "There is no setting “head”. The settings are mechanism"),  # type: ignore[call-arg]
     (lambda: attend("a", d_in=2), "There is no setting “d_in”"),  # type: ignore[call-arg]
-    (lambda: attend("a b", vectors=[1, 2]), "“vectors” takes a matrix of rows and columns, and"),
-    (lambda: attend("a b", vectors=[["x"], ["y"]]), "“vectors” takes numbers, and has texts."),
-    (lambda: attend("a b", vectors=[[1, 2], [3]]), "“vectors” is no matrix of numbers"),
-    (lambda: attend("a", vectors=[[1, np.nan]]), "“vectors” has numbers that are not finite."),
-    (lambda: attend("a b", vectors=[[1, 2]]), "The vectors are 1 × 2, but the text needs 2 × 2."),
-    (lambda: attend(["a", "b"], vectors=[[1]]), "The custom vectors are for one text"),
+    (lambda: attend("a b", vectors=[1, 2]), "vectors must be a matrix"),
+    (
+        lambda: attend("a b", vectors=[["x"], ["y"]]),
+        "vectors must contain numbers. It contains strings.",
+    ),
+    (lambda: attend("a b", vectors=[[1, 2], [3]]), "vectors must be a matrix of numbers"),
+    (
+        lambda: attend("a", vectors=[[1, np.nan]]),
+        "vectors must not contain infinite or NaN values.",
+    ),
+    (lambda: attend("a b", vectors=[[1, 2]]), "The vectors are 1 × 2 and the text needs 2 × 2."),
+    (lambda: attend(["a", "b"], vectors=[[1]]), "The vectors are those of one text"),
     (lambda: attend("a", embedding_size=3, vectors=[[1]]), "the embedding size is 3."),
-    (lambda: attend("a", weights={"Q": [[1]]}), "There are no weights “Q”, only W_query"),
+    (lambda: attend("a", weights={"Q": [[1]]}), "Unknown weights “Q”. The names are W_query"),
     (lambda: attend("a", embedding_size=2, weights={"W_key": [[1, 2]]}), "W_key is 1 × 2 and"),
-    (lambda: attend("a b", own_mask=[1, 0]), "“own_mask” takes a matrix of rows and columns"),
+    (lambda: attend("a b", own_mask=[1, 0]), "own_mask must be a matrix"),
     (lambda: attend("a")["sums"], "This module has no stage “sums”. It has input, queries"),
     (lambda: attend("a").dims("dropped"), "This module has no stage “dropped”."),
     (lambda: attend("a").explain("dropped"), "This module has no stage “dropped”."),
-    (lambda: attend("a").explain("weights", query=0, key=0), "takes head, query, key."),
-    (lambda: attend("a").explain("input", head=0, token=0, d_in=0), "takes token, d_in."),
-    (lambda: attend("a").explain("weights", head=2, query=0, key=0), "no head 2, only 0 to 1."),
-    (lambda: attend("a").explain("weights", head=0, query=-1, key=0), "no query -1, only 0 to 0."),
-    (lambda: attend("a").explain("input", token=0, d_in=0, text=1), "no text 1, only 0 to 0."),
+    (lambda: attend("a").explain("weights", query=0, key=0), "requires head, query, key."),
+    (lambda: attend("a").explain("input", head=0, token=0, d_in=0), "requires token, d_in."),
     (
-        lambda: attend("a").figure(["sums"]),
-        "There is no stage “sums”. Stages of modules: embedding",
+        lambda: attend("a").explain("weights", head=2, query=0, key=0),
+        "no head 2. Valid indices are 0 to 1.",
     ),
+    (
+        lambda: attend("a").explain("weights", head=0, query=-1, key=0),
+        "no query -1. Valid indices are 0 to 0.",
+    ),
+    (
+        lambda: attend("a").explain("input", token=0, d_in=0, text=1),
+        "no text 1. Valid indices are 0 to 0.",
+    ),
+    (lambda: attend("a").figure(["sums"]), "There is no stage “sums”. There are embedding"),
     (lambda: attend("a").figure("dropped"), "This module has no stage “dropped”."),
-    (lambda: attend("a").figure(heads=[2]), "There is no head 2, only 0 to 1."),
-    (lambda: attend("a", heads=1).figure(heads=[-1]), "There is no head -1, only 0 to 0."),
-    (lambda: attend("a").figure(width="85"), "width is a size such as 180mm"),
-    (lambda: attend("a").figure(width="1mm"), "A figure is 10 mm to 5 m wide and high."),
-    (lambda: attend("a").figure(dpi=0), "A figure has 36 to 2,400 pixels an inch."),
-    (lambda: attend("a").figure(theme="blue"), "theme is one of print, light, dark, and not"),
-    (lambda: attend("a").figure(layout="wide"), "layout is one of shown, panel"),
-    (lambda: attend("a").figure(colour="red"), "A figure has no “colour”. It has layout, theme"),  # type: ignore[call-arg]
-    (lambda: attend("a").save("a.bmp"), "“.bmp” is no format to export. Use .png"),
-    (lambda: attend("a").save("missing/a.npz"), "Cannot write “a.npz” to missing: "),
+    (lambda: attend("a").figure(heads=[2]), "There is no head 2. Valid indices are 0 to 1."),
+    (
+        lambda: attend("a", heads=1).figure(heads=[-1]),
+        "There is no head -1. Valid indices are 0 to 0.",
+    ),
+    (lambda: attend("a").figure(width="85"), "width must be a size such as 180mm"),
+    (
+        lambda: attend("a").figure(width="1mm"),
+        "The width and height of a figure must be 10 mm to 5 m.",
+    ),
+    (
+        lambda: attend("a").figure(dpi=0),
+        "The resolution must be at least 36 and at most 2,400 dpi.",
+    ),
+    (lambda: attend("a").figure(theme="blue"), "theme must be one of print, light, dark. It"),
+    (lambda: attend("a").figure(layout="wide"), "layout must be one of shown, panel"),
+    (
+        lambda: attend("a").figure(colour="red"),
+        "Unknown keyword argument “colour”. The arguments are layout, theme",
+    ),  # type: ignore[call-arg]
+    (lambda: attend("a").save("a.bmp"), "Unsupported export format “.bmp”. Supported: .png"),
+    (lambda: attend("a").save("missing/a.npz"), "could not be written to missing: "),
 ]
 
 
@@ -422,7 +449,7 @@ def test_a_notebook_gets_a_drawing_that_is_not_too_large(monkeypatch: pytest.Mon
 
 def test_letters_that_no_font_has_are_a_warning() -> None:
     figure = attend("a \ue000\ue001 b \u200d").figure()
-    with pytest.warns(UserWarning, match="No font on this system has “\ue000\ue001”") as said:
+    with pytest.warns(UserWarning, match="No installed font contains “\ue000\ue001”") as said:
         figure.array()
     assert said[0].filename == __file__
 
@@ -521,7 +548,7 @@ def test_an_application_is_made_where_there_is_none_and_goes_again(tmp_path: Pat
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.splitlines() == [
         offscreen_qt_application.WRONG_THREAD_ERROR,
-        "Nothing can be drawn beside a QCoreApplication. Make a QGuiApplication instead.",
+        "Cannot draw with a QCoreApplication. Create a QGuiApplication instead.",
         "there",
     ]
 

@@ -9,9 +9,10 @@ from enum import StrEnum
 import pytest
 
 import visualizer
-from visualizer.api.argument_conversion import _NAMES
+from visualizer.api.arguments_without_effect import ARGUMENTS
 from visualizer.api.figure_and_explained_number import Explained
 from visualizer.api.keyword_argument_types import Look, Settings
+from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import MAX_SEED, AttentionSpec
 from visualizer.export.figure_settings import (
     MAX_DPI,
@@ -22,9 +23,9 @@ from visualizer.export.figure_settings import (
 )
 from visualizer.export.option_parsing import SIZES, size_of
 from visualizer.session.document import Document
-from visualizer.session.setting_definitions import SETTINGS
 
 DEFAULT = Document()
+FIELDS = {argument: field for field, argument in ARGUMENTS.items()}
 
 
 def said(kind: type) -> dict[str, str]:
@@ -37,7 +38,7 @@ def said(kind: type) -> dict[str, str]:
 
 def choices() -> dict[str, tuple[str, ...]]:
     """The choices of each setting that has some, from its enumeration."""
-    kinds = {name: type(DEFAULT.get(_NAMES.get(name, name))) for name in Settings.__annotations__}
+    kinds = {name: type(DEFAULT.get(FIELDS.get(name, name))) for name in Settings.__annotations__}
     return {name: tuple(kind) for name, kind in kinds.items() if issubclass(kind, StrEnum)}
 
 
@@ -64,7 +65,7 @@ def test_every_choice_of_a_setting_is_listed(name: str) -> None:
 
 def test_the_choices_are_those_of_the_windows_table() -> None:
     table = {setting.name: {value for value, _ in setting.choices} for setting in SETTINGS}
-    own = {_NAMES.get(name, name): set(values) for name, values in choices().items()}
+    own = {FIELDS.get(name, name): set(values) for name, values in choices().items()}
     assert own.pop("tokenizer") == {"words", "characters"}
     assert {name: table[name] for name in own} == own
 
@@ -84,7 +85,7 @@ def test_every_preset_of_the_width_is_listed() -> None:
 def test_defaults_and_limits_are_those_of_the_program() -> None:
     about, spec, look = said(Settings), AttentionSpec(), said(Look)
     for name in ("embedding_size", "output_size", "dropout", "seed", "dropout_seed", "window"):
-        value = DEFAULT.get(_NAMES.get(name, name))
+        value = DEFAULT.get(FIELDS.get(name, name))
         assert f"; {value:g} " in about[name] or f"; {value:g} by default" in about[name]
     assert f'``"{DEFAULT.get("mechanism")}"`` (the default)' in " ".join(about["mechanism"].split())
     assert (MAX_SEED, spec.temperature) == (2**31 - 1, 1)

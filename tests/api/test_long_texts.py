@@ -48,13 +48,13 @@ def test_a_part_is_that_of_numpy(stage: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("index", "said"),
     [
-        ((2,), "There is no index 2, only 0 to 1"),
+        ((2,), "There is no index 2. Valid indices are 0 to 1"),
         ((0, 0, 0, 0), "has 3 axes: head, query, key"),
-        ((0, slice(None, None, -1)), "A part is named by whole numbers and slices"),
-        ((0.5,), "not by 0.5"),
-        ((True,), "not by True"),
-        ((slice("a", None),), "A part is named by"),
-        ((None,), "A part is named by"),
+        ((0, slice(None, None, -1)), "An index must be a whole number or a slice"),
+        ((0.5,), "It is 0.5"),
+        ((True,), "It is True"),
+        ((slice("a", None),), "An index must be"),
+        ((None,), "An index must be"),
     ],
 )
 def test_what_names_no_part_is_refused(index: tuple[Any, ...], said: str) -> None:
@@ -84,7 +84,7 @@ def test_a_number_is_explained() -> None:
 
 
 def test_films_are_refused_and_pictures_are_written(tmp_path: Path, qapp: object) -> None:
-    with pytest.raises(InputError, match="A film shows how whole matrices are filled"):
+    with pytest.raises(InputError, match="Animations need complete matrices"):
         LONG.figure().save(tmp_path / "a.gif")
     LONG.figure("weights", heads=0).save(tmp_path / "a.png", tmp_path / "a.csv")
     assert {path.name for path in tmp_path.iterdir()} == {"a.png", "a.csv"}

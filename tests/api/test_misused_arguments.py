@@ -29,11 +29,9 @@ LONG = "head" * 100
 IT_HAS = (
     "It has input, queries, keys, values, scores, scaled, masked, weights, context, concat, output."
 )
-STAGES = (
-    f"Stages of modules: {', '.join(dict.fromkeys(row.name for row in TABLE))}; models have more."
-)
+STAGES = f"There are {', '.join(dict.fromkeys(row.name for row in TABLE))}; models have more."
 NAMES = f"{', '.join(OWN)}."
-SETTINGS = f"There are {', '.join(Settings.__annotations__)}."
+SETTINGS = f"The settings are {', '.join(Settings.__annotations__)}."
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -53,150 +51,149 @@ def one_application(qapp: QGuiApplication) -> None:
 MISUSED: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: attend(7),
-        "text is a text or a list of texts, and not 7.",
+        "text must be a text or a list of texts. It is 7.",
     ),
     (
         lambda: attend(b"a b"),
-        "text is a text or a list of texts, and not b'a b'.",
+        "text must be a text or a list of texts. It is b'a b'.",
     ),
     (
         lambda: attend({"a", "b"}),
-        "text is a text or a list of texts, and not {'a', 'b'}.",
+        "text must be a text or a list of texts. It is {'a', 'b'}.",
     ),
     (
         lambda: attend({"a": 1}),
-        "text is a text or a list of texts, and not {'a': 1}.",
+        "text must be a text or a list of texts. It is {'a': 1}.",
     ),
     (
         lambda: attend(["a", 1]),
-        "text is a text, and not 1.",
+        "text must be a text. It is 1.",
     ),
     (
         lambda: attend(" "),
-        "text is a text that is not blank, and not ' '.",
+        "text must be a text with at least one character other than whitespace. It is ' '.",
     ),
     (
         lambda: attend(["a", "\n"]),
-        "text is a text that is not blank, and not '\\n'.",
+        "text must be a text with at least one character other than whitespace. It is '\\n'.",
     ),
     (
         lambda: attend("\ud800"),
-        "text is a text of whole characters (no surrogates), and not '\\ud800'.",
+        "text must be a text without surrogate characters. It is '\\ud800'.",
     ),
     (
         lambda: attend("a", heads=True),
-        "heads is a whole number, and not True.",
+        "heads must be a whole number. It is True.",
     ),
     (
         lambda: attend("a", heads=2.0),
-        "heads is a whole number, and not 2.0.",
+        "heads must be a whole number. It is 2.0.",
     ),
     (
         lambda: attend("a", heads="2"),
-        "heads is a whole number, and not '2'.",
+        "heads must be a whole number. It is '2'.",
     ),
     (
         lambda: attend("a", heads=-1),
-        "The heads cannot be -1. Use 1 or more.",
+        "The number of heads must be at least 1 and at most 1,000. It is -1.",
     ),
     (
         lambda: attend("a", heads=0, mechanism="stacked", weights={"W_key": [[1.0]]}),
-        "The heads cannot be 0. Use 1 or more.",
+        "The number of heads must be at least 1 and at most 1,000. It is 0.",
     ),
     (
         lambda: attend("a", heads=10**5000),
-        "heads is a whole number of at most 18 digits, and not an int of more than 4,300 digits.",
+        "The number of heads must be at least 1 and at most 1,000. It is a number of 5,001 digits.",
     ),
     (
         lambda: attend("a", embedding_size=10**7),
-        "The embedding size cannot be more than 1,000,000. Use 1,000,000 or less.",
+        "The embedding size must be at least 1 and at most 1,000,000. It is 10,000,000.",
     ),
     (
         lambda: attend("a", seed=-(2**63) + 1),
-        "A seed is a whole number from 0 to 2³¹ − 1, not -9223372036854775807.",
+        "The seed must be at least 0 and at most 2,147,483,647. It is -9,223,372,036,854,775,807.",
     ),
     (
         lambda: attend("a", causal=1),
-        "causal is True or False, and not 1.",
+        "causal must be true or false. It is 1.",
     ),
     (
         lambda: attend("a", causal=[True, False]),
-        "causal is True or False, and not [True, False].",
+        "causal must be true or false. It is [True, False].",
     ),
     (
         lambda: attend("a", dropout=True),
-        "dropout is a number, and not True.",
+        "dropout must be a number. It is True.",
     ),
     (
         lambda: attend("a", dropout=NAN),
-        "dropout: The rate is not a number. Use 0 up to, but not with, 1.",
+        "The dropout rate must be a number. It is nan.",
     ),
     (
         lambda: attend("a", dropout=10**400),
-        "dropout is a number that a float can hold, and not "
-        "100000000000000000...0000000000000000000.",
+        "The dropout rate must be at least 0 and less than 1. It is inf.",
     ),
     (
         lambda: attend("a", dropout=torch.tensor(0.5, requires_grad=True)),
-        "dropout is a number, and not tensor(0.5000, requires_grad=True).",
+        "dropout must be a number. It is tensor(0.5000, requires_grad=True).",
     ),
     (
         lambda: attend("a", temperature=NAN),
-        "A temperature of nan cannot divide. Use more than 0.",
+        "The temperature must be a number. It is nan.",
     ),
     (
         lambda: attend("a", temperature=-1),
-        "A temperature of -1 cannot divide. Use more than 0.",
+        "The temperature must be greater than 0. It is -1.",
     ),
     (
         lambda: attend("a", temperature="hot"),
-        "temperature is a number, and not 'hot'.",
+        "temperature must be a number. It is 'hot'.",
     ),
     (
         lambda: attend("a", mechanism="best"),
-        "mechanism is one of simplified, self, causal, stacked, multi-head, block, average, "
-        "and not 'best'.",
+        "mechanism must be one of simplified, self, causal, stacked, multi-head, block, average. "
+        "It is 'best'.",
     ),
     (
         lambda: attend("a", scale="d_k"),
-        "scale is one of none, d_head, d_model, and not 'd_k'.",
+        "scale must be one of none, d_head, d_model. It is 'd_k'.",
     ),
     (
         lambda: attend("a", dtype=torch.int64),
-        "dtype is one of float32, float64, and not 'int64'.",
+        "dtype must be one of float32, float64. It is 'int64'.",
     ),
     (
         lambda: attend("a", dtype="float16"),
-        "dtype is one of float32, float64, and not float16. Weights that are stored as float16 are "
-        "converted to float32 without loss.",
+        "dtype must be one of float32, float64. It is float16. Weights that are stored as float16 "
+        "are converted to float32 without loss.",
     ),
     (
         lambda: attend("a", device=0),
-        "device is one of auto, cpu, cuda, mps, and not 0.",
+        "device must be one of auto, cpu, cuda, mps. It is 0.",
     ),
     (
         lambda: attend("a", mask=[]),
-        "mask is one of none, causal, window, own, and not [].",
+        "mask must be one of none, causal, window, own. It is [].",
     ),
     (
         lambda: attend("a", own_mask=[[0.5]]),
-        "“own_mask” takes True and False, or 1 and 0, not other numbers.",
+        "own_mask must contain True and False, or 1 and 0. It contains other numbers.",
     ),
     (
         lambda: attend("a", own_mask=[["yes"]]),
-        "“own_mask” takes True and False, or 1 and 0, not texts.",
+        "own_mask must contain True and False, or 1 and 0. It contains strings.",
     ),
     (
         lambda: attend("a b", own_mask=[[1]]),
-        "own_mask is 1 × 1 and the text needs 2 × 2.",
+        "own_mask is 1 × 1, but the text requires 2 × 2.",
     ),
     (
         lambda: attend("a b", own_kept=[[1, 0, 1]]),
-        "own_kept is 1 × 3 and the text needs 2 × 2.",
+        "own_kept is 1 × 3, but the text requires 2 × 2.",
     ),
     (
         lambda: attend("a", own_mask=True),
-        "“own_mask” takes a matrix of rows and columns, and is a single number.",
+        "own_mask must be a matrix. It is a single number.",
     ),
     (
         lambda: attend("a", **{LONG: 1}),
@@ -204,62 +201,62 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a b", vectors=[1, 2]),
-        "“vectors” takes a matrix of rows and columns, and is a row of 2.",
+        "vectors must be a matrix. It is a vector of 2 numbers.",
     ),
     (
         lambda: attend("a b", vectors=[[1, 2], [3]]),
-        "“vectors” is no matrix of numbers: setting an array element with a sequence. "
+        "vectors must be a matrix of numbers: setting an array element with a sequence. "
         "The requested array has an inhomogeneous shape after 1 dimensions. The "
         "detected shape was (2,) + inhomogeneous part.",
     ),
     (
         lambda: attend("a", vectors=[[True, False]]),
-        "“vectors” takes numbers, and has True and False.",
+        "vectors must contain numbers. It contains True and False.",
     ),
     (
         lambda: attend("a", vectors=[["1", "2"]]),
-        "“vectors” takes numbers, and has texts.",
+        "vectors must contain numbers. It contains strings.",
     ),
     (
         lambda: attend("a", vectors=[[1j]]),
-        "“vectors” takes numbers, and has complex numbers.",
+        "vectors must contain numbers. It contains complex numbers.",
     ),
     (
         lambda: attend("a", vectors=np.array([[object()]])),
-        "“vectors” takes numbers, and has objects.",
+        "vectors must contain numbers. It contains objects.",
     ),
     (
         lambda: attend("a", vectors=[[NAN]]),
-        "“vectors” has numbers that are not finite.",
+        "vectors must not contain infinite or NaN values.",
     ),
     (
         lambda: attend("a", vectors=np.array([["2026-01-01"]], "datetime64[D]")),
-        "“vectors” takes numbers, and has dates.",
+        "vectors must contain numbers. It contains dates.",
     ),
     (
         lambda: attend("a", vectors=np.zeros((0, 3))),
-        "“vectors” takes a matrix of rows and columns, and is 0 × 3.",
+        "vectors must be a matrix. It is 0 × 3.",
     ),
     (
         lambda: attend("a", vectors=np.zeros((1, 1, 3))),
-        "“vectors” takes a matrix of rows and columns, and is 1 × 1 × 3.",
+        "vectors must be a matrix. It is 1 × 1 × 3.",
     ),
     (
         lambda: attend("a", vectors=np.ma.masked_invalid([[NAN, 1]])),
-        "“vectors” has masked cells. Fill them with numbers.",
+        "vectors must not have masked elements.",
     ),
     (
         lambda: attend("a", vectors=np.broadcast_to(1.0, (10**6, 10**6))),
-        "“vectors” has 1,000,000,000,000 numbers, and 268,435,456 can be given.",
+        "vectors must have at most 268,435,456 numbers. It has 1,000,000,000,000.",
     ),
     (
         lambda: attend("a", vectors=torch.eye(3).to_sparse()),
-        "“vectors” is no matrix of numbers: can't convert Sparse layout tensor to "
+        "vectors must be a matrix of numbers: can't convert Sparse layout tensor to "
         "numpy. Use Tensor.to_dense() first.",
     ),
     (
         lambda: attend("a", vectors=torch.empty(1, 3, device="meta")),
-        "“vectors” is no matrix of numbers: Cannot copy out of meta tensor; no data.",
+        "vectors must be a matrix of numbers: Cannot copy out of meta tensor; no data.",
     ),
     (
         lambda: attend("a", vectors=[[1e300]]),
@@ -275,23 +272,23 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a", weights=[[1.0]]),
-        "weights is a dictionary of arrays by name, and not [[1.0]].",
+        "weights must be a dictionary of arrays by name. It is [[1.0]].",
     ),
     (
         lambda: attend("a", weights={"Q": [[1.0]]}),
-        f"There are no weights “Q”, only {NAMES}",
+        f"Unknown weights “Q”. The names are {NAMES}",
     ),
     (
         lambda: attend("a", weights={1: [[1.0]]}),
-        f"There are no weights “1”, only {NAMES}",
+        f"Unknown weights “1”. The names are {NAMES}",
     ),
     (
         lambda: attend("a", weights={"W_query": [1.0]}),
-        "“W_query” takes a matrix of rows and columns, and is a row of 1.",
+        "W_query must be a matrix. It is a vector of 1 numbers.",
     ),
     (
         lambda: attend("a", weights={"W_query.bias": [[1.0]]}),
-        "“W_query.bias” takes a row of numbers, and is 1 × 1.",
+        "W_query.bias must be a vector. It is 1 × 1.",
     ),
     (
         lambda: attend(
@@ -325,35 +322,35 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").explain("weights", head=0, query=0.0, key=0),
-        "query is a whole number, and not 0.0.",
+        "query must be a whole number. It is 0.0.",
     ),
     (
         lambda: attend("a").explain("weights", head=True, query=0, key=0),
-        "head is a whole number, and not True.",
+        "head must be a whole number. It is True.",
     ),
     (
         lambda: attend("a").explain("weights", head="1", query=0, key=0),
-        "head is a whole number, and not '1'.",
+        "head must be a whole number. It is '1'.",
     ),
     (
         lambda: attend("a").explain("weights", head=NAN, query=0, key=0),
-        "head is a whole number, and not nan.",
+        "head must be a whole number. It is nan.",
     ),
     (
         lambda: attend("a").explain("weights", head=0, query=10**30, key=0),
-        "query is a whole number of at most 18 digits, and not 1000000000000000000000000000000.",
+        "query must be a whole number of at most 18 digits. It is 1000000000000000000000000000000.",
     ),
     (
         lambda: attend("a").explain("weights", head=0, row=0, key=0),
-        "The stage “weights” takes head, query, key.",
+        "The stage “weights” requires head, query, key.",
     ),
     (
         lambda: attend("a").figure(7),
-        "stages is the name of a stage or a list of names, and not 7.",
+        "stages must be the name of a stage or a list of names. It is 7.",
     ),
     (
         lambda: attend("a").figure([7]),
-        "stages is a list of names, and not 7.",
+        "stages must be a list of names. It is 7.",
     ),
     (
         lambda: attend("a").figure(["sums"]),
@@ -361,98 +358,99 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").figure(heads=[0, 0.5]),
-        "head is a whole number, and not 0.5.",
+        "head must be a whole number. It is 0.5.",
     ),
     (
         lambda: attend("a").figure(heads="01"),
-        "heads is a list of heads, such as [0], and not '01'.",
+        "heads must be a list of heads, such as [0]. It is '01'.",
     ),
     (
         lambda: attend("a").figure(heads=[-1]),
-        "There is no head -1, only 0 to 1.",
+        "There is no head -1. Valid indices are 0 to 1.",
     ),
     (
         lambda: attend("a").figure(text=True),
-        "text is a whole number, and not True.",
+        "text must be a whole number. It is True.",
     ),
     (
         lambda: attend("a").figure(text="0"),
-        "text is a whole number, and not '0'.",
+        "text must be a whole number. It is '0'.",
     ),
     (
         lambda: attend("a").figure(layer=None),
-        "layer is a whole number, and not None.",
+        "layer must be a whole number. It is None.",
     ),
     (
         lambda: attend("a").figure(width=85),
-        "width is a text, and not 85.",
+        "width must be a text. It is 85.",
     ),
     (
         lambda: attend("a").figure(width="85"),
-        "width is a size such as 180mm, 180x120mm, 1920x1080px or 7in, or one of "
-        "as-in-the-window, paper-column, paper-page, slide, poster, and not '85'.",
+        "width must be a size such as 180mm, 180x120mm, 1920x1080px or 7in, or one of "
+        "as-in-the-window, paper-column, paper-page, slide, poster. It is '85'.",
     ),
     (
         lambda: attend("a").figure(dpi=300.5),
-        "dpi is a whole number, and not 300.5.",
+        "dpi must be a whole number. It is 300.5.",
     ),
     (
         lambda: attend("a").figure(dpi=-300),
-        "dpi: A figure has 36 to 2,400 pixels an inch.",
+        "The resolution must be at least 36 and at most 2,400 dpi.",
     ),
     (
         lambda: attend("a").figure(dpi=10**400),
-        "dpi is a whole number of at most 18 digits, and not "
+        "dpi must be a whole number of at most 18 digits. It is "
         "100000000000000000...0000000000000000000.",
     ),
     (
         lambda: attend("a").figure(title=7),
-        "title is a text, and not 7.",
+        "title must be a text. It is 7.",
     ),
     (
         lambda: attend("a").figure(title="a\nb"),
-        "title is one line of at most 1,000 characters.",
+        "title must be one line of at most 1,000 characters.",
     ),
     (
         lambda: attend("a").figure(caption="no"),
-        "caption is True or False, and not 'no'.",
+        "caption must be True or False. It is 'no'.",
     ),
     (
         lambda: attend("a").figure(theme="blue"),
-        "theme is one of print, light, dark, and not 'blue'.",
+        "theme must be one of print, light, dark. It is 'blue'.",
     ),
     (
         lambda: attend("a").figure(layout=np.arange(3)),
-        "layout is one of shown, panel, head, heads, stages, all, cells, and not array([0, 1, 2]).",
+        "layout must be one of shown, panel, head, heads, stages, all, cells. "
+        "It is array([0, 1, 2]).",
     ),
     (
         lambda: attend("a").save(7),
-        "path is the path of a file, and not 7.",
+        "path must be the path of a file. It is 7.",
     ),
     (
         lambda: attend("a").save("a\0.png"),
-        "path is the path of a file, and not 'a\\x00.png'.",
+        "path must be the path of a file. It is 'a\\x00.png'.",
     ),
     (
         lambda: attend("a").save("a.bmp"),
-        "“.bmp” is no format to export. Use .png, .svg, .pdf, .html, .gif, .apng, "
+        "Unsupported export format “.bmp”. Supported: .png, .svg, .pdf, .html, .gif, .apng, "
         ".webp, .mp4, .npz, .csv, .md, .json, .safetensors or .attention.",
     ),
     (
         lambda: attend("a").save(b"a.png"),
-        "path is the path of a file, and not b'a.png'.",
+        "path must be the path of a file. It is b'a.png'.",
     ),
     (
         lambda: load(None),
-        "path is the path of a file, and not None.",
+        "path must be the path of a file. It is None.",
     ),
     (
         lambda: load(""),
-        "path is the path of a file, and not ''.",
+        "path must be the path of a file. It is ''.",
     ),
     (
         lambda: load("a" * 10_000),
-        "path is the path of a file, and not 'aaaaaaaaaaaa...aaaaaaaaaaaaa'.",
+        "path must be the path of a file. It is 'aaaaaaaaaaaa...aaaaaaaaaaaaa'.",
     ),
 ]
 

@@ -70,8 +70,8 @@ def test_several_texts_are_read_as_each_alone(
         weights = model.opened.model(**ids, output_attentions=True).attentions
     np.testing.assert_allclose(read[0]["weights"], torch.cat(weights).numpy(), atol=1e-5)
     assert refusal(model.attend, ["a", " "]).startswith("Text 2 of 2: The text is empty")
-    assert "read the pairs apart" in refusal(model.attend, ["a", "b"], "c")
-    assert "is empty" in refusal(model.attend, [])
+    assert "one text at a time" in refusal(model.attend, ["a", "b"], "c")
+    assert "must not be empty" in refusal(model.attend, [])
     monkeypatch.setattr(several_texts, "MAX_TEXTS", 1)
     assert refusal(model.attend, texts) == "There are 2 texts; at most 1 can be run together."
 
@@ -186,14 +186,14 @@ def test_a_layer_is_drawn_and_saved(seen: ModelAttention, tmp_path: Path) -> Non
 
 
 def test_what_is_not_there_is_refused(model: Model, seen: ModelAttention, tmp_path: Path) -> None:
-    assert "There is no layer 2 among (0, 1)." in refusal(
+    assert "There is no layer 2. The layers are (0, 1)." in refusal(
         seen.explain, "weights", layer=2, head=0, query=0, key=0
     )
     assert "no stage" in refusal(seen.__getitem__, "position").lower()
-    assert "is a whole number" in refusal(seen.figure, layer="one")
-    assert "text is a text" in refusal(model.attend, 3)
+    assert "must be a whole number" in refusal(seen.figure, layer="one")
+    assert "text must be a text" in refusal(model.attend, 3)
     assert "no folder" in refusal(visualizer.open_model, tmp_path / "nothing")
-    assert "device is one of" in refusal(visualizer.open_model, tmp_path, device="tpu")
+    assert "device must be one of" in refusal(visualizer.open_model, tmp_path, device="tpu")
 
 
 def test_a_model_in_memory_is_captured() -> None:
@@ -249,7 +249,7 @@ def test_all_heads_are_drawn(seen: ModelAttention, mixed: ModelAttention, tmp_pa
         assert image.width() > 4 * 64
     assert seen.overview().png != seen.overview(order="previous").png
     assert seen.overview()._repr_png_().startswith(b"\x89PNG")
-    assert "order is " in refusal(seen.overview, order="size")
-    assert "use a name that ends in .png" in refusal(seen.overview().save, tmp_path / "heads.pdf")
+    assert "order must be " in refusal(seen.overview, order="size")
+    assert "Use a name that ends in .png" in refusal(seen.overview().save, tmp_path / "heads.pdf")
     gone = tmp_path / "gone" / "heads.png"
     assert "Cannot write “heads.png”" in refusal(seen.overview().save, gone)

@@ -87,13 +87,13 @@ def test_a_number_is_found_by_its_layer(attention: Attention) -> None:
         assert KEYS[key] in explained.sentence
     first = attention.explain("weights", head=0, query=0, key=0)
     assert first.value == elsewhere().array()[0, 0, 0, 0]
-    with pytest.raises(InputError, match="There is no layer 2, only 0 to 1"):
+    with pytest.raises(InputError, match="There is no layer 2"):
         attention.explain("weights", layer=2, head=0, query=0, key=0)
-    with pytest.raises(InputError, match="takes head, query, key"):
+    with pytest.raises(InputError, match="requires head, query, key"):
         attention.explain("weights", text=0, head=0, query=0, key=0)
 
 
-UNWRITABLE = pytest.mark.filterwarnings("ignore:No font on this system:UserWarning")
+UNWRITABLE = pytest.mark.filterwarnings("ignore:No installed font:UserWarning")
 """Not every system has a font for each of the tokens."""
 
 
@@ -184,7 +184,7 @@ def test_there_are_no_weights_and_the_other_files_are_written(
     names = ("b.safetensors", "b.json")
     options = [part for name in names for part in ("--export", str(tmp_path / name))]
     assert app.main([str(rectangle), *options]) == 1
-    said = "attn.npz has attention and no weights to write. Export it as NPZ."
+    said = "attn.npz contains attention but no module weights. Export it as NPZ."
     assert capsys.readouterr().err == f"{SAID}{said}\n{SAID}b.json written.\n"
     assert not (tmp_path / "b.safetensors").exists()
 
@@ -202,8 +202,16 @@ def test_options_choose_and_name_what_was_captured(rectangle: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("--heads 2", "argument --heads: is for a module, and attn.npz is attention."),
-        ("--causal", "argument --causal: is for a module, and attn.npz is attention."),
+        (
+            "--heads 2",
+            "--heads has no effect on attn.npz, which contains attention instead of a module. "
+            "Remove it.",
+        ),
+        (
+            "--causal",
+            "--causal has no effect on attn.npz, which contains attention instead of a module. "
+            "Remove it.",
+        ),
         (
             "--stages scores",
             "argument --stages: attn.npz has no stage “scores”. It has weights.",
@@ -238,8 +246,11 @@ def test_what_is_in_a_file_of_weights_is_said(
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--embedding-size 8", "argument --embedding-size: got '8'. W_query is 6 × 4 and the siz"),
-        ("--heads 2", "argument --heads: got '2'. W_query is 6 × 4 and the sizes need 6 × 8."),
+        ("--embedding-size 8", "argument --embedding-size: invalid value '8': W_query is 6 × 4 "),
+        (
+            "--heads 2",
+            "argument --heads: invalid value '2': W_query is 6 × 4 and the sizes need 6 × 8.",
+        ),
     ],
 )
 def test_an_option_that_does_not_fit_weights_is_named(

@@ -134,24 +134,24 @@ def test_words_are_written_with_spaces(tmp_path: Path) -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"prompt": 7}, "prompt is a text, and not 7."),
+    ({"prompt": 7}, "prompt must be a text. It is 7."),
     ({"prompt": "ß"}, "prompt: “ß” is not in the model’s vocabulary."),
-    ({"tokens": 0}, "tokens is from 1 to 1,000,000, and not 0."),
-    ({"tokens": 10**7}, "tokens is from 1 to 1,000,000, and not 10,000,000."),
-    ({"tokens": 2.0}, "tokens is a whole number, and not 2.0."),
-    ({"tokens": True}, "tokens is a whole number, and not True."),
-    ({"seed": -1}, "seed is from 0 to 2³¹ − 1, and not -1."),
-    ({"seed": "1"}, "seed is a whole number, and not '1'."),
+    ({"tokens": 0}, "tokens must be at least 1 and at most 1,000,000. It is 0."),
+    ({"tokens": 10**7}, "tokens must be at least 1 and at most 1,000,000. It is 10,000,000."),
+    ({"tokens": 2.0}, "tokens must be a whole number. It is 2.0."),
+    ({"tokens": True}, "tokens must be a whole number. It is True."),
+    ({"seed": -1}, "seed must be at least 0 and at most 2,147,483,647. It is -1."),
+    ({"seed": "1"}, "seed must be a whole number. It is '1'."),
     ({"temperature": -1}, "The temperature must be from 0 to 100. The default is 1."),
     ({"temperature": float("nan")}, "The temperature must be from 0 to 100. The default is 1."),
-    ({"temperature": "hot"}, "temperature is a number, and not 'hot'."),
+    ({"temperature": "hot"}, "temperature must be a number. It is 'hot'."),
     ({"top_k": 0}, "top_k: Top-k must be at least 1. Leave it empty to keep all tokens."),
-    ({"top_k": True}, "top_k is a whole number, and not True."),
+    ({"top_k": True}, "top_k must be a whole number. It is True."),
     ({"top_p": 0}, "top_p: Top-p must be greater than 0 and at most 1. Use 1 to keep all tokens."),
-    ({"top_p": [0.5]}, "top_p is a number, and not [0.5]."),
+    ({"top_p": [0.5]}, "top_p must be a number. It is [0.5]."),
     (
         {"top_k": 1, "seed": 3},
-        "seed has no effect where top_k is 1, which leaves one token.",
+        "seed has no effect with top_k=1, which leaves one token. Remove it.",
     ),
 ]
 

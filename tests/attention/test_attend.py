@@ -31,8 +31,8 @@ from visualizer.attention.spec import (
     Projection,
     Route,
     Scale,
-    problems,
 )
+from visualizer.attention.spec_validation import problems
 from visualizer.attention.stages import Operation
 from visualizer.errors import InputError
 

@@ -32,8 +32,8 @@ from visualizer.attention.spec import (
     Mask,
     Mode,
     Projection,
-    problems,
 )
+from visualizer.attention.spec_validation import problems
 from visualizer.attention.stages import stages
 from visualizer.errors import InputError
 from visualizer.session.document import Document
@@ -272,8 +272,12 @@ def test_the_mechanism_gives_a_block_that_can_be_computed(d_in: int) -> None:
             "arrangement",
             "8, not 16.",
         ),
-        ({"d_ff": -1}, "d_ff", "The feed-forward size cannot be -1. Use 1 to 4,000,000."),
-        ({"d_ff": 5_000_000}, "d_ff", "cannot be 5,000,000. Use 1 to 4,000,000."),
+        (
+            {"d_ff": -1},
+            "d_ff",
+            "The feed-forward size must be at least 0 and at most 4,000,000. It is -1.",
+        ),
+        ({"d_ff": 5_000_000}, "d_ff", "It is 5,000,000."),
     ],
 )
 def test_sizes_that_do_not_fit_are_said_with_what_helps(

@@ -23,8 +23,8 @@ from visualizer.attention.spec import (
     NumberMatrix,
     Projection,
     Scale,
-    problems,
 )
+from visualizer.attention.spec_validation import problems
 from visualizer.errors import InputError
 
 TEXT = (("Your", "journey", "starts", "with", "one", "step"),)

@@ -32,8 +32,8 @@ from visualizer.attention.spec import (
     Projection,
     Route,
     Scale,
-    problems,
 )
+from visualizer.attention.spec_validation import problems
 from visualizer.attention.stages import bytes_needed
 from visualizer.attention.token_and_position_vectors import PADDING
 from visualizer.errors import FIRST_TOKENS, InputError
@@ -97,7 +97,7 @@ def test_padding_needs_a_row_that_can_be_normalised() -> None:
 
 
 def test_a_problem_of_the_spec_is_said() -> None:
-    with pytest.raises(InputError, match="drops every weight") as refused:
+    with pytest.raises(InputError, match="dropout rate") as refused:
         run((TEXT,), replace(SPEC, dropout=1.0))
     assert refused.value.field == "dropout"
 

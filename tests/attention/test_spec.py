@@ -21,9 +21,8 @@ from visualizer.attention.spec import (
     Projection,
     Route,
     Scale,
-    check,
-    problems,
 )
+from visualizer.attention.spec_validation import check, problems
 from visualizer.attention.stages import stages
 from visualizer.errors import InputError, Problem
 
@@ -86,7 +85,11 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
 @pytest.mark.parametrize(
     ("change", "field", "said"),
     [
-        ({"heads": 0}, "heads", "The heads cannot be 0. Use 1 or more."),
+        (
+            {"heads": 0},
+            "heads",
+            "The number of heads must be at least 1 and at most 1,000. It is 0.",
+        ),
         (
             {"d_out": 6, "heads": 4},
             "heads",
@@ -110,32 +113,33 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
         (
             {"dropout": 1.0},
             "dropout",
-            "A rate of 1 drops every weight, and ×1/(1 − 1) has no value. Stay below 1.",
+            "The dropout rate must be at least 0 and less than 1. It is 1.",
         ),
         (
             {"dropout": -0.5},
             "dropout",
-            "A rate of -0.5 is not a share. Use 0 up to, but not with, 1.",
+            "The dropout rate must be at least 0 and less than 1. It is -0.5.",
         ),
         (
             {"dropout": math.nan},
             "dropout",
-            "The rate is not a number. Use 0 up to, but not with, 1.",
+            "The dropout rate must be a number. It is nan.",
         ),
         (
             {"d_in": 1_000_001},
             "d_in",
-            "The embedding size cannot be more than 1,000,000. Use 1,000,000 or less.",
+            "The embedding size must be at least 1 and at most 1,000,000. It is 1,000,001.",
         ),
         (
             {"d_out": 10**30},
             "d_out",
-            "The output size cannot be more than 1,000,000. Use 1,000,000 or less.",
+            "The output size must be at least 1 and at most 1,000,000. "
+            "It is a number of 31 digits.",
         ),
         (
             {"d_out": 3 * 667, "heads": 3 * 667},
             "heads",
-            "The heads cannot be more than 1,000. Use 1,000 or less.",
+            "The number of heads must be at least 1 and at most 1,000. It is 2,001.",
         ),
         (
             {"d_out": 1_000_000, "heads": 3},
@@ -145,19 +149,19 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
         (
             {"mask": Mask.WINDOW, "window": 10**30},
             "window",
-            "A window cannot be more than 1,000,000 tokens. Use 1,000,000 or less.",
+            "The window must be at least 1 and at most 1,000,000. It is a number of 31 digits.",
         ),
-        ({"temperature": 0.0}, "temperature", "A temperature of 0 cannot divide. Use more than 0."),
-        ({"seed": -1}, "seed", "A seed is a whole number from 0 to 2³¹ − 1, not -1."),
+        ({"temperature": 0.0}, "temperature", "The temperature must be greater than 0. It is 0."),
+        ({"seed": -1}, "seed", "The seed must be at least 0 and at most 2,147,483,647. It is -1."),
         (
             {"dropout_seed": 2**31},
             "dropout_seed",
-            "A seed is a whole number from 0 to 2³¹ − 1, not 2147483648.",
+            "The dropout seed must be at least 0 and at most 2,147,483,647. It is 2,147,483,648.",
         ),
         (
             {"mask": Mask.WINDOW, "window": 0},
             "window",
-            "A window of 0 tokens reads nothing. Use 1 or more.",
+            "The window must be at least 1 and at most 1,000,000. It is 0.",
         ),
         (
             {"mask": Mask.OWN},

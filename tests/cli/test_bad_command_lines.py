@@ -20,21 +20,27 @@ BAD = [
     ("nowhere.attention", "argument FILE: “nowhere.attention” "),
     ("empty", "argument FILE: “empty” "),
     ("picture.bmp", "argument FILE: “picture.bmp” "),
-    ("one two", "argument two: is one too many. See --help."),
+    ("one two", "unrecognized argument: two. See --help."),
     ("--text", "argument --text: expected one argument"),
-    ("--tokenizer letters", "argument --tokenizer: got 'letters', takes one of words, characters"),
-    ("--lines both", "argument --lines: got 'both', takes one of together, apart"),
-    ("--heads 2 --heads 4", "argument --heads: is given twice. Give it once."),
-    ("--heads=2 --seed 1 --heads 4", "argument --heads: is given twice. Give it once."),
+    (
+        "--tokenizer letters",
+        "argument --tokenizer: invalid value 'letters': must be one of words, characters",
+    ),
+    ("--lines both", "argument --lines: invalid value 'both': must be one of together, apart"),
+    ("--heads 2 --heads 4", "argument --heads: can be given only once"),
+    ("--heads=2 --seed 1 --heads 4", "argument --heads: can be given only once"),
     (
         "--causal --no-causal",
-        "argument --no-causal: --causal is given, too. Leave one of them out.",
+        "argument --no-causal: not allowed with argument --causal",
     ),
     # Of exports.
-    ("--title a --title b --export a.png", "argument --title: is given twice. Give it once."),
-    ("--title=", "argument --title: is for files. Add --export with a file's name."),
-    ("--layer 2", "argument --layer: is for files. Add --export with a file's name."),
-    ("--layer 0 --export a.png", "argument --layer: got '0', takes a whole number from 1, or all"),
+    ("--title a --title b --export a.png", "argument --title: can be given only once"),
+    ("--title=", "--title has no effect without --export. Remove it."),
+    ("--layer 2", "--layer has no effect without --export. Remove it."),
+    (
+        "--layer 0 --export a.png",
+        "argument --layer: invalid value '0': must be a whole number of at least 1, or all",
+    ),
     ("--layer 2 --export a.png", "argument --layer: There is no layer 2. There is 1 layer."),
     (
         "layers.npy --layer 4 --export a.png",
@@ -44,134 +50,165 @@ BAD = [
         "--text-shown 3 --text a --text b --export a.png",
         "argument --text-shown: There is no text 3. There are 2 texts.",
     ),
-    ("--text-shown 2 --export a.npz", "argument --text-shown: is for .png, .svg, .pdf, .html, "),
+    ("--text-shown 2 --export a.npz", "--text-shown only affects .png, .svg, .pdf, .html, "),
     (
         "--stages weights --export a.gif",
-        "argument --stages: is for .png, .svg, .pdf, .html, .csv, ",
+        "--stages only affects .png, .svg, .pdf, .html, .csv, ",
     ),
-    ("--theme dark --export a.csv", "argument --theme: is for .png, .svg, .pdf, .html, .gif, "),
-    ("--dpi 90 --export a.gif", "argument --dpi: is for .png, .svg or .pdf. Export one of them."),
-    ("--size slide --export a.html", "argument --size: is for .png, .svg, .pdf, .gif, "),
-    ("--colour-map magma --export a.npz", "argument --colour-map: is for .png, .svg, .pdf, "),
-    ("--colour-map jet", "argument --colour-map: got 'jet', takes one of viridis, cividis, "),
+    ("--theme dark --export a.csv", "--theme only affects .png, .svg, .pdf, .html, .gif, "),
+    ("--dpi 90 --export a.gif", "--dpi only affects .png, .svg or .pdf files."),
+    ("--size slide --export a.html", "--size only affects .png, .svg, .pdf, .gif, "),
+    ("--colour-map magma --export a.npz", "--colour-map only affects .png, .svg, .pdf, "),
+    (
+        "--colour-map jet",
+        "argument --colour-map: invalid value 'jet': must be one of viridis, cividis, ",
+    ),
     (
         "--colour-map magma --colour-map cividis --export a.png",
-        "argument --colour-map: 'cividis' and 'magma' are both sequential. Leave one of them out.",
+        "argument --colour-map: 'cividis' and 'magma' are both sequential colour maps.",
     ),
-    ("--export -", "argument --export: - takes a format. Add --format, such as --format csv."),
-    ("--format csv", "argument --format: is for files. Add --export with a file's name."),
+    ("--export -", "argument --export: - requires --format, such as --format csv"),
+    ("--format csv", "--format has no effect without --export. Remove it."),
     (
         "--format csv --export a.csv",
-        "argument --format: is for standard output. Add --export -.",
+        "--format has no effect without --export -. Remove it.",
     ),
-    ("--format bmp --export -", "argument --format: got 'bmp', takes one of png, svg, "),
+    (
+        "--format bmp --export -",
+        "argument --format: invalid value 'bmp': must be one of png, svg, ",
+    ),
     (
         "--format csv --export - --export -",
-        "argument --export: standard output takes one file. Give - once.",
+        "argument --export: only one file can be written to standard output. Use - once.",
     ),
     (
         "--format csv --export - --layer all",
-        "argument --layer: all is several files, and - takes one.",
+        "argument --layer: all writes several files, but standard output accepts only one.",
     ),
-    ("--list nothing", "argument --list: got 'nothing', takes one of stages, formats, presets, "),
+    (
+        "--list nothing",
+        "argument --list: invalid value 'nothing': must be one of stages, formats, presets, ",
+    ),
     ("--list", "argument --list: expected one argument"),
-    ("--print-completion fish", "argument --print-completion: got 'fish', takes one of bash, zsh"),
+    (
+        "--print-completion fish",
+        "argument --print-completion: invalid value 'fish': must be one of bash, zsh",
+    ),
     (
         "--print-completion bash --heads 1",
-        "argument --print-completion: does this alone. Leave the other options out.",
+        "--print-completion cannot be combined with other options.",
     ),
     (
         "--reset-settings --export a.png",
-        "argument --reset-settings: does this alone. Leave the other options out.",
+        "--reset-settings cannot be combined with other options.",
     ),
     (
         "--layout all --stages weights --export a.png",
-        "argument --stages: --layout all shows all of them. Leave one of them out.",
+        "--stages has no effect with --layout all, which shows all of them. Remove it.",
     ),
     (
         "--layout heads --heads-shown 1 --export a.png",
-        "argument --heads-shown: --layout heads shows all of them. Leave one of them out.",
+        "--heads-shown has no effect with --layout heads, which shows all of them. Remove it.",
     ),
-    ("--layout stages --export a.gif", "argument --layout: is for .png, .svg, .pdf, .html, .csv "),
-    ("a.txt --text one", "argument --text: FILE is a text already. Leave one of them out."),
+    ("--layout stages --export a.gif", "--layout only affects .png, .svg, .pdf, .html, .csv "),
+    ("a.txt --text one", "--text cannot be combined with a text file. Remove one of them."),
     # Of runs.
     ("run --layer 3", "argument --layer: Layer 3 does not exist: this model has 2 layers."),
     (
         "run --layer all",
-        "argument --layer: all layers need files. Add --export with a file's name.",
+        "argument --layer: all requires --export.",
     ),
     (
         "run --layer all --export - --format csv",
-        "argument --layer: all is several files, and - takes one.",
+        "argument --layer: all writes several files, but standard output accepts only one.",
     ),
     ("run --text ??", "argument --text: “?” is not in the model’s vocabulary."),
     (
         "run --text abcdefghijklmnop",
-        "argument --text: The text has 16 tokens and this model reads 10. Use a shorter one.",
+        "argument --text: The text has 16 tokens, but the block size of this model is 10. "
+        "Use a shorter text.",
     ),
     (
         "run --text a --text b",
-        "argument --text: A model of the lab reads one text at a time. Give one.",
+        "argument --text: A model of the lab accepts only one text.",
     ),
-    ("run --embedding-size 5", "argument --embedding-size: got '5'. The vectors are 10 × 16 "),
-    ("lab nowhere", "argument RUN: there is no run in 'nowhere'"),
-    ("lab run more", "argument more: is one too many. See --help."),
+    (
+        "run --embedding-size 5",
+        "argument --embedding-size: invalid value '5': The vectors are 10 × 16 ",
+    ),
+    ("lab nowhere", "argument RUN: 'nowhere' is not the folder of a training run"),
+    ("lab run more", "unrecognized argument: more. See --help."),
     # Of training.
-    ("train --out new", f"argument SOURCE: is missing. Name a text file, or one of {MADE}."),
-    ("train repeat", "argument --out: is missing. Name the folder of the new run."),
+    (
+        "train --out new",
+        f"the following argument is required: SOURCE, a text file or one of {MADE}",
+    ),
+    ("train repeat", "the following argument is required: --out, the folder of the new run"),
     ("train nowhere.txt --out new", "argument SOURCE: "),
+    (f"{NEW} --heads 3", "argument --heads: 64 does not divide into 3 heads. Use 2."),
     (
-        f"{NEW} --heads 3",
-        "argument --heads: The embedding size 64 is not divisible by 3 heads. Use 2.",
+        f"{NEW} --heads 0",
+        "argument --heads: invalid value '0': must be a whole number from 1 to 64",
     ),
-    (f"{NEW} --heads 0", "argument --heads: got '0', takes a whole number from 1 to 64"),
+    (f"{NEW} --rate 0", "argument --rate: The learning rate is more than 0 and at most 100."),
+    (f"{NEW} --rate fast", "argument --rate: invalid value 'fast': must be a finite number"),
     (
-        f"{NEW} --rate 0",
-        "argument --rate: The learning rate must be greater than 0 and at most 100.",
+        f"{NEW} --model best",
+        "argument --model: invalid value 'best': must be one of bigram, average, ",
     ),
-    (f"{NEW} --rate fast", "argument --rate: got 'fast', takes a number"),
-    (f"{NEW} --model best", "argument --model: got 'best', takes one of bigram, average, "),
-    (f"{NEW} --preset best", "argument --preset: got 'best', takes one of repeat, brackets, "),
+    (
+        f"{NEW} --preset best",
+        "argument --preset: invalid value 'best': must be one of repeat, brackets, ",
+    ),
     (
         f"{NEW} --model bigram --layers 3",
-        "argument --layers: acts only with --model transformer, notes-transformer or "
-        "attention-only.",
+        "--layers has no effect without --model transformer or notes-transformer or "
+        "attention-only. Remove it.",
     ),
     (
         f"{NEW} --tokenizer words",
-        "argument --tokenizer: acts on other texts than 'repeat'. Leave it out.",
+        "--tokenizer has no effect with a generated task. Remove it.",
     ),
     (
         "train a.txt --out new --size 5000",
-        "argument --size: acts on other texts than a text file. Leave it out.",
+        "--size has no effect with a text file. Remove it.",
     ),
     (
         f"{NEW} --size 1000 --block 1024",
         "argument --size: 1,000 tokens are not enough for rows of 1,025. Use 10,250 or more.",
     ),
-    ("train --resume nowhere", "argument --resume: there is no run in 'nowhere'"),
+    ("train --resume nowhere", "argument --resume: 'nowhere' is not the folder of a training run"),
     (
         "train repeat --resume run",
-        "argument --resume: goes on with a run as it is. Leave SOURCE and --out out.",
+        "--resume cannot be combined with SOURCE or --out.",
     ),
     (
         "train --resume run --steps 3",
-        "argument --steps: 4 steps are done already. Ask for more.",
+        "argument --steps: must be at least 4, the number of completed steps.",
     ),
-    ("train --resume run --width 3", "argument --width: is for a new run. Leave --resume out."),
-    ("train --resume run --preset repeat", "argument --preset: is for a new run. Leave --resume"),
-    (f"{NEW} --learning-rate 1", "argument --learning-rate: there is no such option. See --help."),
+    ("train --resume run --width 3", "--width cannot be combined with --resume."),
+    ("train --resume run --preset repeat", "--preset cannot be combined with --resume."),
+    (f"{NEW} --learning-rate 1", "unrecognized argument: --learning-rate. See --help."),
     # Of generating.
-    ("generate", "argument FOLDER: is missing. Name the folder of a run or of a model."),
-    ("generate nowhere", "argument FOLDER: there is no run in 'nowhere'"),
-    ("generate run --tokens 0", "argument --tokens: got '0', takes a whole number from 1 to "),
-    ("generate run --seed -1", "argument --seed: got '-1', takes a whole number from 0"),
+    ("generate", "the following argument is required: FOLDER, the folder of a run or a model"),
+    ("generate nowhere", "argument FOLDER: 'nowhere' is not the folder of a training run"),
     (
-        "generate run --temperature -1",
-        "argument --temperature: The temperature must be from 0 to 100.",
+        "generate run --tokens 0",
+        "argument --tokens: invalid value '0': must be a whole number from 1 to ",
     ),
-    ("generate run --temperature nan", "argument --temperature: got 'nan', takes a number"),
-    ("generate run --top-k 0", "argument --top-k: got '0', takes a whole number from 1"),
+    (
+        "generate run --seed -1",
+        "argument --seed: invalid value '-1': must be a whole number ",
+    ),
+    ("generate run --temperature -1", "argument --temperature: The temperature is from 0 to 100."),
+    (
+        "generate run --temperature nan",
+        "argument --temperature: invalid value 'nan': must be a finite number",
+    ),
+    (
+        "generate run --top-k 0",
+        "argument --top-k: invalid value '0': must be a whole number of at least 1",
+    ),
     ("generate run --top-p 1.5", "argument --top-p: Top-p is more than 0 and at most 1, which "),
     ("generate run --prompt ?", "argument --prompt: “?” is not in the model’s vocabulary."),
     ("generate run --prompt=", "argument --prompt: There is nothing to read yet. Type some of "),
@@ -194,7 +231,7 @@ def test_a_path_that_the_system_refuses_is_said(
     ):
         status, said = refusal(f"{line} {name}", capsys)
         assert (status, said.count("\n")) == (2, 1), said
-        assert said.endswith(f"'{name}' cannot be opened: {reason}\n")
+        assert said.endswith(f"cannot open '{name}': {reason}\n")
 
 
 @pytest.fixture(scope="module")

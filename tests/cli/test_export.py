@@ -99,7 +99,7 @@ def test_the_picture_of_a_shell_without_a_screen_and_a_home(tmp_path: Path) -> N
     ended = run(["--export", "picture.png", "--text", text, "--quiet"], tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "")
     said = ended.stderr.splitlines()
-    assert [line for line in said if ": No font on this system has " not in line] == []
+    assert [line for line in said if ": No installed font contains " not in line] == []
     image = QImage(str(tmp_path / "picture.png"))
     assert min(image.width(), image.height()) > 500
     assert [path.name for path in tmp_path.iterdir()] == ["picture.png"]
@@ -141,8 +141,8 @@ def test_letters_that_no_font_has_are_said(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr.splitlines()) == (
         0,
         [
-            "attention-visualizer: No font on this system has “\ue000”, so pictures have boxes for "
-            "that. Install one.",
+            "attention-visualizer: No installed font contains “\ue000”, so it appears as boxes "
+            "in images. Install a font that does.",
             "attention-visualizer: a.png written.",
         ],
     )
@@ -291,7 +291,7 @@ def test_a_picture_that_memory_does_not_hold_is_said(
 ) -> None:
     monkeypatch.setattr(rasterization, "QImage", NoImage)
     assert app.main(["--export", str(tmp_path / "a.png")]) == 2
-    assert "pixels is more than the memory holds." in capsys.readouterr().err
+    assert "not enough memory for an image" in capsys.readouterr().err
     assert list(tmp_path.glob("*.png")) == []
 
 
@@ -364,8 +364,8 @@ def test_the_others_are_written_where_one_cannot_be(
     assert app.main([*exports, "--device", "cpu"]) == refused
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 4
-    assert f"Cannot write “c.npz” to {tmp_path}: " in said[2]
-    assert "more than the memory holds" in said[1] or refused == 1
+    assert f"“c.npz” could not be written to {tmp_path}: " in said[2]
+    assert "not enough memory for an image" in said[1] or refused == 1
     assert numbers(tmp_path / "d.npz").keys() == numbers(tmp_path / "a.npz").keys()
     left = {"a.npz", "c.npz", "d.npz"} | ({"b.png"} if refused == 1 else set())
     assert {path.name for path in tmp_path.iterdir()} == left

@@ -122,8 +122,8 @@ def test_a_film_has_the_size_that_was_asked_for(options: str, size: tuple[int, i
 def test_a_film_that_is_too_large_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["--size", "5000x300px", "--grain", "stage", "--export", "a.gif"]) == 2
     assert capsys.readouterr().err == (
-        "attention-visualizer: argument --size: A film has at most 4,096 pixels a side, and this "
-        "one is 5,000 × 300. Choose a smaller size.\n"
+        "attention-visualizer: argument --size: An animation must be at most 4,096 pixels wide "
+        "and high. It is 5,000 × 300. Choose a smaller size.\n"
     )
 
 
@@ -131,8 +131,8 @@ def test_a_film_that_is_too_long_is_refused(capsys: pytest.CaptureFixture[str]) 
     options = ["--text", 60 * "word ", "--span", "scores..", "--grain", "cell"]
     assert app.main([*options, "--export", "a.gif"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("attention-visualizer: argument --span: A film of ")
-    assert said.endswith("Choose fewer stages, or go by row or by stage.\n")
+    assert said.startswith("attention-visualizer: argument --span: The animation has ")
+    assert said.endswith("Choose fewer stages, or animate by row or by stage.\n")
     assert not Path("a.gif").exists()
 
 
@@ -153,11 +153,11 @@ def test_a_long_film_is_announced_before_it_is_made(
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--export", "a.gif"]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == f"attention-visualizer: a.gif: a film of 48 frames, which takes {takes}."
+    assert lines[0] == f"attention-visualizer: a.gif: animation of 48 frames; this takes {takes}."
     options.append("--no-motion")
     assert app.main([*options, "--export", "a.gif"]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == f"attention-visualizer: a.gif: a film of 8 frames, which takes {takes}."
+    assert lines[0] == f"attention-visualizer: a.gif: animation of 8 frames; which takes {takes}."
     assert lines[-1].endswith("a.gif written.")
     assert app.main([*options, "--export", "a.gif", "--quiet"]) == 0
     assert capsys.readouterr().err == ""
@@ -171,7 +171,7 @@ def test_a_short_film_is_announced_without_making_frames_of_it(
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--no-motion", "--export", "b.gif"]) == 0
     assert capsys.readouterr().err == (
-        "attention-visualizer: b.gif: a film of 8 frames, which takes less than a minute.\n"
+        "attention-visualizer: b.gif: animation of 8 frames; this takes less than a minute.\n"
         "attention-visualizer: b.gif written.\n"
     )
 
@@ -194,7 +194,9 @@ def test_the_rounding_of_odd_sizes_is_said(
 ) -> None:
     options = ["--size", size, "--grain", "stage", "--no-motion", "--text", "one two"]
     assert app.main([*options, "--export", "a.gif"]) == 0
-    assert ("Films have even numbers of pixels, " + said in capsys.readouterr().err) == bool(said)
+    assert (
+        "Animations must have an even number of pixels, " + said in capsys.readouterr().err
+    ) == bool(said)
     read = QImageReader("a.gif").size()
     assert pixels is None or (read.width(), read.height()) == pixels
     assert read.width() % 2 == read.height() % 2 == 0
@@ -207,7 +209,7 @@ def test_the_time_of_a_film_is_estimated_from_some_frames(
     monkeypatch.setattr(export_files, "SHORT_FILM", 3)
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--export", "a.gif"]) == 0
-    assert "48 frames, which takes less than a minute." in capsys.readouterr().err
+    assert "48 frames, this takes less than a minute." in capsys.readouterr().err
 
 
 # ----------------------------------------------------------------------------- standard output
@@ -252,8 +254,8 @@ def test_only_text_is_written_to_a_terminal(
     if is_refused:
         assert (status, said) == (
             2,
-            f"attention-visualizer: argument --export: {suffix.upper()} is no text to be shown on "
-            "a terminal. Send standard output to a file or a program, or name a file.\n",
+            f"attention-visualizer: argument --export: {suffix.upper()} is a binary format and "
+            "cannot be written to a terminal. Redirect standard output, or specify a file.\n",
         )
     else:
         assert status == 0
@@ -271,7 +273,8 @@ def test_a_program_without_standard_output_says_so(
         with pytest.raises(SystemExit):
             app.main(["--list", "stages"])
     assert capsys.readouterr().err == (
-        "attention-visualizer: argument --export: there is no standard output here. Name a file.\n"
+        "attention-visualizer: argument --export: standard output is not available. "
+        "Specify a file.\n"
     )
 
 

@@ -152,29 +152,29 @@ def test_a_part_is_chosen_where_there_are_several(
 @pytest.mark.parametrize(
     ("options", "status", "sentence"),
     [
-        ((), 2, "argument FOLDER: is missing. Name the folder of a model."),
-        (("nothing",), 2, "argument --text: is missing. Give a text to read, or an --image."),
+        ((), 2, "the following argument is required: FOLDER, the folder of a model"),
+        (("nothing",), 2, "one of the arguments --text --texts --image is required"),
         (("nothing", "--text", "a"), 1, "Folder not found: “nothing”."),
-        (("F", "--text", " "), 2, "argument --text: invalid value ' ': the text must not be blank"),
+        (("F", "--text", " "), 2, "argument --text: invalid value ' ': must not be blank"),
         (("F", "--text", "a", "--layer", "2"), 2,
-         "argument --layer: is for files. Add --export with a file's name."),
+         "--layer has no effect without --export. Remove it."),
         (("F", "--text", "a", "--layer", "3", "--export", "x.png"), 2,
-         "argument --layer: There is no layer 3, only 1 to 2."),
+         "argument --layer: There is no layer 3. The layers are 1 to 2."),
         (("F", "--text", "a", "--heads-shown", "9", "--export", "x.png"), 2,
          "argument --heads-shown: There is no head 9. There are 4 heads."),
         (("F", "--text", "a", "--export", "-"), 2,
-         "argument --export: - takes a format. Add --format, such as --format csv."),
+         "argument --export: - requires --format, such as --format csv"),
         (("F", "--text", "a", "--export", "-", "--format", "csv", "--heads", "-"), 2,
-         "argument --heads: standard output takes one file. Give - once."),
+         "argument --heads: only one file can be written to standard output. Use - once."),
         (("F", "--text", "a", "--text", "b", "--export", "x.png"), 2,
-         "argument --export: is for one text, and 2 are given."),
+         "argument --export: only available for a single text; 2 are given."),
         (("F", "--text", "a", "--text", "b", "--second", "c"), 2,
-         "argument --second: is for one text, and 2 are given."),
+         "argument --second: only available for a single text; 2 are given."),
         (("F", "--text", "a", "--text", "a " * 200), 2,
          "argument --text: Text 2 of 2: The text has 201 tokens; tiny supports at most 67. "
          "Use a shorter text."),
         (("F", "--texts", "nowhere.txt"), 2,
-         "argument --texts: 'nowhere.txt' could not be read: No such file or directory"),
+         "argument --texts: cannot read 'nowhere.txt': No such file or directory"),
         (("F", "--text", "a", "--part", "z"), 2,
          "argument --part: “z” must match exactly one of model.layers.*.self_attn."),
         (("F", "--text", "a " * 200), 2,
@@ -204,7 +204,7 @@ def test_all_heads_are_drawn(
     assert (tmp_path / "heads.png").read_bytes() == drawn.png
     wrong = ("--overview", tmp_path / "heads.pdf")
     _, err = model(capsys, folder, "--text", TEXT, *wrong, status=2)
-    assert err == "argument --overview: is a PNG. Use a name that ends in .png."
+    assert err == "argument --overview: must end in .png"
     wrong = ("--overview", tmp_path / "gone" / "heads.png")
     _, err = model(capsys, folder, "--text", TEXT, *wrong, status=1)
     assert err.startswith("Cannot write “heads.png” to ")

@@ -164,11 +164,11 @@ def test_a_text_in_a_file_is_taken_as_one_that_is_typed(mark: bytes, tmp_path: P
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"one \xff two", "takes a text in UTF-8: byte 5 is none of UTF-8"),
-        (b"\xff\xfeo\0n\0e\0", "takes a text in UTF-8: byte 1 is none of UTF-8"),
-        (b" \n\xe2\x80\xa8", "takes a text that is not blank"),
-        (b"", "takes a text that is not blank"),
-        (b"o" * (option_types.MAX_TEXT_FILE_BYTES + 1), "takes a text of at most 16 MiB"),
+        (b"one \xff two", "must be a UTF-8 text; byte 5 is invalid"),
+        (b"\xff\xfeo\0n\0e\0", "must be a UTF-8 text; byte 1 is invalid"),
+        (b" \n\xe2\x80\xa8", "must not be blank"),
+        (b"", "must not be blank"),
+        (b"o" * (option_types.MAX_TEXT_FILE_BYTES + 1), "must be at most 16 MiB"),
     ],
 )
 def test_a_file_that_holds_no_text_is_refused(
@@ -178,14 +178,14 @@ def test_a_file_that_holds_no_text_is_refused(
     path.write_bytes(content)
     assert refusal(f"--text-file {path}", capsys) == (
         2,
-        f"attention-visualizer: argument --text-file: got '{path}', {said}\n",
+        f"attention-visualizer: argument --text-file: invalid value '{path}': {said}\n",
     )
 
 
 def test_a_folder_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, said = refusal(f"--text-file {tmp_path}", capsys)
     assert status == 2
-    assert f"'{tmp_path}' could not be read: " in said
+    assert f"cannot read '{tmp_path}': " in said
 
 
 # ------------------------------------------------------------------------------ figures, films
@@ -255,72 +255,102 @@ def test_a_film_plays_what_it_is_asked_to(options: str, film: FilmSettings) -> N
 # ------------------------------------------------------------------------------------ refusals
 
 WRONG = [
-    ("--heads 0", "--heads", "got '0'", "whole number from 1"),
-    ("--heads two", "--heads", "got 'two'", "whole number from 1"),
-    ("--heads 1.5", "--heads", "got '1.5'", "whole number from 1"),
-    ("--embedding-size -1", "--embedding-size", "got '-1'", "whole number from 1"),
-    ("--output-size x", "--output-size", "got 'x'", "whole number from 1"),
-    ("--seed -1", "--seed", "got '-1'", "whole number from 0"),
-    ("--seed 9223372036854775808", "--seed", "got '9223372036854775808'", "whole number from 0"),
-    ("--dropout 1", "--dropout", "got '1'", "from 0 up to, not with, 1"),
-    ("--dropout -0.5", "--dropout", "got '-0.5'", "from 0 up to, not with, 1"),
-    ("--dropout nan", "--dropout", "got 'nan'", "from 0 up to, not with, 1"),
-    ("--dropout half", "--dropout", "got 'half'", "from 0 up to, not with, 1"),
-    ("--mechanism best", "--mechanism", "got 'best'", "simplified, self, causal, stacked"),
-    ("--projection x", "--projection", "got 'x'", "none, uniform, linear"),
-    ("--device gpu", "--device", "got 'gpu'", "auto, cpu, cuda, mps"),
-    ("--dtype int8", "--dtype", "got 'int8'", "float32, float64"),
-    ("--export a.bmp", "--export", "got 'a.bmp'", f"ends in {suffixes()}"),
-    ("--export a", "--export", "got 'a'", f"ends in {suffixes()}"),
+    ("--heads 0", "--heads", "invalid value '0'", "must be "),
+    ("--heads two", "--heads", "invalid value 'two'", "must be "),
+    ("--heads 1.5", "--heads", "invalid value '1.5'", "must be "),
+    ("--embedding-size -1", "--embedding-size", "invalid value '-1'", "must be "),
+    ("--output-size x", "--output-size", "invalid value 'x'", "must be "),
+    ("--seed -1", "--seed", "invalid value '-1'", "must be "),
+    ("--seed 9223372036854775808", "--seed", "invalid value '9223372036854775808'", "must be "),
+    ("--dropout 1", "--dropout", "invalid value '1'", "must be "),
+    ("--dropout -0.5", "--dropout", "invalid value '-0.5'", "must be "),
+    ("--dropout nan", "--dropout", "invalid value 'nan'", "must be "),
+    ("--dropout half", "--dropout", "invalid value 'half'", "must be "),
     (
-        "--stages weights,sums",
-        "--stages",
-        "no stage “sums”",
-        "Stages of modules: embedding, position",
+        "--mechanism best",
+        "--mechanism",
+        "invalid value 'best'",
+        "simplified, self, causal, stacked",
     ),
+    ("--projection x", "--projection", "invalid value 'x'", "none, uniform, linear"),
+    ("--device gpu", "--device", "invalid value 'gpu'", "auto, cpu, cuda, mps"),
+    ("--dtype int8", "--dtype", "invalid value 'int8'", "float32, float64"),
+    ("--export a.bmp", "--export", "invalid value 'a.bmp'", f"end in {suffixes()}"),
+    ("--export a", "--export", "invalid value 'a'", f"end in {suffixes()}"),
+    ("--stages weights,sums", "--stages", "no stage “sums”", "There are embedding, position"),
     ("--heads-shown 0", "--heads-shown", "invalid value '0'", "such as 1,3-5, or all"),
     ("--heads-shown 3-1", "--heads-shown", "invalid value '3-1'", "such as 1,3-5, or all"),
     ("--heads-shown 1,,2", "--heads-shown", "invalid value '1,,2'", "such as 1,3-5, or all"),
     ("--heads-shown first", "--heads-shown", "invalid value 'first'", "such as 1,3-5, or all"),
-    ("--layout wide", "--layout", "got 'wide'", "shown, panel, head, heads, stages, all"),
-    ("--theme blue", "--theme", "got 'blue'", "print, light, dark"),
-    ("--size 180", "--size", "got '180'", "such as 180mm, 180x120mm, 1920x1080px or 7in"),
-    ("--size 180mmx7in", "--size", "got '180mmx7in'", "paper-column, paper-page, slide"),
-    ("--size 0x5mm", "--size", "got '0x5mm'", "such as 180mm"),
+    ("--layout wide", "--layout", "invalid value 'wide'", "shown, panel, head, heads, stages, all"),
+    ("--theme blue", "--theme", "invalid value 'blue'", "print, light, dark"),
+    ("--size 180", "--size", "invalid value '180'", "such as 180mm, 180x120mm, 1920x1080px or 7in"),
+    ("--size 180mmx7in", "--size", "invalid value '180mmx7in'", "paper-column, paper-page, slide"),
+    ("--size 0x5mm", "--size", "invalid value '0x5mm'", "such as 180mm"),
     ("--size -5mm", "--size", "expected one argument", ""),
     ("--size 5mm --export a.png", "--size", "A figure is 10 mm to 5 m wide and high", "Use"),
     ("--size 99x200000px --export a.png", "--size", "A figure is 10 mm to 5 m", "Use"),
-    ("--dpi 0", "--dpi", "got '0'", "whole number from 36 to 2,400"),
-    ("--dpi 2401", "--dpi", "got '2401'", "whole number from 36 to 2,400"),
-    ("--span weights", "--span", "got 'weights'", "such as scores..context"),
-    ("--span context..scores", "--span", "got 'context..scores'", "in their order"),
-    ("--span scores:0..weights", "--span", "got 'scores:0..weights'", "scores:2..weights"),
-    ("--span sums..weights", "--span", "no stage “sums”", "Stages of modules: embedding"),
-    ("--grain token", "--grain", "got 'token'", "stage, row, cell"),
-    ("--speed 0", "--speed", "got '0'", "a number from 0.05 to 100"),
-    ("--speed fast", "--speed", "got 'fast'", "a number from 0.05 to 100"),
-    ("--text-file nowhere.txt", "--text-file", "'nowhere.txt' could not be read", "No such file"),
-    ("--theme dark", "--theme", "is for files", "Add --export"),
-    ("--no-caption", "--no-caption", "is for files", "Add --export"),
-    ("--speed 2", "--speed", "is for files", "Add --export"),
-    ("--speed 2 --export a.png", "--speed", "is for .gif, .apng, ", "Export one of them."),
-    ("--no-motion", "--no-motion", "is for files", "Add --export"),
-    ("--no-motion --export a.png", "--no-motion", "is for .gif, .apng, ", "Export one of them."),
-    ("--heads-shown all", "--heads-shown", "is for files", "Add --export"),
+    ("--dpi 0", "--dpi", "invalid value '0'", "whole number from 36 to 2,400"),
+    ("--dpi 2401", "--dpi", "invalid value '2401'", "whole number from 36 to 2,400"),
+    ("--span weights", "--span", "invalid value 'weights'", "such as scores..context"),
+    ("--span context..scores", "--span", "invalid value 'context..scores'", "in order"),
+    (
+        "--span scores:0..weights",
+        "--span",
+        "invalid value 'scores:0..weights'",
+        "scores:2..weights",
+    ),
+    ("--span sums..weights", "--span", "no stage “sums”", "There are embedding"),
+    ("--grain token", "--grain", "invalid value 'token'", "stage, row, cell"),
+    ("--speed 0", "--speed", "invalid value '0'", "at least 0.05 and at most 100"),
+    ("--speed fast", "--speed", "invalid value 'fast'", "at least 0.05 and at most 100"),
+    ("--text-file nowhere.txt", "--text-file", "cannot read 'nowhere.txt'", "No such file"),
+    ("--theme dark", "--theme", "has no effect", "without --export"),
+    ("--no-caption", "--no-caption", "has no effect", "without --export"),
+    ("--speed 2", "--speed", "has no effect", "without --export"),
+    ("--speed 2 --export a.png", "--speed", "only affects .gif, .apng, ", "export one of them."),
+    ("--no-motion", "--no-motion", "has no effect", "without --export"),
+    (
+        "--no-motion --export a.png",
+        "--no-motion",
+        "only affects .gif, .apng, ",
+        "export one of them.",
+    ),
+    ("--heads-shown all", "--heads-shown", "has no effect", "without --export"),
     ("--stages dropped --export a.png", "--stages", "no stage “dropped”", "It has input"),
     ("--heads-shown 3 --export a.png", "--heads-shown", "no head 3", "There are 2 heads."),
-    ("--heads 3", "--heads", "got '3'", "Use 2 heads, or the output size 3."),
-    ("--output-size 3", "--output-size", "got '3'", "Use 1 or 3 heads, or the output size 4."),
-    ("--projection none", "--projection", "got 'none'", "or the embedding size 4."),
-    ("--projection none --embedding-size 5", "--embedding-size", "got '5'", "Use 1 or 5 heads"),
-    ("--projection none --output-size 3", "--projection", "got 'none'", "embedding size 4."),
-    ("--heads 4 --output-size 6", "--heads", "got '4'", "Use 3 or 6 heads"),
+    ("--heads 3", "--heads", "invalid value '3'", "Use 2 heads, or the output size 3."),
+    (
+        "--output-size 3",
+        "--output-size",
+        "invalid value '3'",
+        "Use 1 or 3 heads, or the output size 4.",
+    ),
+    ("--projection none", "--projection", "invalid value 'none'", "or the embedding size 4."),
+    (
+        "--projection none --embedding-size 5",
+        "--embedding-size",
+        "invalid value '5'",
+        "Use 1 or 5 heads",
+    ),
+    (
+        "--projection none --output-size 3",
+        "--projection",
+        "invalid value 'none'",
+        "embedding size 4.",
+    ),
+    ("--heads 4 --output-size 6", "--heads", "invalid value '4'", "Use 3 or 6 heads"),
     ("--heads", "--heads", "expected one argument", ""),
-    ("--head 2", "--head", "there is no such option", "Did you mean --heads? See --help."),
-    ("--color-map=magma", "--color-map=magma", "no such option", "Did you mean --colour-map?"),
-    ("--normalization sum", "--normalization", "option", "Did you mean --normalisation?"),
-    ("--nonsense", "--nonsense", "there is no such option. See --help.", ""),
-    ("one two", "two", "is one too many. See --help.", ""),
+    ("--head 2", "--head", "unrecognized argument", "Did you mean --heads? See --help."),
+    (
+        "--color-map=magma",
+        "--color-map=magma",
+        "unrecognized argument",
+        "Did you mean --colour-map?",
+    ),
+    ("--normalization sum", "--normalization", "unrecognized", "Did you mean --normalisation?"),
+    ("--nonsense", "--nonsense", "unrecognized argument: --nonsense. See --help.", ""),
+    ("one two", "two", "unrecognized argument: two. See --help.", ""),
 ]
 
 
@@ -337,7 +367,7 @@ def test_standard_input_is_interrupted_or_missing(
     monkeypatch.setattr(sys, "stdin", None)
     status, said = refusal(options, capsys)
     assert status == 2
-    assert said.endswith(": there is no standard input here. Name a file.\n")
+    assert said.endswith(": standard input is not available; name a file\n")
 
 
 def refusal(options: str, capsys: pytest.CaptureFixture[str]) -> tuple[int | str | None, str]:
@@ -386,8 +416,7 @@ def test_a_blank_text_is_refused(
         app.main([*texts, *export])
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        f"attention-visualizer: argument --text: invalid value {blank!r}: "
-        "the text must not be blank\n"
+        f"attention-visualizer: argument --text: invalid value {blank!r}: must not be blank\n"
     )
     assert not (tmp_path / "a.npz").exists()
 
@@ -397,7 +426,7 @@ def test_the_shell_gets_the_same(tmp_path: Path) -> None:
     ended = run(["--heads", "x"], tmp_path)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == (
-        "attention-visualizer: argument --heads: got 'x', takes a whole number from 1\n"
+        "attention-visualizer: argument --heads: invalid value 'x': must be a whole number\n"
     )
 
 

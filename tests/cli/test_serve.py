@@ -50,7 +50,7 @@ def test_a_port_that_is_taken_is_said_before_the_model_is_loaded(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert main(["serve", str(folder), "--port", port, "--quiet"]) == 1
-    assert f"Port {port} cannot be used: " in capsys.readouterr().err
+    assert f"Cannot listen on port {port}: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("token", ["a" * 16, "1234567890123456", "short"])

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.test_options import refusal
 from visualizer import app
+from visualizer.attention.settings import SETTINGS, Setting
 from visualizer.attention.spec import (
     AttentionSpec,
     BooleanMatrix,
@@ -24,7 +25,6 @@ from visualizer.cli.document_and_figure_settings_from_options import document_of
 from visualizer.cli.options import SETTING_GROUPS, option_of, parser
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.setting_definitions import SETTINGS, Setting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,46 +146,48 @@ def test_an_own_mask_is_that_of_a_file(name: str, tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------- refusals
 
 WRONG = [
-    ("--temperature 0", "argument --temperature: got '0', takes a number above 0"),
-    ("--temperature inf", "argument --temperature: got 'inf', takes a number above 0"),
-    ("--window 2", "argument --window: acts only with --mask window."),
-    ("--window 0 --mask window", "argument --window: got '0', takes a whole number from 1"),
-    ("--route after --no-causal", "argument --route: acts only with a mask."),
-    ("--dropout-seed 3", "argument --dropout-seed: acts only with --dropout above 0."),
-    ("--mode eval", "argument --mode: acts only with --dropout above 0."),
+    ("--temperature 0", "argument --temperature: invalid value '0': must be greater than 0"),
+    ("--temperature inf", "argument --temperature: invalid value 'inf': must be finite"),
+    ("--window 2", "--window has no effect without --mask window. Remove it."),
+    (
+        "--window 0 --mask window",
+        "argument --window: invalid value '0': must be at least 1 and at most 1,000,000",
+    ),
+    ("--route after --no-causal", "--route has no effect with --mask none. Remove it."),
+    ("--dropout-seed 3", "--dropout-seed has no effect without --dropout above 0."),
+    ("--mode eval", "--mode has no effect without --dropout above 0 or --kept."),
     (
         "--bias --projection uniform",
-        "argument --bias: acts only with --projection linear.",
+        "--bias has no effect without --projection linear. Remove it.",
     ),
     (
         "--scale d_head --mechanism average",
-        "argument --scale: acts only where scores are compared, and not with "
-        "--normalisation uniform.",
+        "--scale has no effect with --normalisation uniform. Remove it.",
     ),
     (
         "--output-size 4 --mechanism simplified",
-        "argument --output-size: acts only with a projection.",
+        "--output-size has no effect with --projection none. Remove it.",
     ),
     (
         "--causal --mask none",
-        "argument --causal: --mask says which mask there is. Leave one of them out.",
+        "--causal cannot be combined with --mask. Remove one of them.",
     ),
     (
         "--mask own",
-        "argument --mask: got 'own', and there is no matrix yet. Add --own-mask FILE.",
+        "argument --mask: invalid value 'own': requires --own-mask FILE",
     ),
     (
         "--normalisation sum",
-        "argument --normalisation: got 'sum'. A row with −∞ in it has no sum to divide by. "
-        "Mask after normalising.",
+        "argument --normalisation: invalid value 'sum': A row with −∞ in it has no sum to divide "
+        "by. Mask after normalising.",
     ),
     ("--vectors a.txt", "argument --vectors: Cannot open “a.txt”: unsupported file type."),
     ("--vectors a.npy", "argument --vectors: There is no file “a.npy” in "),
     (
         "--vectors three.npy",
-        "argument --vectors: “three.npy” is 2 × 2 × 2, and takes a matrix of rows and columns",
+        "argument --vectors: “three.npy” must be a matrix with at most",
     ),
-    ("--vectors nan.npy", "argument --vectors: an array (1 × 3) has numbers that are not finite."),
+    ("--vectors nan.npy", "argument --vectors: an array (1 × 3) contains infinite or NaN values."),
     (
         "--vectors two.npy --embedding-size 5",
         "argument --vectors: The vectors are 2 × 3 and the embedding size is 5.",
@@ -194,40 +196,49 @@ WRONG = [
         "--vectors two.npy --text one --export a.npz",
         "argument --vectors: The vectors are 2 × 3, but the text needs 1 × 3.",
     ),
-    ("--weights two.npy", "argument --weights: “two.npy” holds no weights. Found: an array"),
+    (
+        "--weights two.npy",
+        "argument --weights: “two.npy” does not contain weights. Found: an array",
+    ),
     (
         "--weights query.npz --embedding-size 5",
         "argument --weights: W_query is 3 × 4 and the sizes need 5 × 4.",
     ),
     (
         "--weights query.npz --mechanism simplified",
-        "argument --weights: acts only where the module has such weights.",
+        "--weights has no effect with a module that lacks these weights.",
     ),
     (
         "--own-mask two.npy",
-        "argument --own-mask: “two.npy” has other numbers than 0 and 1.",
+        "argument --own-mask: “two.npy” contains numbers other than 0 and 1.",
     ),
     ("--own-mask bad.txt", "argument --own-mask: Row 1 contains “2”. Use only 0 and 1."),
     (
         "--own-mask one.txt --mask causal",
-        "argument --own-mask: acts only with --mask own.",
+        "--own-mask has no effect without --mask own. Remove it.",
     ),
     (
         "--own-mask one.txt --export a.npz",
         "argument --own-mask: The matrix is 1 × 1, but the text needs 6 × 6.",
     ),
-    ("--kept one.txt --dropout 0.5 --mode eval", "argument --kept: acts only with --mode train."),
+    (
+        "--kept one.txt --dropout 0.5 --mode eval",
+        "--kept has no effect without --mode train. Remove it.",
+    ),
     (
         "--kept one.txt --dropout 0.5 --dropout-seed 2",
-        "argument --dropout-seed: --kept says what is kept. Leave one of them out.",
+        "--dropout-seed has no effect with --kept. Remove it.",
     ),
     (
         "--kept one.txt --export a.npz",
         "argument --kept: The matrix is 1 × 1, but the text needs 6 × 6.",
     ),
-    ("weights.npy --heads 3", "argument --heads: is for a module, and weights.npy is attention."),
-    ("weights.npy --lines apart", "argument --lines: is for a module, and weights.npy is "),
-    ("weights.npy --temperature 2", "argument --temperature: is for a module, and weights.npy "),
+    ("weights.npy --heads 3", "--heads has no effect on weights.npy, which contains attention "),
+    (
+        "weights.npy --lines apart",
+        "--lines has no effect on weights.npy, which contains attention ",
+    ),
+    ("weights.npy --temperature 2", "--temperature has no effect on weights.npy, which contains "),
 ]
 
 

@@ -74,7 +74,7 @@ def test_a_run_is_trained_and_made_longer(
     folder = tmp_path / "run"
     assert main(["train", "repeat", "--out", str(folder), "--steps", "12", "--quiet", *SMALL]) == 0
     said = dict(line.rsplit(None, 1) for line in capsys.readouterr().out.splitlines())
-    assert set(said) == {"training loss", "validation loss", "by bigram counts", "by frequency"}
+    assert set(said) == {"training loss", "validation loss", "bigram baseline", "by frequency"}
     assert 1 < float(said["training loss"]) < 4
     assert main(["train", "--resume", str(folder), "--steps", "20", "--quiet"]) == 0
     with (folder / "losses.csv").open() as file:

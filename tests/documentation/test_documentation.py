@@ -23,6 +23,7 @@ import visualizer
 from installers.linux.__main__ import build_parser
 from tests.architecture.project_graph import ROOT
 from tests.support.small_trainings import begun, finish
+from visualizer.attention.settings import SETTINGS
 from visualizer.attention.stages import TABLE
 from visualizer.cli.generate import generate_parser
 from visualizer.cli.lab_options import lab_parser
@@ -35,7 +36,6 @@ from visualizer.features.lessons.expected_book_numbers import BookNumbers
 from visualizer.features.lessons.lesson_file import read_lesson
 from visualizer.lab.commands import LAB_COMMANDS
 from visualizer.language.training_settings import CorpusKind, CorpusSource
-from visualizer.session.setting_definitions import SETTINGS
 from visualizer.shell.commands import COMMANDS, WITHIN
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets.documentation_pages import INDEX, anchor_of, links_of, read_pages

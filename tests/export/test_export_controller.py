@@ -187,7 +187,7 @@ def test_an_unknown_format_is_said(
 ) -> None:
     answer(tmp_path / "attention.bmp")
     export_by_hand(hand)
-    assert warnings == [f"“.bmp” is no format to export. Use {suffixes()}."]
+    assert warnings == [f"Unsupported export format “.bmp”. Supported: {suffixes()}."]
     assert all(suffix in warnings[0] for suffix in SUFFIXES)
     assert left(tmp_path) == []
 
@@ -337,7 +337,7 @@ def test_closing_waits_for_what_is_being_written(
     press_save(hand)
     hand.window.close()
     assert hand.window.isVisible()  # and is not held up
-    said = "The window closes as soon as the file is written."
+    said = "The window closes when the file is complete."
     assert hand.window.statusBar().currentMessage() == said
     hand.type_sentence("it lives")
     hand.settle()

@@ -540,7 +540,7 @@ def test_a_run_that_was_paused_is_paused_however_soon_it_is_opened_again(student
     assert training
     assert run
     number = training._process.processId()
-    os.kill(number, signal.SIGSTOP)  # it takes its time to write the checkpoint
+    os.kill(number, signal.SIGSTOP)  # it slow to write to write the checkpoint
     QTest.mouseClick(student.window.settings_pane.another, LEFT)
     student.window.open_run(folder)
     student.until_said("Waiting until")

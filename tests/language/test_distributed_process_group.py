@@ -56,8 +56,9 @@ def test_each_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     group.check(quick(device=Device.AUTO))
     assert selected == [1]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(InputError, match="2 processes need one GPU each, but this machine has "
-    "1 GPU"):
+    with pytest.raises(
+        InputError, match="2 processes need one GPU each, but this machine has 1 GPU"
+    ):
         group.check(quick(device=Device.AUTO))
     group.check(quick(device=Device.CPU))
     monkeypatch.setattr(device, "available", lambda: (Device.MPS, Device.CPU))

@@ -112,8 +112,12 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("read", {"text": "a#", "step": None}, "text", "“#” is not in the text"),
     ("read", {"text": "", "step": None}, "text", "There is nothing to read yet."),
     ("read", {"text": "ab", "step": 999}, "step", "There is no snapshot of step 999."),
-    ("layer", {"text": "ab", "step": None, "layer": 7}, "layer", "Layer 8 does not exist: "
-    "this model has 2 layers"),
+    (
+        "layer",
+        {"text": "ab", "step": None, "layer": 7},
+        "layer",
+        "Layer 8 does not exist: this model has 2 layers",
+    ),
 ]
 
 

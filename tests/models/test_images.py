@@ -139,7 +139,7 @@ def test_what_a_model_does_not_read_is_said(
     field, sentence = refusal(vision.attend, "a cat")
     assert field == "model"
     assert sentence.startswith("tiny_vit takes images instead of text. ")
-    assert refusal(vision.attend)[1] == "There is nothing to read: give a text or an image."
+    assert refusal(vision.attend)[1] == "A text or an image is required."
     assert refusal(vision.attend, "a cat", image=image)[0] == "image"
     assert refusal(vision.attend, image=image, chat=True)[0] == "chat"
     assert main(["model", str(folder), "--image", str(image), "--text", "a"]) == 2

@@ -319,8 +319,9 @@ def test_there_are_no_values_to_take_the_length_of() -> None:
     assert "unmodified: no value vectors" in panel.notes
     readout = shown.panel(CELL)
     assert readout
-    assert readout.also == ("× ‖value‖: not available because the file does not contain the "
-    "values.",)
+    assert readout.also == (
+        "× ‖value‖: not available because the file does not contain the values.",
+    )
 
 
 def test_only_square_attention_is_measured_by_distance() -> None:
@@ -369,9 +370,7 @@ def test_tokens_of_other_queries_and_keys_are_shown_by_their_role() -> None:
         screen(run, tokens=TokenSelection(role=role)).panel(TOKENS) for role in TokenRole
     )
     assert (reads.labels, read.labels) == (("Le", "chat"), ("The", "cat", "sat"))
-    assert reads.note == (
-        "These are the queries. The keys are different tokens; see the heatmaps."
-    )
+    assert reads.note == ("These are the queries. The keys are different tokens; see the heatmaps.")
     assert read.note.startswith("These are the keys. The queries are")
 
 

@@ -25,8 +25,8 @@ from visualizer.attention.spec import (
     Projection,
     Route,
     Scale,
-    problems,
 )
+from visualizer.attention.spec_validation import problems
 from visualizer.session.computation_caption import caption
 
 

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.run import run
+from visualizer.attention.settings import SETTINGS, Setting, SettingKind
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, NumberMatrix, Projection
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit, starting_document
-from visualizer.session.setting_definitions import SETTINGS, Setting, SettingKind
 
 OTHERS = {
     SettingKind.COUNT: 5,

@@ -174,7 +174,7 @@ def test_a_problem_is_said_over_the_picture_too() -> None:
     assert said == (present_ + refused.sentence, *run.notices)
     wrong = Document().set("dropout", 1.5)
     (notice,) = present(wrong, View(), BOOK, None, False, None).panel(STATUS).notices
-    assert notice.startswith(present_ + "A rate of 1.5 is not a share.")
+    assert notice.startswith(present_ + "The dropout rate must be")
 
 
 def test_padding_is_no_token_of_a_text() -> None:

@@ -267,7 +267,7 @@ def test_what_is_wrong_is_announced_once(hand: Hand, announced: list[str]) -> No
     notices = hand.window.workspace.screen.panel(STATUS).notices
     assert announced[-1:] == list(notices)
     assert len(set(announced)) == len(announced)
-    assert "1.5 is not a share" in announced[-1]
+    assert "dropout rate must be" in announced[-1]
     before = list(announced)
     hand.window.set_scheme("dark")  # shown anew, and not said again
     assert announced == before

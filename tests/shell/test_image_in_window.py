@@ -245,9 +245,7 @@ def test_a_document_keeps_the_image_and_opens_without_it(
     assert patches
     assert (patches.rows, patches.columns, patches.first) == (4, 4, 1)
     strip_of(hand)
-    assert "computed when the document was saved" in words(
-        hand.window.setup_pane.captured.says
-    )
+    assert "computed when the document was saved" in words(hand.window.setup_pane.captured.says)
     hand.window.head_edit_controller.switch(0, 1)  # which takes reading it again
     setup = hand.window.setup_pane
     hand.until(setup.image_problem.isVisible)

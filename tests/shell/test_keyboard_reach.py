@@ -14,8 +14,8 @@ from shiboken6 import Shiboken
 from tests.support.accessible_text import heard
 from tests.support.colour_vision import contrast
 from tests.support.image_pixels import rgb_of
+from visualizer.attention.settings import SETTINGS
 from visualizer.session.cell_address import Cell
-from visualizer.session.setting_definitions import SETTINGS
 from visualizer.shell.pane_focus_cycle import tab_stops
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets.focus_ring import FocusRing
@@ -180,7 +180,7 @@ def test_a_control_says_what_it_is_for_and_what_is_wrong(hand: Hand) -> None:
     parts = [part for part in control.findChildren(QWidget) if part.accessibleName() == "Dropout"]
     assert len(parts) == 2
     for part in parts:
-        assert part.accessibleDescription().startswith("A rate of 1.5 is not a share.")
+        assert part.accessibleDescription().startswith("The dropout rate must be")
 
 
 def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> None:

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QLabel, QPlainTextEd
 from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, SHIFT, link_in, words
 from visualizer.attention import device as attention_device
+from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import BooleanMatrix, Device, NumberMatrix
 from visualizer.documents.plain_text_file import (
     MAX_LINE_CHARACTERS,
@@ -21,7 +22,6 @@ from visualizer.documents.plain_text_file import (
     first_part,
 )
 from visualizer.session.document import Document, LineSplit, text_of_first_tokens
-from visualizer.session.setting_definitions import SETTINGS
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
@@ -223,16 +223,16 @@ def test_a_larger_window_has_room_for_more_cells(hand: Hand) -> None:
     ("setting", "typed", "sentence"),
     others_slow(
         [
-            ("dropout", "1", "A rate of 1 drops every weight"),
-            ("dropout", "1.0", "A rate of 1 drops every weight"),
-            ("dropout", "1.5", "A rate of 1.5 is not a share."),
-            ("dropout", "-0.5", "A rate of -0.5 is not a share."),
+            ("dropout", "1", "The dropout rate must be"),
+            ("dropout", "1.0", "The dropout rate must be"),
+            ("dropout", "1.5", "The dropout rate must be"),
+            ("dropout", "-0.5", "The dropout rate must be"),
             ("heads", "3", "2 does not divide into 3 heads. Use 2 heads, or the output size 3."),
-            ("heads", "0", "The heads cannot be 0."),
-            ("d_in", "0", "The embedding size cannot be 0."),
+            ("heads", "0", "The number of heads must be"),
+            ("d_in", "0", "The embedding size must be"),
             ("d_out", "3", "3 does not divide into 2 heads."),
-            ("temperature", "0", "A temperature of 0 cannot divide."),
-            ("temperature", "-2", "A temperature of -2 cannot divide."),
+            ("temperature", "0", "The temperature must be"),
+            ("temperature", "-2", "The temperature must be"),
         ],
         first=5,
     ),
@@ -328,7 +328,7 @@ def test_mending_is_one_step_to_undo(hand: Hand) -> None:
     hand.window.setFocus()
     hand.press(Qt.Key.Key_Z)
     assert hand.window.workspace.document.spec.dropout == 1.5
-    assert "is not a share" in hand.problem("dropout")
+    assert "dropout rate must be" in hand.problem("dropout")
 
 
 # -------------------------------------------------------------------------------------- device

@@ -15,9 +15,9 @@ from tests.support.tiny_models import save_tiny_model
 from tests.support.window_input import PATIENCE_MS
 from visualizer import app
 from visualizer.attention import run as attention_run
+from visualizer.attention.settings import SETTINGS, SettingKind
 from visualizer.attention.spec import Block, Mask
 from visualizer.models import opened_model
-from visualizer.session.setting_definitions import SETTINGS, SettingKind
 from visualizer.shell.panel_presenters import PanelPresenters
 
 if TYPE_CHECKING:

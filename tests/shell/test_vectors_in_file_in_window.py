@@ -85,7 +85,7 @@ def test_a_full_disk_is_said_at_the_text_and_the_last_picture_stays(
 
 
 def shown_of_another(hand: Hand) -> list[object]:
-    """What is shown of another text than the document that it is said to be of."""
+    """Current view of another text than the document that it is said to be of."""
     resolved = hand.window.workspace.screen.resolved
     if resolved is None or resolved.computed is None:
         return []

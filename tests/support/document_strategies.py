@@ -16,6 +16,7 @@ from visualizer.attention.captured_attention import (
     LayerMask,
 )
 from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.settings import BOUNDS, SettingKind
 from visualizer.attention.spec import (
     BIAS,
     OWN_LAYERS,
@@ -55,7 +56,6 @@ from visualizer.session.head_order import HeadOrder
 from visualizer.session.line_options import MAX_LINES_PER_QUERY, LineOptions
 from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
 from visualizer.session.model_pane_options import AttributionOptions, HeadScatterOptions
-from visualizer.session.setting_definitions import BOUNDS, SettingKind
 from visualizer.session.timeline import SPEEDS, Grain, Place, Playhead
 from visualizer.session.token_selection_and_search import TokenRole, TokenSelection
 from visualizer.session.user_prediction import Prediction, PredictionQuestion

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 )
 
 from tests.support.waiting import wait_until
-from visualizer.attention.spec import problems
+from visualizer.attention.spec_validation import problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import contextmanager
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from visualizer.api.argument_validation import (
@@ -14,31 +13,30 @@ from visualizer.api.argument_validation import (
     choice,
     device_of,
     dtype_of,
-    number,
     numbers,
     refused,
     several,
+    shown,
     string,
     switch,
     whole_number,
 )
-from visualizer.api.arguments_without_effect import OWN, check_effects
+from visualizer.api.arguments_without_effect import ARGUMENTS, OWN, check_effects
 from visualizer.api.keyword_argument_types import Look, Settings
+from visualizer.attention.settings import BY_NAME, InvalidValueError
 from visualizer.attention.spec import (
     NORMS,
     OWN_BIASES,
     BooleanMatrix,
     Device,
-    Dtype,
     Mask,
     NumberMatrix,
-    check,
 )
+from visualizer.attention.spec_validation import check
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
 from visualizer.export.option_parsing import SIZES, figure_settings, size_of
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.session.document import Document
 from visualizer.session.document_from_texts_and_settings import document_of, text_of
 
 if TYPE_CHECKING:
@@ -48,19 +46,13 @@ if TYPE_CHECKING:
 
     from visualizer.attention.mechanisms import Mechanism
     from visualizer.export.figure_settings import FigureSettings
+    from visualizer.session.document import Document
 
 
 MAX_TEXT_CHARACTERS = 2**22
 """Maximum characters of a text; the number of tokens can be far smaller."""
-_NAMES = {
-    **{"embedding_size": "d_in", "output_size": "d_out", "feed_forward_size": "d_ff"},
-    "own_mask": "painted",
-}
-"""Document fields of settings that have a different name there."""
-_FIELD_ARGUMENTS = {own: name for name, own in _NAMES.items()} | {
-    **{"own_input": "vectors", "own_weights": "weights"},
-    "size": "width",
-}
+_FIELDS = {argument: field for field, argument in ARGUMENTS.items()}
+_FIELD_ARGUMENTS = ARGUMENTS | {"painted": "own_mask", "size": "width"}
 """Argument names of fields that have a different name in a document or figure settings."""
 MAX_TITLE_LENGTH = 1_000
 
@@ -78,10 +70,14 @@ def naming_arguments(arguments: Mapping[str, str] = _FIELD_ARGUMENTS) -> Iterato
         yield
     except InputError as error:
         name = arguments.get(error.field, error.field)
-        words = name.lower().replace("_", " ")
-        is_named = words in error.sentence.lower().replace("_", " ")
+        words = _plain_words(name)
+        is_named = words in _plain_words(error.sentence)
         sentence = error.sentence if is_named else f"{name}: {error.sentence}"
         raise InputError(name, sentence, error.remedy) from error.__cause__
+
+
+def _plain_words(text: str) -> str:
+    return text.lower().replace("_", " ").replace("-", " ")
 
 
 def figure_settings_of(look: Look) -> FigureSettings:
@@ -92,11 +88,11 @@ def figure_settings_of(look: Look) -> FigureSettings:
     InputError
         If the figure is impossible.
     """
-    check_names(look, Look.__annotations__, "A figure has no", "It has")
+    check_names(look, Look.__annotations__, "Unknown keyword argument", "The arguments are")
     given: dict[str, Any] = {name: each for name, each in look.items() if each is not None}
     title = string("title", given.get("title", ""))
     if len(title) > MAX_TITLE_LENGTH or len(title.splitlines()) > 1:
-        sentence = f"title is one line of at most {MAX_TITLE_LENGTH:,} characters."
+        sentence = f"title must be one line of at most {MAX_TITLE_LENGTH:,} characters."
         raise InputError("title", sentence)
     with naming_arguments():
         return figure_settings(
@@ -134,12 +130,13 @@ def attention_document_of(
     InputError
         If an argument is invalid, or would have no effect.
     """
-    check_names(settings, Settings.__annotations__, "There is no setting", "There are")
+    check_names(settings, Settings.__annotations__, "There is no setting", "The settings are")
     given = {
         name: _convert_setting(name, each) for name, each in settings.items() if each is not None
     }
     texts = [] if text is None else _validate_texts(text, given.get("tokenizer"))
-    chosen = {_NAMES.get(name, name): each for name, each in given.items()}
+    fields = _FIELDS | {"own_mask": "painted"}  # which also sets the mask
+    chosen = {fields.get(name, name): each for name, each in given.items()}
     if vectors is not None:
         chosen["own_input"] = NumberMatrix.of(numbers("vectors", vectors))
     if own := _convert_own_weights(weights):
@@ -169,13 +166,17 @@ def _validate_texts(text: str | Sequence[str], tokenizer: object) -> list[str]:
     found = [text] if isinstance(text, str) else several("text", takes, text)
     for each in found:
         if not string("text", each).strip():
-            raise refused("text", "a text that is not blank", each)
+            raise refused(
+                "text", ("a text with at least one character other than whitespace"), each
+            )
         if len(each) > MAX_TEXT_CHARACTERS:  # counting its tokens would take minutes
-            sentence = f"text has {len(each):,} characters. Use at most {MAX_TEXT_CHARACTERS:,}."
+            sentence = (
+                f"text must have at most {MAX_TEXT_CHARACTERS:,} characters. It has {len(each):,}."
+            )
             raise InputError("text", sentence)
     has_lines = len(found) > 1 and any(len(each.splitlines()) > 1 for each in found)
     if has_lines and tokenizer is Tokenizer.CHARACTERS:
-        sentence = 'Each of several texts is one line where tokenizer is "characters".'
+        sentence = 'Each text of a batch must be a single line if tokenizer is "characters".'
         raise InputError("text", sentence)
     return [text_of(each) for each in found]
 
@@ -184,27 +185,27 @@ def _convert_setting(name: str, value: Any) -> object:
     """Convert a setting's value to the type of its document field."""
     if name in {"own_mask", "own_kept"}:
         return BooleanMatrix.of(cells(name, value))
-    kind = type(Document().get(_NAMES.get(name, name)))
-    if kind is Device:
+    if name == "tokenizer":
+        return choice(name, Tokenizer, value)
+    if name == "device":
         return device_of(value)
-    if kind is Dtype:
+    if name == "dtype":
         return dtype_of(value)
-    if issubclass(kind, bool):
-        return switch(name, value)
-    if issubclass(kind, StrEnum):
-        return choice(name, kind, value)
-    return whole_number(name, value) if issubclass(kind, int) else number(name, value)
+    try:
+        return BY_NAME[_FIELDS.get(name, name)].read(value)
+    except InvalidValueError as invalid:
+        raise InputError(name, invalid.sentence(name, shown(value))) from None
 
 
 def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None:
     """Reject ``mask="own"`` without a matrix, and matrices that do not match the text's length."""
     if given.get("mask") is Mask.OWN and "own_mask" not in given:
-        raise InputError("mask", 'mask is "own" and there is no own_mask. Give its matrix.')
+        raise InputError("mask", 'mask="own" requires own_mask.')
     tokens = document.most_tokens
     for name in ("own_mask", "own_kept"):
         own = given.get(name)
         if isinstance(own, BooleanMatrix) and (own.rows, own.columns) != (tokens, tokens):
-            sentence = f"{name} is {own.rows} × {own.columns} and the text needs {tokens} × "
+            sentence = f"{name} is {own.rows} × {own.columns}, but the text requires {tokens} × "
             raise InputError(name, f"{sentence}{tokens}.")
 
 
@@ -219,7 +220,9 @@ def _convert_own_weights(
     for name in weights:
         if name not in list(OWN):
             known = ", ".join(OWN)
-            sentence = f"There are no weights “{str(name)[:MAX_QUOTED_NAME_LENGTH]}”, only {known}."
+            sentence = (
+                f"Unknown weights “{str(name)[:MAX_QUOTED_NAME_LENGTH]}”. The names are {known}."
+            )
             raise InputError("weights", sentence)
     found = {}
     for name in filter(weights.__contains__, OWN):

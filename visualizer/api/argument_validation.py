@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from visualizer.attention.float64_conversion import float64_on_cpu
+from visualizer.attention.settings import InvalidValueError, choose
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 
@@ -42,7 +43,7 @@ def shown(value: object) -> str:
 
 def refused(name: str, takes: str, value: object) -> InputError:
     """Return the error for a value that an argument does not accept."""
-    return InputError(name, f"{name} is {takes}, and not {shown(value)}.")
+    return InputError(name, f"{name} must be {takes}. It is {shown(value)}.")
 
 
 def switch(name: str, value: object) -> bool:
@@ -74,9 +75,10 @@ def number(name: str, value: object) -> float:
 
 def choice(name: str, kind: type[Choice], value: object) -> Choice:
     """Return the member of an enumeration with this value."""
-    if isinstance(value, str) and value in list(kind):
-        return kind(value)
-    raise refused(name, f"one of {', '.join(kind)}", value)
+    try:
+        return kind(choose([*kind], value))
+    except InvalidValueError as invalid:
+        raise InputError(name, invalid.sentence(name, shown(value))) from None
 
 
 def device_of(value: object) -> Device:
@@ -96,7 +98,7 @@ def dtype_of(value: object) -> Dtype:
         name = np.dtype(value).name
     if isinstance(name, str) and name in HALF_TYPES:
         sentence = (
-            f"dtype is one of {', '.join(Dtype)}, and not {name}. Weights that are stored as "
+            f"dtype must be one of {', '.join(Dtype)}. It is {name}. Weights that are stored as "
             f"{name} are converted to float32 without loss."
         )
         raise InputError("dtype", sentence)
@@ -115,7 +117,7 @@ def string(name: str, value: object, takes: str = "a text") -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise refused(name, "a text of whole characters (no surrogates)", value) from None
+        raise refused(name, "a text without surrogate characters", value) from None
     return str(value)
 
 
@@ -135,7 +137,7 @@ def several(name: str, takes: str, values: Any) -> list[Any]:
     if is_other:
         raise refused(name, takes, values)
     if not found:
-        raise InputError(name, f"{name} is empty. Leave it out, or give {takes}.")
+        raise InputError(name, f"{name} must not be empty. Remove it, or pass {takes}.")
     return found
 
 
@@ -155,12 +157,14 @@ def numbers(name: str, values: Any, dims: int = 2) -> np.ndarray:
     """Return finite numbers in float64: a matrix, or with ``dims=1`` a vector."""
     array = _as_array(name, values)
     if array.dtype.kind not in "iuf":
-        raise InputError(name, f"“{name}” takes numbers, and has {_describe_dtype(array)}.")
+        raise InputError(
+            name, (f"{name} must contain numbers. It contains {_describe_dtype(array)}.")
+        )
     _check_shape(name, array, dims)
     with np.errstate(over="ignore"):
         found = array.astype(np.float64)
     if not np.isfinite(found).all():
-        raise InputError(name, f"“{name}” has numbers that are not finite.")
+        raise InputError(name, f"{name} must not contain infinite or NaN values.")
     return found
 
 
@@ -169,11 +173,17 @@ def cells(name: str, values: Any) -> np.ndarray:
     array = _as_array(name, values)
     if array.dtype.kind not in "biuf":
         raise InputError(
-            name, f"“{name}” takes True and False, or 1 and 0, not {_describe_dtype(array)}."
+            name,
+            (
+                f"{name} must contain True and False, or 1 and 0. It contains "
+                f"{_describe_dtype(array)}."
+            ),
         )
     _check_shape(name, array, 2)
     if not ((array == 0) | (array == 1)).all():
-        raise InputError(name, f"“{name}” takes True and False, or 1 and 0, not other numbers.")
+        raise InputError(
+            name, (f"{name} must contain True and False, or 1 and 0. It contains other numbers.")
+        )
     return np.asarray(array == 1)
 
 
@@ -185,26 +195,28 @@ def _as_array(name: str, values: Any) -> np.ndarray:
         array = np.asanyarray(values)
     except (TypeError, ValueError, RuntimeError, OverflowError, MemoryError) as error:
         why = " ".join(str(error).split())[:200].rstrip(".!")
-        raise InputError(name, f"“{name}” is no matrix of numbers: {why}.") from error
+        raise InputError(name, f"{name} must be a matrix of numbers: {why}.") from error
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
-        raise InputError(name, f"“{name}” has masked cells. Fill them with numbers.")
+        raise InputError(name, f"{name} must not have masked elements.")
     return np.asarray(array)
 
 
 def _check_shape(name: str, array: np.ndarray, dims: int) -> None:
     if array.ndim != dims or not array.size:
         shape = " × ".join(map(str, array.shape)) or "a single number"
-        shape = f"a row of {shape}" if array.ndim == 1 else shape
-        takes = "a matrix of rows and columns" if dims == 2 else "a row of numbers"
-        raise InputError(name, f"“{name}” takes {takes}, and is {shape}.")
+        shape = f"a vector of {shape} numbers" if array.ndim == 1 else shape
+        takes = "a matrix" if dims == 2 else "a vector"
+        raise InputError(name, f"{name} must be {takes}. It is {shape}.")
     if array.size > MAX_MATRIX_ELEMENTS:
-        sentence = f"“{name}” has {array.size:,} numbers, and {MAX_MATRIX_ELEMENTS:,} can be given."
+        sentence = (
+            f"{name} must have at most {MAX_MATRIX_ELEMENTS:,} numbers. It has {array.size:,}."
+        )
         raise InputError(name, sentence)
 
 
 def _describe_dtype(array: np.ndarray) -> str:
     kinds = {"b": "True and False", "c": "complex numbers", "O": "objects"}
-    kinds |= dict.fromkeys("US", "texts") | dict.fromkeys("mM", "dates")
+    kinds |= dict.fromkeys("US", "strings") | dict.fromkeys("mM", "dates")
     return kinds.get(array.dtype.kind, f"the type {array.dtype}")
 
 

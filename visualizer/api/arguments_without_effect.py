@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from visualizer.attention.mechanisms import Mechanism
+from visualizer.attention.settings import BY_NAME, without_effect
 from visualizer.attention.spec import (
     OWN_BIASES,
     OWN_LAYERS,
     AttentionSpec,
     Mask,
-    Mode,
-    Normalisation,
     Position,
-    Projection,
 )
 from visualizer.attention.stages import stages
 from visualizer.errors import InputError
@@ -29,95 +25,14 @@ if TYPE_CHECKING:
 
 OWN = {**OWN_LAYERS, **OWN_BIASES}
 """Names of weights and biases, with their layers."""
-
-
-class _IneffectiveArgument(Struct, frozen=True):
-    """Condition under which an argument has no effect, and the reason for the message."""
-
-    argument: str
-    when: Callable[[AttentionSpec, Given], bool]
-    why: str
-
-
-def _uses_scores(spec: AttentionSpec) -> bool:
-    return spec.normalisation is not Normalisation.UNIFORM
-
-
-def _has_own_keep_mask(spec: AttentionSpec) -> bool:
-    return spec.own_kept is not None
-
-
-_INEFFECTIVE_ARGUMENTS: tuple[_IneffectiveArgument, ...] = (
-    _IneffectiveArgument(
-        "causal", lambda spec, given: "own_mask" in given, "beside own_mask, which is the mask"
-    ),
-    _IneffectiveArgument(
-        "causal", lambda spec, given: "mask" in given, "beside mask, which says the same"
-    ),
-    _IneffectiveArgument(
-        "mask",
-        lambda spec, given: "own_mask" in given and given["mask"] is not Mask.OWN,
-        "beside own_mask, which is the mask",
-    ),
-    _IneffectiveArgument(
-        "window",
-        lambda spec, given: spec.mask is not Mask.WINDOW,
-        'where mask is not "window"',
-    ),
-    _IneffectiveArgument("route", lambda spec, given: spec.mask is Mask.NONE, "without a mask"),
-    _IneffectiveArgument(
-        "output_size",
-        lambda spec, given: spec.projection is Projection.NONE,
-        'where projection is "none", as heads then share the embedding size',
-    ),
-    _IneffectiveArgument(
-        "bias",
-        lambda spec, given: spec.projection is not Projection.LINEAR,
-        'where projection is not "linear"',
-    ),
-    _IneffectiveArgument(
-        "feed_forward_size", lambda spec, given: not spec.has_block, "without a block"
-    ),
-    _IneffectiveArgument("activation", lambda spec, given: not spec.has_block, "without a block"),
-    _IneffectiveArgument("arrangement", lambda spec, given: spec.heads == 1, "with one head"),
-    _IneffectiveArgument(
-        "scale", lambda spec, given: not _uses_scores(spec), 'where normalisation is "uniform"'
-    ),
-    _IneffectiveArgument(
-        "temperature",
-        lambda spec, given: not _uses_scores(spec),
-        'where normalisation is "uniform"',
-    ),
-    _IneffectiveArgument(
-        "mode",
-        lambda spec, given: not spec.dropout and not _has_own_keep_mask(spec),
-        "where dropout is 0",
-    ),
-    _IneffectiveArgument(
-        "own_kept", lambda spec, given: spec.mode is Mode.EVAL, 'where mode is "eval"'
-    ),
-    _IneffectiveArgument(
-        "dropout_seed", lambda spec, given: not spec.dropout, "where dropout is 0"
-    ),
-    _IneffectiveArgument(
-        "dropout_seed", lambda spec, given: spec.mode is Mode.EVAL, 'where mode is "eval"'
-    ),
-    _IneffectiveArgument(
-        "dropout_seed",
-        lambda spec, given: _has_own_keep_mask(spec),
-        "beside own_kept, which says what is kept",
-    ),
-    _IneffectiveArgument(
-        "seed",
-        lambda spec, given: not _uses_random_numbers(spec),
-        "where neither vectors nor weights are drawn",
-    ),
-    _IneffectiveArgument(
-        "tokenizer",
-        lambda spec, given: "text" not in given and "vectors" in given,
-        "on vectors without a text",
-    ),
-)
+ARGUMENTS = {
+    "d_in": "embedding_size",
+    "d_out": "output_size",
+    "d_ff": "feed_forward_size",
+    "own_input": "vectors",
+    "own_weights": "weights",
+}
+"""Arguments of settings that have a different name in a spec."""
 
 
 def _uses_random_numbers(spec: AttentionSpec) -> bool:
@@ -154,21 +69,54 @@ def check_effects(
     InputError
         With the name of the argument and the reason why it has no effect.
     """
-    for idle in _INEFFECTIVE_ARGUMENTS:
-        if idle.argument in given and idle.when(spec, given):
-            raise InputError(idle.argument, f"{idle.argument} has no effect {idle.why}.")
+    _check_conflicts(given)
+    for name in BY_NAME:
+        argument = argument_of(name)
+        sentence = without_effect(spec, name, _word_argument) if argument in given else ""
+        if sentence:
+            raise InputError(argument, sentence)
+    if "seed" in given and not _uses_random_numbers(spec):
+        _reject("seed", "if all vectors and weights are given")
+    if "tokenizer" in given and "text" not in given and "vectors" in given:
+        _reject("tokenizer", "without a text")
     if "mechanism" in given and all(spec_from(each) == spec for each in Mechanism):
-        sentence = "mechanism has no effect where all that it decides is given."
-        raise InputError("mechanism", sentence)
+        _reject("mechanism", "if everything that it determines is given")
     _check_weights(spec)
+
+
+def _check_conflicts(given: Given) -> None:
+    """Reject arguments that determine the same setting."""
+    if "own_mask" in given and given.get("mask", Mask.OWN) is not Mask.OWN:
+        _reject_combination("mask", "own_mask")
+    for other in ("own_mask", "mask"):
+        if "causal" in given and other in given:
+            _reject_combination("causal", other)
+
+
+def _reject_combination(argument: str, other: str) -> None:
+    raise InputError(argument, f"{argument} cannot be combined with {other}. Remove one of them.")
+
+
+def _reject(argument: str, condition: str) -> None:
+    raise InputError(argument, f"{argument} has no effect {condition}. Remove it.")
+
+
+def argument_of(field: str) -> str:
+    """Return the name of the argument for a field of a spec."""
+    return ARGUMENTS.get(field, field)
+
+
+def _word_argument(field: str, value: object) -> str:
+    name = argument_of(field)
+    return name if value is None else f'{name}="{value}"'
 
 
 def _check_weights(spec: AttentionSpec) -> None:
     read = read_weight_names(spec)
     for name, _ in spec.own_weights:
         if name not in read:
-            has = f"It reads {', '.join(read)}" if read else "It reads no weights"
-            sentence = f"weights has “{name}”, which this module does not read. {has}."
+            has = f"It uses {', '.join(read)}" if read else "It has no weights"
+            sentence = f"weights contains “{name}”, which this module does not use. {has}."
             raise InputError("weights", sentence)
 
 
@@ -191,8 +139,10 @@ def check_layout(
         ("heads", heads, FigureExtent.HEADS, _ONE_HEAD),
     ):
         if given and layout in {whole, everything}:
-            sentence = f'{name} has no effect where layout is "{layout}", which shows all of them.'
+            sentence = (
+                f'{name} has no effect with layout="{layout}", which shows all of them. Remove it.'
+            )
             raise InputError(name, sentence)
         if given and len(given) > 1 and layout in single:
-            sentence = f'Of {len(given)} {name} one has an effect where layout is "{layout}".'
+            sentence = f'layout="{layout}" shows only one of the {len(given)} {name}. Pass one.'
             raise InputError(name, sentence)

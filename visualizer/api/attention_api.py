@@ -216,7 +216,7 @@ class Attention:
             If the attention was captured elsewhere, so that its specification is unknown.
         """
         if not self.run.trace.has_module:
-            sentence = f"{self.run.source} does not say which module computed it."
+            sentence = f"{self.run.source} does not contain the settings of a module."
             raise InputError("spec", sentence)
         return self.run.trace.spec
 
@@ -269,7 +269,7 @@ class Attention:
         if trace.spec.heads == 1:
             place = {"head": 0, **place} if "head" in dims else place
         if place.keys() != {*axes, *dims}:
-            raise InputError("place", f"The stage “{stage}” takes {', '.join(dims)}.")
+            raise InputError("place", (f"The stage “{stage}” requires {', '.join(dims)}."))
         counts = ((axis, trace.count(axis)) for axis in axes)
         place = {
             dim: _check_index(dim, place[dim], size)
@@ -315,7 +315,9 @@ class Attention:
         settings = figure_settings_of(look)
         trace = self.run.trace
         if settings.has_all_layers and trace.count("layer") < 2:
-            raise InputError("all_layers", "all_layers has no effect: there is one layer.")
+            raise InputError(
+                "all_layers", ("all_layers has no effect with a single layer. Remove it.")
+            )
         view = replace(
             self.view,
             text=_check_index("text", text, trace.count("text")),
@@ -330,7 +332,9 @@ class Attention:
         if rows:
             view = replace(view, folds=frozenset())
             if not any("head" in trace.stage(name).dims for name in view.stages & {*self.stages}):
-                raise InputError("heads", "heads has no effect on stages that have no heads.")
+                raise InputError(
+                    "heads", ("heads has no effect on stages without heads. Remove it.")
+                )
         check_layout(settings.extent, names, rows)
         return Figure(Snapshot(self.document, view, self.run), settings)
 
@@ -348,7 +352,7 @@ class Attention:
 def _check_index(name: str, at: object, size: int) -> int:
     index = whole_number(name, at)
     if not 0 <= index < size:
-        raise InputError(name, f"There is no {name} {index}, only 0 to {size - 1}.")
+        raise InputError(name, (f"There is no {name} {index}. Valid indices are 0 to {size - 1}."))
     return index
 
 

@@ -54,8 +54,10 @@ def _check_index(at: object, size: int) -> int | slice:
         place = int(at.__index__())
         if -size <= place < size:
             return place % size
-        raise InputError("stage", f"There is no index {place}, only 0 to {size - 1}.")
-    sentence = f"A part is named by whole numbers and slices such as :10, not by {shown(at)}."
+        raise InputError(
+            "stage", (f"There is no index {place}. Valid indices are 0 to {size - 1}.")
+        )
+    sentence = f"An index must be a whole number or a slice such as :10. It is {shown(at)}."
     raise InputError("stage", sentence)
 
 

@@ -175,12 +175,12 @@ class Model:
         kept = _parse_kept_parts(layers, stages)
         if image is not None:
             if text is not None or second is not None:
-                raise InputError("image", "A model reads an image or a text: give one of them.")
+                raise InputError("image", ("text and image cannot be combined. Pass one of them."))
             if switch("chat", chat):
-                raise InputError("chat", "An image is no message: give a text with it.")
+                raise InputError("chat", "chat has no effect with an image. Remove it.")
             return ModelAttention(self.opened.attend_image(file_path("image", image), kept))
         if text is None:
-            raise InputError("text", "There is nothing to read: give a text or an image.")
+            raise InputError("text", "A text or an image is required.")
         if not isinstance(text, str):
             return self._attend_each(text, second, kept, is_chat=switch("chat", chat))
         given, is_chat = None if second is None else string("second", second), switch("chat", chat)
@@ -194,7 +194,9 @@ class Model:
 
         texts = [string("text", text) for text in several("text", "a text or a list", given)]
         if second is not None:
-            raise InputError("second", "A second text belongs to one text: read the pairs apart.")
+            raise InputError(
+                "second", ("second cannot be combined with several texts. Pass one text at a time.")
+            )
         runs = attend_each(self.opened, texts, is_chat=is_chat, kept=kept)
         return tuple(map(ModelAttention, runs))
 
@@ -249,7 +251,10 @@ class Model:
         """
         by = number("factor", factor)
         if not abs(by) <= MAX_HEAD_SCALE:
-            sentence = f"factor is from -{MAX_HEAD_SCALE:g} to {MAX_HEAD_SCALE:g}, and not {by:g}."
+            sentence = (
+                f"factor must be at least -{MAX_HEAD_SCALE:g} and at most "
+                f"{MAX_HEAD_SCALE:g}. It is {by:g}."
+            )
             raise InputError("factor", sentence)
         edits = [HeadEdit(*place, HeadEditKind.SCALED, by) for place in _parse_heads(heads)]
         return self._predict_with_edits(text, edits, most)
@@ -451,7 +456,7 @@ def _parse_integer_rows(
     rows = [] if is_empty else several(name, takes, given)
     for row in rows:
         if not isinstance(row, tuple | list) or len(row) != len(parts):
-            raise InputError(name, f"{name} is {takes}, and not {shown(given)}.")
+            raise InputError(name, f"{name} must be {takes}. It is {shown(given)}.")
     return [[whole_number(*part) for part in zip(parts, row, strict=True)] for row in rows]
 
 
@@ -503,7 +508,7 @@ def capture(
         yield seen
     batch = RecordedBatch(recorded, type(own).__name__, words)
     if words and len(words) > max(1, len(batch)):
-        sentence = f"There are {len(words):,} lists of tokens, and {len(batch):,} texts."
+        sentence = f"tokens has {len(words):,} lists, but there are {len(batch):,} texts."
         raise InputError("tokens", sentence)
     object.__setattr__(seen, "runs", batch.runs(0))
     object.__setattr__(seen, "batch", batch if len(batch) > 1 else None)
@@ -560,7 +565,7 @@ class ModelAttention:
             if not row:
                 stacked = np.empty((len(places), *layer_values.shape), layer_values.dtype)
             elif layer_values.shape != stacked.shape[1:]:
-                sentence = "The layers differ in their sizes: use attention(layer)."
+                sentence = "The layers differ in size. Use attention(layer)."
                 raise InputError("stage", sentence)
             stacked[row] = layer_values
         stacked.flags.writeable = False
@@ -693,7 +698,9 @@ class ModelAttention:
         number = whole_number("layer", layer)
         found = run_of_layer(self._runs_of_only_part(), number)
         if found is None:
-            raise InputError("layer", f"There is no layer {shown(number)} among {self.layers}.")
+            raise InputError(
+                "layer", (f"There is no layer {shown(number)}. The layers are {self.layers}.")
+            )
         return found
 
 
@@ -717,7 +724,7 @@ class Overview:
         """
         place = file_path("path", path)
         if place.suffix.lower() != ".png":
-            raise InputError("path", "The overview is a PNG: use a name that ends in .png.")
+            raise InputError("path", ("The overview is a PNG. Use a name that ends in .png."))
         atomic_file.write(place, lambda file: file.write(self.png))
 
     def _repr_png_(self) -> bytes:

@@ -130,11 +130,17 @@ class TrainedModel:
         start, count = string("prompt", prompt), whole_number("tokens", tokens)
         if not 1 <= count <= MAX_GENERATED_TOKENS:
             raise InputError(
-                "tokens", f"tokens is from 1 to {MAX_GENERATED_TOKENS:,}, and not {count:,}."
+                "tokens",
+                (
+                    "tokens must be at least 1 and at most "
+                    f"{MAX_GENERATED_TOKENS:,}. It is {count:,}."
+                ),
             )
         chance = 0 if seed is None else whole_number("seed", seed)
         if not 0 <= chance <= MAX_SEED:
-            raise InputError("seed", f"seed is from 0 to 2³¹ − 1, and not {chance}.")
+            raise InputError(
+                "seed", (f"seed must be at least 0 and at most 2,147,483,647. It is {chance:,}.")
+            )
         kept = None if top_k is None else whole_number("top_k", top_k)
         sampling = Sampling(
             1.0 if temperature is None else number("temperature", temperature),
@@ -146,7 +152,9 @@ class TrainedModel:
             others = {"seed": seed, "temperature": temperature, "top_p": top_p}
             idle = [name for name, given in others.items() if given is not None]
             if kept == 1 and idle:
-                sentence = f"{idle[0]} has no effect where top_k is 1, which leaves one token."
+                sentence = (
+                    f"{idle[0]} has no effect with top_k=1, which leaves one token. Remove it."
+                )
                 raise InputError(idle[0], sentence)
             return generate(self.saved, start, count, chance, sampling)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from visualizer.attention.blockwise_stages import BlockwiseStages
-from visualizer.attention.spec import AttentionSpec, check
+from visualizer.attention.spec_validation import check
 from visualizer.attention.stage_computation import StageInputs, computed
 from visualizer.attention.stages import Operation, Stage, parameter_names, shape, stages
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from visualizer.attention.buffer_pool import BufferPool
+    from visualizer.attention.spec import AttentionSpec
 
 
 def attend(

@@ -29,8 +29,8 @@ from visualizer.attention.spec import (
     Position,
     Projection,
     Route,
-    check,
 )
+from visualizer.attention.spec_validation import check
 from visualizer.attention.stages import outside_one_call
 from visualizer.errors import InputError
 

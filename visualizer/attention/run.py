@@ -27,8 +27,8 @@ from visualizer.attention.spec import (
     AttentionSpec,
     Device,
     Projection,
-    check,
 )
+from visualizer.attention.spec_validation import check
 from visualizer.attention.stages import bytes_needed, matrix_bytes
 from visualizer.attention.token_and_position_vectors import PADDING, embed
 from visualizer.brief_repr import brief_repr

@@ -1,4 +1,4 @@
-"""The spec of an attention module as one value, its options and its validation; imports no torch.
+"""The spec of an attention module as one value, and its options; imports no torch.
 
 Sources: Vaswani et al. 2017, "Attention Is All You Need", §3.2 (scale, heads, output projection)
 and §3.5 (sinusoidal positions); Raschka 2024, "Build a Large Language Model (From Scratch)",
@@ -14,7 +14,6 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.brief_repr import brief_repr
-from visualizer.errors import InputError, Problem, Remedy
 
 Texts = tuple[tuple[str, ...], ...]
 """The tokens of each text of a batch."""
@@ -199,19 +198,14 @@ __all__ = [
     "BooleanMatrix",
     "Device",
     "Dtype",
-    "InputError",
     "Mask",
     "Mode",
     "Normalisation",
     "NumberMatrix",
     "Position",
-    "Problem",
     "Projection",
-    "Remedy",
     "Route",
     "Scale",
-    "check",
-    "problems",
 ]
 
 MAX_VALUES = {
@@ -224,7 +218,7 @@ MAX_SEED = 2**31 - 1
 class AttentionSpec(Struct, frozen=True):
     """Everything that determines an attention module's numbers, apart from the text.
 
-    A spec may be invalid while the user types; `problems` lists what is wrong with it.
+    A spec may be invalid while the user types; `spec_validation` lists its problems.
 
     Parameters
     ----------
@@ -366,143 +360,3 @@ class AttentionSpec(Struct, frozen=True):
     def counting_weights(self) -> tuple[tuple[str, NumberMatrix], ...]:
         """The custom weights and biases that the computation uses."""
         return tuple(own for own in self.own_weights if own[0] in self.own_sizes)
-
-
-def problems(spec: AttentionSpec) -> tuple[Problem, ...]:
-    """Return the problems of a spec, field by field; empty if it can be computed."""
-    sizes = _size_problems(spec) + _head_problems(spec)
-    own = [] if sizes else _own_weight_problems(spec)
-    block = _block_problems(spec) if spec.has_block and not sizes else []
-    return tuple(sizes + _range_problems(spec) + _mask_problems(spec) + own + block)
-
-
-def check(spec: AttentionSpec) -> None:
-    """Raise `InputError` for the first problem of a spec."""
-    for problem in problems(spec):
-        raise InputError(problem.field, problem.sentence, problem.remedy)
-
-
-def _size_problems(spec: AttentionSpec) -> list[Problem]:
-    names = {"d_in": "The embedding size", "d_out": "The output size", "heads": "The heads"}
-    found = []
-    for field, name in names.items():
-        size, largest = getattr(spec, field), MAX_VALUES[field]
-        if size < 1:
-            sentence = f"{name} cannot be {size}. Use 1 or more."
-            found.append(Problem(field, sentence, (field, 1)))
-        elif size > largest:
-            sentence = f"{name} cannot be more than {largest:,}. Use {largest:,} or less."
-            mended = _divisor_problem(spec, largest) if field == "heads" else largest
-            found.append(Problem(field, sentence, (field, mended)))
-    return found
-
-
-def _block_problems(spec: AttentionSpec) -> list[Problem]:
-    found = []
-    largest = MAX_VALUES["d_ff"]
-    if not 0 <= spec.d_ff <= largest:
-        sentence = f"The feed-forward size cannot be {spec.d_ff:,}. Use 1 to {largest:,}."
-        found.append(Problem("d_ff", sentence, ("d_ff", 0 if spec.d_ff < 0 else largest)))
-    if spec.width != spec.d_in:
-        sentence = "A block adds what attention gives to its input, so both need one size: "
-        sentence += f"{spec.d_in:,}, not {spec.width:,}."
-        parts = spec.heads if spec.arrangement is Arrangement.STACKED else 1
-        if spec.projection is Projection.NONE or spec.d_in % parts:
-            remedy: Remedy = ("arrangement", Arrangement.SPLIT)
-            found.append(Problem("arrangement", sentence, remedy))
-        else:
-            found.append(Problem("d_out", sentence, ("d_out", spec.d_in // parts)))
-    return found
-
-
-def _division_problem(spec: AttentionSpec) -> str:
-    return "d_in" if spec.projection is Projection.NONE else "d_out"
-
-
-def _divisor_problem(spec: AttentionSpec, most: int) -> int:
-    """Return the largest number of heads, at most ``most``, that divides the size."""
-    total = 0 if spec.arrangement is Arrangement.STACKED else getattr(spec, _division_problem(spec))
-    return next(heads for heads in range(most, 0, -1) if total % heads == 0)
-
-
-def _head_problems(spec: AttentionSpec) -> list[Problem]:
-    field, heads = _division_problem(spec), spec.heads
-    if spec.has_block and spec.d_in == spec.d_out:  # a block's output size goes with it
-        field = "d_in"
-    total = getattr(spec, field)
-    usable = 0 < total <= MAX_VALUES[field] and 0 < heads <= MAX_VALUES["heads"]
-    if spec.arrangement is Arrangement.STACKED or not usable or total % heads == 0:
-        return []
-    size = "embedding size" if field == "d_in" else "output size"
-    below = _divisor_problem(spec, min(heads, total))
-    near = range(heads + 1, min(total, MAX_VALUES["heads"]) + 1)
-    above = next((more for more in near if total % more == 0), 0)
-    nearest = f"{below} or {above} heads" if above else f"{below} head{'s' * (below > 1)}"
-    wider = min(math.ceil(total / heads), MAX_VALUES[field] // heads) * heads
-    if spec.own_weights or (field == "d_in" and spec.own_input):  # they have the size they have
-        sentence = f"{total} does not divide into {heads} heads. Use {nearest}."
-        return [Problem("heads", sentence, ("heads", above or below))]
-    sentence = f"{total} does not divide into {heads} heads. Use {nearest}, or the {size} {wider}."
-    return [Problem("heads", sentence, (field, wider))]
-
-
-def _range_problems(spec: AttentionSpec) -> list[Problem]:
-    found = []
-    if not 0 <= spec.dropout < 1:
-        sentence = f"A rate of {spec.dropout:g} is not a share. Use 0 up to, but not with, 1."
-        if spec.dropout == 1:
-            sentence = "A rate of 1 drops every weight, and ×1/(1 − 1) has no value. Stay below 1."
-        if math.isnan(spec.dropout):
-            sentence = "The rate is not a number. Use 0 up to, but not with, 1."
-        found.append(Problem("dropout", sentence, ("dropout", 0.5)))
-    if not (spec.temperature > 0 and math.isfinite(spec.temperature)):
-        sentence = f"A temperature of {spec.temperature:g} cannot divide. Use more than 0."
-        found.append(Problem("temperature", sentence, ("temperature", 1.0)))
-    found += [
-        Problem(field, f"A seed is a whole number from 0 to 2³¹ − 1, not {value}.", (field, 0))
-        for field, value in (("seed", spec.seed), ("dropout_seed", spec.dropout_seed))
-        if not 0 <= value <= MAX_SEED
-    ]
-    return found
-
-
-def _mask_problems(spec: AttentionSpec) -> list[Problem]:
-    found, widest = [], MAX_VALUES["window"]
-    if spec.window < 1:
-        sentence = f"A window of {spec.window} tokens reads nothing. Use 1 or more."
-        found.append(Problem("window", sentence, ("window", 1)))
-    if spec.window > widest:
-        sentence = f"A window cannot be more than {widest:,} tokens. Use {widest:,} or less."
-        found.append(Problem("window", sentence, ("window", widest)))
-    if spec.mask is Mask.OWN and spec.own_mask is None:
-        sentence = "There is no matrix yet. Write a row of 0s and 1s for every query."
-        found.append(Problem("own_mask", sentence))
-    if spec.normalisation is Normalisation.SUM and spec.lengths:
-        sentence = "Padding puts −∞ in a row, which then has no sum to divide by. Use softmax."
-        remedy: Remedy = ("normalisation", Normalisation.SOFTMAX)
-        found.append(Problem("normalisation", sentence, remedy))
-    elif spec.normalisation is Normalisation.SUM and spec.is_masked and spec.route is Route.BEFORE:
-        sentence = "A row with −∞ in it has no sum to divide by. Mask after normalising."
-        remedy = ("route", Route.AFTER_RENORMALISED)
-        found.append(Problem("normalisation", sentence, remedy))
-    return found
-
-
-def _own_weight_problems(spec: AttentionSpec) -> list[Problem]:
-    found, given = [], spec.own_input
-    if given and given.columns != spec.d_in:
-        sentence = f"The vectors are {given.rows} × {given.columns} and the embedding size is "
-        found.append(Problem("own_input", f"{sentence}{spec.d_in}.", ("own_input", None)))
-    fitting = tuple(own for own in spec.own_weights if not _misfit_message(spec, *own))
-    wrong = [own for own in spec.own_weights if own not in fitting][:1]
-    remedy = ("own_weights", fitting)
-    return found + [Problem("own_weights", _misfit_message(spec, *own), remedy) for own in wrong]
-
-
-def _misfit_message(spec: AttentionSpec, name: str, own: NumberMatrix) -> str:
-    """Return why custom weights do not fit; empty if they fit or are unused."""
-    if name not in OWN_LAYERS and name not in OWN_BIASES:
-        return f"There are no weights “{name}”, only {', '.join(OWN_LAYERS)}."
-    rows, columns = spec.own_sizes.get(name, (own.rows, own.columns))
-    sentence = f"{name} is {own.rows} × {own.columns} and the sizes need {rows} × {columns}."
-    return "" if (own.rows, own.columns) == (rows, columns) else sentence

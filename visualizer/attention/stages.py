@@ -29,6 +29,7 @@ from visualizer.attention.model_layer_steps import (
     NormLayer,
     ResidualAddition,
 )
+from visualizer.attention.settings import COMPARES_SCORES
 from visualizer.attention.spec import (
     BLOCK_LAYERS,
     Activation,
@@ -186,10 +187,6 @@ def _has_projections(spec: AttentionSpec) -> bool:
     return spec.projection is not Projection.NONE
 
 
-def _has_dot_products(spec: AttentionSpec) -> bool:
-    return spec.normalisation is not Normalisation.UNIFORM
-
-
 def _has_scaling(spec: AttentionSpec) -> bool:
     return spec.normalisation is Normalisation.SUM
 
@@ -299,7 +296,7 @@ def _scaling_stage(
     return Stage("scaled", "Scaled", symbol, CELLS, Operation.SCALE_SCORES, ("scores",),
                  ("scale", "temperature", "d_in", "d_out", *HEAD_FIELDS), (),
                  f"scores divided by {divisor}",
-                 lambda spec: _has_dot_products(spec) and needed(spec),
+                 lambda spec: COMPARES_SCORES.holds(spec) and needed(spec),
                  supersedes=True)
 
 
@@ -310,7 +307,7 @@ def _softmax_stages(
     return (
         Stage(name, title, "softmax", CELLS, Operation.SCORES_TO_WEIGHTS, ("scores",),
               ("normalisation",), (), f"each row normalized to sum to 1{says}",
-              lambda spec: _has_dot_products(spec) and not _has_scaling(spec) and needed(spec)),
+              lambda spec: COMPARES_SCORES.holds(spec) and not _has_scaling(spec) and needed(spec)),
         Stage(name, title, "÷ row sum", CELLS, Operation.SCORES_TO_WEIGHTS, ("scores",),
               ("normalisation",), (), f"each score divided by its row sum{says}",
               lambda spec: _has_scaling(spec) and needed(spec)),
@@ -328,11 +325,11 @@ TABLE: tuple[Stage, ...] = (
           ("embedding", "position"), (), (), "embedding plus position", _has_positions),
     _addition_stage("residual", "input", supersedes=True),
     _norm_stage("normed", "input", "ln1", supersedes=True),
-    *_input_stages("queries", "Q", "W_query", _has_dot_products),
-    *_input_stages("keys", "K", "W_key", _has_dot_products),
+    *_input_stages("queries", "Q", "W_query", COMPARES_SCORES.holds),
+    *_input_stages("keys", "K", "W_key", COMPARES_SCORES.holds),
     *_input_stages("values", "V", "W_value", _is_always_present),
     Stage("scores", "Scores", "QKᵀ", CELLS, Operation.DOT_PRODUCT, ("queries", "keys"), (), (),
-          "dot product of each query with each key", _has_dot_products),
+          "dot product of each query with each key", COMPARES_SCORES.holds),
     _scaling_stage("QKᵀ/√d", "√d, so that large sizes do not saturate the softmax",
             lambda spec: spec.scale is not Scale.NONE and spec.temperature == 1),
     _scaling_stage("QKᵀ/T", "the temperature T",
@@ -341,22 +338,22 @@ TABLE: tuple[Stage, ...] = (
             lambda spec: spec.scale is not Scale.NONE and spec.temperature != 1),
     Stage("masked", "Masked", "−∞ where forbidden", CELLS, Operation.MASK_BEFORE_SOFTMAX,
           ("scores",), MASK_FIELDS, (), "scores of forbidden keys set to −∞",
-          lambda spec: _has_dot_products(spec) and _has_score_mask(spec), supersedes=True),
+          lambda spec: COMPARES_SCORES.holds(spec) and _has_score_mask(spec), supersedes=True),
     Stage("masked", "Masked", "−∞ at padding", CELLS, Operation.MASK_BEFORE_SOFTMAX,
           ("scores",), ("lengths",), (), "scores of padding set to −∞",
-          lambda spec: _has_dot_products(spec) and not _has_score_mask(spec) and bool(spec.lengths),
+          lambda spec: COMPARES_SCORES.holds(spec) and not _has_score_mask(spec) and bool(spec.lengths),
           supersedes=True),
     *_softmax_stages("unmasked", ", before the mask", _has_weight_mask),
     Stage("unmasked", "Unmasked", "1/n", CELLS, Operation.EQUAL_WEIGHTS, (), ("lengths",), (),
           "equal weight on every key, before the mask",
-          lambda spec: not _has_dot_products(spec) and _has_weight_mask(spec)),
+          lambda spec: not COMPARES_SCORES.holds(spec) and _has_weight_mask(spec)),
     Stage("zeroed", "Zeroed", "0 where forbidden", CELLS, Operation.MASK_AFTER_SOFTMAX,
           ("unmasked",), MASK_FIELDS, (),
           "forbidden weights set to 0; rows no longer sum to 1", _has_renormalisation),
     *_softmax_stages("weights", "", lambda spec: not _has_weight_mask(spec)),
     Stage("weights", "Weights", "1/n", CELLS, Operation.EQUAL_WEIGHTS, (), MASK_FIELDS, (),
           "equal weight on every allowed key",
-          lambda spec: not _has_dot_products(spec) and not _has_weight_mask(spec)),
+          lambda spec: not COMPARES_SCORES.holds(spec) and not _has_weight_mask(spec)),
     Stage("weights", "Weights", "÷ row sum", CELLS, Operation.RENORMALISE_MASKED_WEIGHTS,
           ("zeroed",), (), (), "remaining weights divided by their row sum", _has_renormalisation),
     Stage("weights", "Weights", "0 where forbidden", CELLS, Operation.MASK_AFTER_SOFTMAX,

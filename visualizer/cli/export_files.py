@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ALL = "all"
 """Option value that exports every layer or text, each to a separate file."""
 STANDARD_OUTPUT = Path("-")
-SEVERAL = "all is several files, and - takes one."
+SEVERAL = "all writes several files, but standard output accepts only one."
 """Error message for `ALL` with standard output."""
 SHORT_FILM = 24
 """Films up to this number of frames get no time estimate, which would take as long."""
@@ -69,7 +69,7 @@ def jobs_of(options: argparse.Namespace, snapshot: Snapshot) -> tuple[ExportJob,
     jobs = []
     for path in options.export:
         found = format_of_export(path, options)
-        assert found, "names without a format are refused"
+        assert found, "names without a format are rejected"
         each = shown if decides_by_view(found) else [("", snapshot)]
         jobs += [ExportJob(named_path(path, words), found, one) for words, one in each]
     return tuple(jobs)
@@ -201,6 +201,6 @@ def _announce_film(
         film_estimate = estimate(job.snapshot, figure_settings, job.format.suffix, tell)
         takes = film_estimate.minutes_in_words
     progress.clear()
-    say(f"{job.name}: a film of {format_count(frames, 'frame')}, which takes {takes}.")
+    say(f"{job.name}: animation of {format_count(frames, 'frame')}; this takes {takes}.")
     if rounded := rounding_in_words(figure_settings):
         say(f"{job.name}: {rounded}")

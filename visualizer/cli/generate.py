@@ -31,10 +31,10 @@ EXAMPLES = """examples:
   attention-visualizer generate runs/poems --seed 7 --top-k 10 > poem.txt
   attention-visualizer generate models/SmolLM2-135M --prompt "The night" --tokens 30
 
-The prompt and the text after it go to standard output, messages to standard error. The same
-options always give the same text. The exit status is 0 if all was written, or as much as was read;
-1 if the run cannot be read, its training diverged or the model cannot be opened; 2 if an option is
-at fault or a package is missing; 130 after Ctrl+C and 143 after SIGTERM.
+The prompt and the generated text go to standard output, messages to standard error. The same
+options always generate the same text. The exit status is 0 if the text was written, or the reader
+closed the pipe; 1 if the run cannot be read, its training diverged or the model cannot be opened;
+2 if an option is invalid or a package is missing; 130 after Ctrl+C and 143 after SIGTERM.
 """
 
 
@@ -47,52 +47,81 @@ def generate_parser() -> option_types.OptionParser:
     parser = option_types.OptionParser(
         prog=f"attention-visualizer {GENERATE}",
         usage="%(prog)s FOLDER [options]",
-        description="Let a trained model continue a text: one of the lab's, or a real one.",
+        description=(
+            "Generate text with a trained model: one of the lab, or a transformers model."
+        ),
         epilog=EXAMPLES,
     )
     defaults = Sampling()
     text = parser.add_argument_group("Text")
     text.add_argument(
-        "folder", type=_parse_folder, metavar="FOLDER", nargs="?",
-        help="the folder of a run that train or the lab made, or that of a real model",
-    )  # fmt: skip
+        "folder",
+        type=_parse_folder,
+        metavar="FOLDER",
+        nargs="?",
+        help="folder of a training run, or of a transformers model",
+    )
     text.add_argument(
-        "--prompt", metavar="TEXT",
-        help="the text to continue (default: the beginning of the text that was learned; a real "
-        "model needs one)",
-    )  # fmt: skip
+        "--prompt",
+        metavar="TEXT",
+        help=(
+            "text to continue (default: the beginning of the training text; "
+            "required for a transformers model)"
+        ),
+    )
     text.add_argument(
-        "--chat", action="store_true",
-        help="give the text to a real model as a user's message, which it answers",
-    )  # fmt: skip
+        "--chat",
+        action="store_true",
+        help="pass the prompt to a transformers model as a user message",
+    )
     text.add_argument(
-        "--tokens", type=option_types.whole_number(1, MAX_GENERATED_TOKENS), metavar="N",
+        "--tokens",
+        type=option_types.whole_number(1, MAX_GENERATED_TOKENS),
+        metavar="N",
         default=USUAL_TOKENS,
-        help=f"how many tokens to add (default: {USUAL_TOKENS})",
-    )  # fmt: skip
+        help=f"number of tokens to generate (default: {USUAL_TOKENS})",
+    )
     text.add_argument(
-        "--step", type=option_types.whole_number(0), metavar="N",
-        help="use the model as it was after N steps, if that was kept (default: the last)",
-    )  # fmt: skip
+        "--step",
+        type=option_types.whole_number(0),
+        metavar="N",
+        help="use the snapshot saved after N steps (default: the last one)",
+    )
     sampling = parser.add_argument_group("Sampling")
     sampling.add_argument(
-        "--seed", type=option_types.whole_number(0), metavar="N", default=0,
-        help="the seed that decides which tokens are drawn (default: 0)",
-    )  # fmt: skip
+        "--seed",
+        type=option_types.whole_number(0),
+        metavar="N",
+        default=0,
+        help="random seed of the sampling (default: 0)",
+    )
     sampling.add_argument(
-        "--temperature", type=option_types.number, metavar="X", default=defaults.temperature,
-        help="below 1 prefers likely tokens, above 1 gives unlikely ones more chance, and 0 "
-        f"always takes the likeliest (default: {defaults.temperature:g})",
-    )  # fmt: skip
+        "--temperature",
+        type=option_types.number,
+        metavar="X",
+        default=defaults.temperature,
+        help=(
+            "sampling temperature: below 1 favours likely tokens, above 1 unlikely "
+            "ones; 0 always selects the most likely one (default: "
+            f"{defaults.temperature:g})"
+        ),
+    )
     sampling.add_argument(
-        "--top-k", type=option_types.whole_number(1), metavar="N",
-        help="draw only from the N likeliest tokens (default: all)",
-    )  # fmt: skip
+        "--top-k",
+        type=option_types.whole_number(1),
+        metavar="N",
+        help="sample only from the N most likely tokens (default: all)",
+    )
     sampling.add_argument(
-        "--top-p", type=option_types.number, metavar="P", default=defaults.top_p,
-        help="draw only from the likeliest tokens that together reach the probability P "
-        f"(default: {defaults.top_p:g}, which is all)",
-    )  # fmt: skip
+        "--top-p",
+        type=option_types.number,
+        metavar="P",
+        default=defaults.top_p,
+        help=(
+            "sample only from the most likely tokens whose probabilities add up to "
+            f"P (default: {defaults.top_p:g}, all tokens)"
+        ),
+    )
     return parser
 
 
@@ -100,7 +129,7 @@ def generate(arguments: Sequence[str]) -> int:
     """Generate the text that the arguments describe; return the exit status."""
     options = generate_parser().parse_args(arguments)
     if options.folder is None:
-        say("argument FOLDER: is missing. Name the folder of a run or of a model.")
+        say("the following argument is required: FOLDER, the folder of a run or a model")
         return 2
     sampling = Sampling(options.temperature, options.top_k, options.top_p)
     try:
@@ -133,9 +162,9 @@ def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> Non
     from visualizer.attention.torch_library_loading import load_torch_library
 
     if options.prompt is None:
-        raise InputError("text", "is missing. A real model needs a text to continue.")
+        raise InputError("text", "required for a transformers model")
     if options.step is not None:
-        raise InputError("step", "is for runs of the lab: a real model has no earlier steps.")
+        raise InputError("step", ("not available for transformers models, which have no snapshots"))
     load_torch_library()
     from visualizer.models.generation_with_cache import generate as generate_with_cache
     from visualizer.models.opened_model import open_model
@@ -159,7 +188,9 @@ def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> Non
 
 def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
     if options.chat:
-        raise InputError("chat", "is for real models: those of the lab know no messages.")
+        raise InputError(
+            "chat", ("not available for models of the lab, which have no chat template")
+        )
     from visualizer.language.opened_training_run import OpenRun
     from visualizer.language.text_generation import generated_tokens
 

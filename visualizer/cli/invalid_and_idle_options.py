@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from visualizer.attention.spec import Mode
+from visualizer.attention.settings import BY_NAME, without_effect
 from visualizer.cli.export_files import ALL, SEVERAL, STANDARD_OUTPUT, format_of_export
-from visualizer.cli.options import SETTING_GROUPS, option_of, parser, value_of
+from visualizer.cli.options import SETTING_GROUPS, option_of, parser, value_of, word_option
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.figure_settings import FigureExtent
 from visualizer.export.formats import (
@@ -21,7 +21,6 @@ from visualizer.export.formats import (
     why_not_writable,
 )
 from visualizer.session.colour_maps import MapKind, maps_of
-from visualizer.session.setting_definitions import SETTINGS
 
 if TYPE_CHECKING:
     import argparse
@@ -37,21 +36,6 @@ FOR_FILES = (
 )
 """Options that only affect exported files."""
 _NOT_GIVEN = (None, False)
-_CONDITIONS = {
-    "d_out": "with a projection",
-    "mode": "with --dropout above 0",
-    "dropout_seed": "with --dropout above 0",
-    "own_weights": "where the module has such weights",
-    "bias": "with --projection linear",
-    "d_ff": "with a block",
-    "activation": "with a block",
-    "scale": "where scores are compared, and not with --normalisation uniform",
-    "temperature": "where scores are compared, and not with --normalisation uniform",
-    "window": "with --mask window",
-    "own_mask": "with --mask own",
-    "route": "with a mask",
-}
-"""Conditions under which settings that do not always have an effect have one."""
 _FIGURE_FIELDS = {
     "layout": "extent",
     "theme": "paper",
@@ -78,7 +62,7 @@ def idle_beside_what_ends(options: argparse.Namespace) -> str | None:
     given = [name for name, value in vars(options).items() if value != getattr(defaults, name)]
     for name in ("reset_settings", "print_completion"):
         if name in given and len(given) > 1:
-            return f"argument {option_of(name)}: does this alone. Leave the other options out."
+            return f"{option_of(name)} cannot be combined with other options."
     return None
 
 
@@ -111,14 +95,14 @@ def complaint_about_files(options: argparse.Namespace) -> str | None:
 def _describe_problem(problem: Problem, options: argparse.Namespace, document: Document) -> str:
     field = problem.field
     if field == "own_mask" and _is_given(options, "mask"):
-        return "argument --mask: got 'own', and there is no matrix yet. Add --own-mask FILE."
+        return "argument --mask: invalid value 'own': requires --own-mask FILE"
     remedied = problem.remedy[0] if problem.remedy else field
     sizes = SIZED if field.startswith("own_") else ()
     parts = (field, remedied, "projection", "block", *sizes)
     field = next((part for part in parts if _is_given(options, part)), field)
     if field.startswith("own_"):
         return f"argument {_source_name(options, field)}: {problem.sentence}"
-    return f"argument {option_of(field)}: got '{document.get(field)}'. {problem.sentence}"
+    return f"argument {option_of(field)}: invalid value '{document.get(field)}': {problem.sentence}"
 
 
 def _source_name(options: argparse.Namespace, field: str) -> str:
@@ -128,10 +112,10 @@ def _source_name(options: argparse.Namespace, field: str) -> str:
 
 def _find_contradiction(options: argparse.Namespace) -> str | None:
     if options.text and options.file and options.file.suffix.lower() == ".txt":
-        return "argument --text: FILE is a text already. Leave one of them out."
+        return "--text cannot be combined with a text file. Remove one of them."
     if _is_given(options, "mask") and _is_given(options, "causal"):
         given = "--causal" if options.causal else "--no-causal"
-        return f"argument {given}: --mask says which mask there is. Leave one of them out."
+        return f"{given} cannot be combined with --mask. Remove one of them."
     return None
 
 
@@ -139,8 +123,8 @@ def _find_colour_map_conflict(options: argparse.Namespace) -> str | None:
     for kind in MapKind:
         of_kind = [each.id for each in maps_of(kind) if each.id in (options.colour_map or ())]
         if len(of_kind) > 1:
-            conflict = f"'{of_kind[0]}' and '{of_kind[1]}' are both {kind.value}"
-            return f"argument --colour-map: {conflict}. Leave one of them out."
+            conflict = f"'{of_kind[0]}' and '{of_kind[1]}' are both {kind.value} colour maps"
+            return f"argument --colour-map: {conflict}. Remove one of them."
     return None
 
 
@@ -148,8 +132,8 @@ def _find_overruled_selection(options: argparse.Namespace) -> str | None:
     """Return an error if stages or heads are selected that the layout shows in any case."""
     for name, layouts in _LAYOUTS_SHOWING_ALL.items():
         if _is_given(options, name) and options.layout in layouts:
-            all_of = f"--layout {options.layout} shows all of them"
-            return f"argument {option_of(name)}: {all_of}. Leave one of them out."
+            all_of = f"with --layout {options.layout}, which shows all of them"
+            return f"{option_of(name)} has no effect {all_of}. Remove it."
     return None
 
 
@@ -158,17 +142,18 @@ def _find_standard_output_error(options: argparse.Namespace) -> str | None:
     if STANDARD_OUTPUT not in (options.export or ()):
         return None
     if sys.stdout is None:  # a program without a console on Windows
-        return "argument --export: there is no standard output here. Name a file."
+        return "argument --export: standard output is not available. Specify a file."
     if options.export.count(STANDARD_OUTPUT) > 1:
-        return "argument --export: standard output takes one file. Give - once."
+        return "argument --export: only one file can be written to standard output. Use - once."
     for name in ("layer", "text_shown"):
         if value_of(options, name) == ALL:
             return f"argument {option_of(name)}: {SEVERAL}"
     found = format_of(f".{options.format}")
     if found and not is_readable(found) and sys.stdout.isatty():
         return (
-            f"argument --export: {options.format.upper()} is no text to be shown on a terminal. "
-            "Send standard output to a file or a program, or name a file."
+            f"argument --export: {options.format.upper()} is a binary format and "
+            "cannot be written to a terminal. Redirect standard output, or specify a "
+            "file."
         )
     return None
 
@@ -188,20 +173,19 @@ def _find_option_without_module(options: argparse.Namespace, document: Document)
     names = [option_of(field) for field in fields if _is_given(options, field)]
     if document.captured is None or not names:
         return None
-    return f"argument {names[0]}: is for a module, and {document.captured.called} is attention."
+    return (
+        f"{names[0]} has no effect on {document.captured.called}, which contains "
+        "attention instead of a module. Remove it."
+    )
 
 
 def _find_idle_setting(options: argparse.Namespace, document: Document) -> str | None:
     """Return an error for a setting that has no effect in combination with the others."""
-    if _is_given(options, "own_kept"):
-        if document.spec.mode is Mode.EVAL:
-            return "argument --kept: acts only with --mode train."
-        if _is_given(options, "dropout_seed"):
-            return "argument --dropout-seed: --kept says what is kept. Leave one of them out."
-    for setting in SETTINGS:
-        if _is_given(options, setting.name) and not setting.counts(document.spec):
-            acts = _CONDITIONS[setting.name]
-            return f"argument {option_of(setting.name)}: acts only {acts}."
+    for name in BY_NAME:
+        if _is_given(options, name) and (
+            message := without_effect(document.spec, name, word_option)
+        ):
+            return message
     return None
 
 
@@ -209,16 +193,19 @@ def _find_idle_option(options: argparse.Namespace) -> str | None:
     """Return an error for the first option without effect on the exported files."""
     given = [name for name in FOR_FILES if getattr(options, name, None) not in _NOT_GIVEN]
     if given and not options.export:
-        return f"argument {option_of(given[0])}: is for files. Add --export with a file's name."
+        return f"{option_of(given[0])} has no effect without --export. Remove it."
     if options.format and STANDARD_OUTPUT not in options.export:
-        return "argument --format: is for standard output. Add --export -."
+        return "--format has no effect without --export -. Remove it."
     if STANDARD_OUTPUT in (options.export or ()) and not options.format:
-        return "argument --export: - takes a format. Add --format, such as --format csv."
+        return "argument --export: - requires --format, such as --format csv"
     exported = {format_of_export(path, options) for path in options.export or ()}
     for name in given:
         heeding = tuple(each for each in FORMATS if _affects_format(each, name, options))
         if not exported.intersection(heeding):
-            return f"argument {option_of(name)}: is for {suffixes(heeding)}. Export one of them."
+            return (
+                f"{option_of(name)} only affects {suffixes(heeding)} files. Remove "
+                "it, or export one of them."
+            )
     return None
 
 

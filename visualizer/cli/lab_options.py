@@ -12,9 +12,11 @@ def lab_parser() -> OptionParser:
     parser = OptionParser(
         prog=f"attention-visualizer {LAB}",
         usage="%(prog)s [RUN]",
-        description="Open the lab, to train small language models and watch attention form.",
+        description=(
+            "Open the language lab: train small language models and watch attention form."
+        ),
     )
     parser.add_argument_group("What to open").add_argument(
-        "folder", type=run_folder, metavar="RUN", nargs="?", help="the folder of a run"
+        "folder", type=run_folder, metavar="RUN", nargs="?", help="folder of a training run"
     )
     return parser

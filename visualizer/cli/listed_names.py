@@ -41,8 +41,8 @@ def _describe_format(each: ExportFormat) -> str:
 def presets() -> Names:
     """List the size presets."""
     return [
-        (name, f"{_describe_size(one.width_mm, one.height_mm)}, {one.dpi} pixels an inch, "
-               f"{PAPERS[one.paper].lower()}")
+        (name, (f"{_describe_size(one.width_mm, one.height_mm)}, {one.dpi} dpi, "
+f"{PAPERS[one.paper].lower()}"))
         for name, one in SIZES.items()
     ]  # fmt: skip
 

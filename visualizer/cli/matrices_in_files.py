@@ -51,7 +51,7 @@ def mask_in_file(name: str) -> BooleanMatrix:
         return parse_mask(text_in(path))
     array = _single_matrix_entry(name).read()
     if not np.isin(array, (0, 1)).all():
-        raise _open_error(f"“{path.name}” has other numbers than 0 and 1.")
+        raise _open_error(f"“{path.name}” contains numbers other than 0 and 1.")
     return BooleanMatrix.of(array != 0)
 
 
@@ -66,7 +66,7 @@ def weights_in_file(name: str) -> FileContents:
     contents = _list_arrays(name)
     if not (_has_only_own_weights(contents) or is_module(contents)):
         takes = f"Name the arrays {', '.join(OWN_LAYERS)}, or save a module's state_dict."
-        raise _open_error(f"“{Path(name).name}” holds no weights. {contents.said} {takes}")
+        raise _open_error(f"“{Path(name).name}” does not contain weights. {contents.said} {takes}")
     return contents
 
 
@@ -104,22 +104,22 @@ def _list_arrays(name: str) -> FileContents:
 def _single_matrix_entry(name: str) -> ArrayEntry:
     contents = _list_arrays(name)
     if len(contents.entries) != 1:
-        raise _open_error(f"“{Path(name).name}” does not hold one matrix alone. {contents.said}")
+        raise _open_error(f"“{Path(name).name}” must contain exactly one matrix. {contents.said}")
     return _as_matrix(Path(name).name, contents.entries[0])
 
 
 def _as_matrix(name: str, entry: ArrayEntry) -> ArrayEntry:
     if len(entry.shape) != 2 or not 0 < np.prod(entry.shape, dtype=float) <= MAX_ELEMENTS:
         shape = " × ".join(f"{size:,}" for size in entry.shape) or "a single number"
-        takes = f"takes a matrix of rows and columns, up to {MAX_ELEMENTS:,} numbers"
-        raise _open_error(f"“{name}” is {shape}, and {takes}.")
+        takes = f"must be a matrix with at most {MAX_ELEMENTS:,} numbers"
+        raise _open_error(f"“{name}” {takes}. It is {shape}.")
     return entry
 
 
 def _read_matrix(entry: ArrayEntry) -> NumberMatrix:
     array = entry.read()
     if not np.isfinite(array).all():
-        raise _open_error(f"{entry.said} has numbers that are not finite.")
+        raise _open_error(f"{entry.said} contains infinite or NaN values.")
     return NumberMatrix.of(array)
 
 

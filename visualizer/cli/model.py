@@ -60,16 +60,16 @@ EXAMPLES = """examples:
   attention-visualizer model Llama-3.1-8B --text "The night" --from-disk --overview heads.png
   attention-visualizer model dinov2-small --image cat.jpg --overview heads.png
 
-The folder is that of a model for transformers: config.json, weights as .safetensors, a tokenizer;
-or that of a run of the language lab, or a file of weights of the lab. Nothing is fetched, and no
-code of the folder is run. Without --export the table of all heads goes to standard output; messages
-go to standard error. The exit status is 0 if all was written; 1 if the model cannot be opened or a
-file not be written; 2 if an option, the text or too little memory is at fault or a
-package is missing; 130 after Ctrl+C and 143 after SIGTERM.
+FOLDER contains a transformers model (config.json, weights in .safetensors, a tokenizer) or a
+training run of the language lab; it can also be a weights file of the lab. Nothing is downloaded,
+and no code in the folder is run. Without --export, the table of all heads goes to standard output;
+messages go to standard error. The exit status is 0 if everything was written; 1 if the model cannot
+be opened or a file cannot be written; 2 if an option or the text is invalid, there is not enough
+memory or a package is missing; 130 after Ctrl+C and 143 after SIGTERM.
 """
-_EXPORT_GROUPS = ("Files to write", "What files show", "Films")
-READING = "Tokens read"
-LAYERS = "Layers read from the disk"
+_EXPORT_GROUPS = ("Files to write", "What files show", "Animations")
+READING = "Tokens"
+LAYERS = "Layers read from disk"
 _LEFT_OUT = frozenset({"--text-shown"})
 
 
@@ -78,7 +78,7 @@ def model_parser() -> option_types.OptionParser:
     parser = option_types.OptionParser(
         prog=f"attention-visualizer {MODEL}",
         usage="%(prog)s FOLDER (--text TEXT | --texts FILE | --image FILE) [options]",
-        description="Read the attention of every layer and head of a real model.",
+        description=("Compute the attention of every layer and head of a transformers model."),
         epilog=EXAMPLES,
     )
     opened = parser.add_argument_group("What to open")
@@ -87,44 +87,62 @@ def model_parser() -> option_types.OptionParser:
         type=option_types.path,
         metavar="FOLDER",
         nargs="?",
-        help="a model's folder, or a run of the lab",
+        help="folder of a model, or of a training run of the lab",
     )
     opened.add_argument(
-        "--text", type=option_types.as_argument_error(text_of), action="append",
-        help="the text that it reads; of several, one by one, the heads are in one table",
-    )  # fmt: skip
+        "--text",
+        type=option_types.as_argument_error(text_of),
+        action="append",
+        help=("input text; can be repeated, which writes the heads of all texts to one table"),
+    )
     opened.add_argument(
-        "--texts", type=option_types.texts_in_file, metavar="FILE",
-        help="read the texts of a UTF-8 file, one a line; - is standard input",
-    )  # fmt: skip
+        "--texts",
+        type=option_types.texts_in_file,
+        metavar="FILE",
+        help="read the texts from a UTF-8 file, one per line; - is standard input",
+    )
     opened.add_argument(
-        "--image", type=Path, metavar="FILE",
-        help="the image that a vision model reads, instead of a text; its tokens are patches",
-    )  # fmt: skip
+        "--image",
+        type=Path,
+        metavar="FILE",
+        help=("input image of a vision model, instead of a text; its tokens are patches"),
+    )
     opened.add_argument(
-        "--second", type=option_types.as_argument_error(text_of), metavar="TEXT",
-        help="the second text of a pair; of a model with a decoder, how that text begins",
-    )  # fmt: skip
-    opened.add_argument(
-        "--chat", action="store_true",
-        help="give the text as a user's message, by the chat template of the model's tokenizer",
-    )  # fmt: skip
-    opened.add_argument(
-        "--part", metavar="NAME",
-        help="which attention to read where there are several, such as encoder: its name, or "
-        "letters that it alone has",
-    )  # fmt: skip
-    opened.add_argument(
-        "--device",
-        **option_types.name_option(
-            [*Device], f"where to compute: {', '.join(Device)} (default: {Device.AUTO})"
+        "--second",
+        type=option_types.as_argument_error(text_of),
+        metavar="TEXT",
+        help=(
+            "second text of a pair; for an encoder-decoder model, the beginning of "
+            "the decoder's text"
         ),
     )
     opened.add_argument(
-        "--from-disk", action="store_true",
-        help="leave the weights of the layers on the disk and read one layer at a time, for a "
-        "model larger than the memory; what that takes is said before",
-    )  # fmt: skip
+        "--chat",
+        action="store_true",
+        help="format the text as a user message with the model's chat template",
+    )
+    opened.add_argument(
+        "--part",
+        metavar="NAME",
+        help=(
+            "kind of attention, if the model has several, such as encoder; unique "
+            "abbreviations are accepted"
+        ),
+    )
+    opened.add_argument(
+        "--device",
+        **option_types.name_option(
+            [*Device], (f"device to compute on: {', '.join(Device)} (default: {Device.AUTO})")
+        ),
+    )
+    opened.add_argument(
+        "--from-disk",
+        action="store_true",
+        help=(
+            "stream the layers from disk one at a time, for models larger than "
+            "memory; prints an estimate of memory and time first"
+        ),
+    )
     for title in _EXPORT_GROUPS:
         group = parser.add_argument_group(title)
         for option, settings in OPTION_GROUPS[title].items():
@@ -132,14 +150,17 @@ def model_parser() -> option_types.OptionParser:
                 group.add_argument(option, **settings)
         if title == "Files to write":
             group.add_argument(
-                "--heads", type=Path, metavar="FILE",
-                help="write the table of all heads as CSV, each with its measures; - is standard "
-                "output",
-            )  # fmt: skip
+                "--heads",
+                type=Path,
+                metavar="FILE",
+                help=("write a CSV table of all heads with their measures; - is standard output"),
+            )
             group.add_argument(
-                "--overview", type=Path, metavar="FILE",
-                help="write the weights of all heads of all layers as small heatmaps, as PNG",
-            )  # fmt: skip
+                "--overview",
+                type=Path,
+                metavar="FILE",
+                help=("write a PNG with the weights of all heads of all layers as small heatmaps"),
+            )
     return parser
 
 
@@ -181,21 +202,21 @@ def _all_texts(options: argparse.Namespace) -> list[str]:
 
 def _find_error(options: argparse.Namespace) -> str:
     if options.folder is None:
-        return "argument FOLDER: is missing. Name the folder of a model."
+        return "the following argument is required: FOLDER, the folder of a model"
     texts = _all_texts(options)
     if options.image and (texts or options.second is not None):
-        return "argument --image: a model reads an image or a text. Give one of them."
+        return "--image cannot be combined with texts. Remove one of them."
     if options.image and options.chat:
-        return "argument --chat: an image is no message. Give a text with it."
+        return "--chat has no effect with --image. Remove it."
     if not (texts or options.image):
-        return "argument --text: is missing. Give a text to read, or an --image."
+        return "one of the arguments --text --texts --image is required"
     for name in ("second", "export", "overview"):
         if len(texts) > 1 and getattr(options, name):
-            return f"argument --{name}: is for one text, and {len(texts):,} are given."
+            return f"argument --{name}: only available for a single text; {len(texts):,} are given."
     if options.heads == STANDARD_OUTPUT and STANDARD_OUTPUT in (options.export or ()):
-        return "argument --heads: standard output takes one file. Give - once."
+        return "argument --heads: only one file can be written to standard output. Use - once."
     if options.overview and options.overview.suffix.lower() != ".png":
-        return "argument --overview: is a PNG. Use a name that ends in .png."
+        return "argument --overview: must end in .png"
     # Running the model also reports progress, so --quiet has an effect even without files.
     others = argparse.Namespace(**vars(options) | {"quiet": False})
     return complaint_about_files(others) or ""
@@ -244,7 +265,7 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     ]
     if figure_settings.has_all_layers and jobs:
         size = max(size_of_all_layers(job.snapshot.run) for job in jobs)
-        say(f"The numbers of all layers add up to {format_size(size)} to each picture and page.")
+        say(f"The numbers of all layers add up to {format_size(size)} to each image and web page.")
     return write_all(jobs, figure_settings, progress, options)
 
 
@@ -307,7 +328,7 @@ def _export_jobs(
     found = run_of_layer(runs, layer)
     if found is None:
         numbers = [number + 1 for number in layer_numbers(runs)]
-        sentence = f"There is no layer {layer + 1}, only {numbers[0]} to {numbers[-1]}."
+        sentence = f"There is no layer {layer + 1}. The layers are {numbers[0]} to {numbers[-1]}."
         raise InputError("layer", sentence)
     each, at = found
     view = replace(ROOMY, layer=at)
@@ -318,7 +339,7 @@ def _export_jobs(
     jobs = []
     for path in options.export:
         known = format_of_export(path, options)
-        assert known, "names without a format are refused"
+        assert known, "names without a format are rejected"
         jobs.append(ExportJob(named_path(path, words), known, snapshot))
     return jobs
 

@@ -38,14 +38,14 @@ def each_layer_of_run(options: argparse.Namespace) -> list[argparse.Namespace]:
     if options.layer != ALL or not options.file or not is_run_folder(options.file):
         return [options]
     if not options.export:
-        raise InputError("layer", "all layers need files. Add --export with a file's name.")
+        raise InputError("layer", "all requires --export.")
     if STANDARD_OUTPUT in options.export:
         raise InputError("layer", SEVERAL)
     from visualizer.language.language_models import layers_of
 
     layers = layers_of(RunFolder(options.file).read_about().settings)
     if not layers:
-        raise InputError("open", "This model has 0 layers of attention.")
+        raise InputError("open", "This model has no attention layers.")
     found = []
     for layer in range(1, layers + 1):
         paths = [named_path(path, f"-layer{layer}") for path in options.export]
@@ -72,7 +72,7 @@ def layer_of_run(options: argparse.Namespace) -> SavedDocument:
     is_asked = options.layer is not None
     options.layer = options.text = None
     if len(texts) > 1:
-        raise InputError("text", "A model of the lab reads one text at a time. Give one.")
+        raise InputError("text", "A model of the lab accepts only one text.")
     opened = OpenRun(RunFolder(path), is_held=False)
     try:
         about = opened.about
@@ -81,8 +81,11 @@ def layer_of_run(options: argparse.Namespace) -> SavedDocument:
         probe = language_probe.Probe.of(text, about.vocabulary, model)
         if probe.cut:
             block = about.settings.block
-            sentence = f"The text has {probe.cut + block:,} tokens and this model reads {block:,}."
-            raise InputError("text", f"{sentence} Use a shorter one.")
+            sentence = (
+                f"The text has {probe.cut + block:,} tokens, but the block "
+                f"size of this model is {block:,}."
+            )
+            raise InputError("text", f"{sentence} Use a shorter text.")
         spec, arrays = language_probe.layer(model, probe, layer - 1)
     except InputError as refused:
         if refused.field == "layer" and not is_asked:

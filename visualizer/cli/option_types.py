@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from visualizer.attention.settings import InvalidValueError, choose
 from visualizer.console_messages_and_progress import say
 from visualizer.errors import InputError, reason_of
 from visualizer.export.figure_settings import MAX_DPI, MIN_DPI
@@ -25,6 +26,8 @@ from visualizer.storage.regular_file import open_regular_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
+
+    from visualizer.attention.settings import Setting
 
 Value = TypeVar("Value")
 
@@ -70,7 +73,10 @@ class OptionParser(argparse.ArgumentParser):
         self._reject_repetitions(given)
         options, unknown = self.parse_known_args(given, namespace)
         if unknown:
-            self.error(f"argument {unknown[0]}: {self._describe_unknown(unknown[0])} See --help.")
+            self.error(
+                "unrecognized argument: "
+                f"{unknown[0]}.{self._suggest_option(unknown[0])} See --help."
+            )
         return options
 
     def _reject_repetitions(self, given: Sequence[str]) -> None:
@@ -82,18 +88,17 @@ class OptionParser(argparse.ArgumentParser):
             if action is None or not _takes_one_value(action):
                 continue
             if (other := before.get(action)) == name:
-                self.error(f"argument {name}: is given twice. Give it once.")
+                self.error(f"argument {name}: can be given only once")
             if other:
-                self.error(f"argument {name}: {other} is given, too. Leave one of them out.")
+                self.error(f"argument {name}: not allowed with argument {other}")
             before[action] = name
 
-    def _describe_unknown(self, argument: str) -> str:
+    def _suggest_option(self, argument: str) -> str:
         if not argument.startswith("-"):
-            return "is one too many."
+            return ""
         name = argument.partition("=")[0]
         similar = get_close_matches(name, self._option_string_actions, n=1, cutoff=0.7)
-        meant = f" Did you mean {similar[0]}?" if similar else ""
-        return f"there is no such option.{meant}"
+        return f" Did you mean {similar[0]}?" if similar else ""
 
     def error(self, message: str) -> NoReturn:
         say(message)
@@ -117,6 +122,26 @@ def as_argument_error(read: Callable[[str], Value]) -> Callable[[str], Value]:
     return reads
 
 
+def setting_value(setting: Setting) -> Callable[[str], Any]:
+    """Create a converter for the values of a setting."""
+
+    def read(text: str) -> Any:
+        try:
+            return setting.parse(text)
+        except InvalidValueError as invalid:
+            raise invalid_value(text, invalid) from None
+
+    return read
+
+
+def invalid_value(text: str, invalid: InvalidValueError | str) -> argparse.ArgumentTypeError:
+    """Return the error for a value that an option does not accept."""
+    meant = ""
+    if isinstance(invalid, InvalidValueError) and invalid.suggestion:
+        meant = f" (did you mean '{invalid.suggestion}'?)"
+    return argparse.ArgumentTypeError(f"invalid value '{text}': {invalid}{meant}")
+
+
 def whole_number(low: int, high: float = float("inf")) -> Callable[[str], int]:
     """Create a converter for integers in a range."""
 
@@ -126,8 +151,8 @@ def whole_number(low: int, high: float = float("inf")) -> Callable[[str], int]:
         except ValueError:
             value = low - 1
         if not low <= value <= high:
-            to = "" if high == float("inf") else f" to {high:,}"
-            raise argparse.ArgumentTypeError(f"got '{text}', takes a whole number from {low}{to}")
+            range_ = f"of at least {low}" if high == math.inf else f"from {low} to {high:,}"
+            raise invalid_value(text, f"must be a whole number {range_}")
         return value
 
     return read
@@ -143,7 +168,7 @@ def rate(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"got '{text}', takes a number from 0 up to, not with, 1")
+        raise invalid_value(text, "must be at least 0 and less than 1")
     return value
 
 
@@ -154,18 +179,7 @@ def number(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"got '{text}', takes a number")
-    return value
-
-
-def positive_number(text: str) -> float:
-    """Convert a finite number greater than 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"got '{text}', takes a number above 0")
+        raise invalid_value(text, "must be a finite number")
     return value
 
 
@@ -173,10 +187,10 @@ def one_of(values: Sequence[str]) -> Callable[[str], str]:
     """Create a converter that accepts the given words."""
 
     def read(text: str) -> str:
-        if text not in list(values):
-            takes = ", ".join(values)
-            raise argparse.ArgumentTypeError(f"got '{text}', takes one of {takes}")
-        return text
+        try:
+            return choose(values, text)
+        except InvalidValueError as invalid:
+            raise invalid_value(text, invalid) from None
 
     return read
 
@@ -199,7 +213,7 @@ def size(text: str) -> str:
 def text_in_file(name: str) -> str:
     """Read a UTF-8 text, with or without a byte order mark, from a file or standard input."""
     if name == "-" and sys.stdin is None:
-        raise argparse.ArgumentTypeError("there is no standard input here. Name a file.")
+        raise argparse.ArgumentTypeError("standard input is not available; name a file")
     try:
         content = (
             sys.stdin.buffer.read(MAX_TEXT_FILE_BYTES + 1) if name == "-" else _read_limited(name)
@@ -207,15 +221,14 @@ def text_in_file(name: str) -> str:
         text = content.decode("utf-8-sig") if len(content) <= MAX_TEXT_FILE_BYTES else ""
     except OSError as error:
         reason = reason_of(error)
-        raise argparse.ArgumentTypeError(f"'{name}' could not be read: {reason}") from error
+        raise argparse.ArgumentTypeError(f"cannot read '{name}': {reason}") from error
     except UnicodeDecodeError as error:
-        at = f"byte {error.start + 1:,} is none of UTF-8"
-        raise argparse.ArgumentTypeError(f"got '{name}', takes a text in UTF-8: {at}") from error
+        at = f"byte {error.start + 1:,} is invalid"
+        raise invalid_value(name, f"must be a UTF-8 text; {at}") from error
     if len(content) > MAX_TEXT_FILE_BYTES:
-        most = f"takes a text of at most {MAX_TEXT_FILE_BYTES // 2**20} MiB"
-        raise argparse.ArgumentTypeError(f"got '{name}', {most}")
+        raise invalid_value(name, f"must be at most {MAX_TEXT_FILE_BYTES // 2**20} MiB")
     if not text or text.isspace():
-        raise argparse.ArgumentTypeError(f"got '{name}', takes a text that is not blank")
+        raise invalid_value(name, "must not be blank")
     return text_of(text)
 
 
@@ -237,7 +250,7 @@ def path(name: str) -> Path:
             (found / CONFIG).stat()
     except OSError as error:  # such as a name that is too long, or a folder without access
         reason = reason_of(error)
-        raise argparse.ArgumentTypeError(f"'{name}' cannot be opened: {reason}") from error
+        raise argparse.ArgumentTypeError(f"cannot open '{name}': {reason}") from error
     return found
 
 
@@ -245,7 +258,7 @@ def run_folder(name: str) -> Path:
     """Validate the folder of a run."""
     folder = path(name).absolute()
     if not RunFolder(folder).about.exists():
-        raise argparse.ArgumentTypeError(f"there is no run in '{name}'")
+        raise argparse.ArgumentTypeError(f"'{name}' is not the folder of a training run")
     return folder
 
 
@@ -254,12 +267,12 @@ def position_or_all(text: str) -> int | str:
     if text == "all":
         return text
     if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"got '{text}', takes a whole number from 1, or all")
+        raise invalid_value(text, "must be a whole number of at least 1, or all")
     return int(text)
 
 
 def file(text: str) -> Path:
     """Validate a file with a supported export format, or ``-`` for standard output."""
     if text != "-" and format_of(text) is None:
-        raise argparse.ArgumentTypeError(f"got '{text}', takes a file that ends in {suffixes()}")
+        raise invalid_value(text, f"must end in {suffixes()}")
     return Path(text)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from visualizer.attention.spec import MAX_SEED, OWN_LAYERS, WIDENING
+from visualizer.attention.settings import BY_NAME, Setting, SettingKind
+from visualizer.attention.spec import OWN_LAYERS
 from visualizer.cli import listed_names, matrices_in_files, option_types
 from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
 from visualizer.export.formats import FORMATS, suffixes
@@ -14,7 +15,6 @@ from visualizer.language.tokenizers import Tokenizer
 from visualizer.session import document_from_texts_and_settings
 from visualizer.session.colour_maps import COLOUR_MAPS
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.setting_definitions import SETTINGS, SettingKind
 from visualizer.session.stage_and_head_parsing import heads_of, stages_of
 from visualizer.session.timeline import Grain
 from visualizer.version import __version__
@@ -36,7 +36,7 @@ OPTIONS = {
 USAGE = """%(prog)s [FILE] [options]
        %(prog)s lab [RUN]
        %(prog)s train SOURCE --out FOLDER [options]
-       %(prog)s generate RUN [options]
+       %(prog)s generate FOLDER [options]
        %(prog)s model FOLDER --text TEXT [options]
        %(prog)s serve FOLDER [options]"""
 EXAMPLES = """examples:
@@ -52,11 +52,11 @@ EXAMPLES = """examples:
   attention-visualizer model models/SmolLM2-135M --text "The cat sat" --heads heads.csv
   date | attention-visualizer --text-file - --theme dark --size 1920x1080px --export date.png
 
-lab, train, generate, model and serve have a --help of their own. Files that exist are replaced.
-Messages go to standard error. The exit status is 0 if all files were written; 1 if one could not
-be; 2 if an option, the text or too little memory is at fault or a package is missing; 130 after
-Ctrl+C and 143 after SIGTERM, which leave no file half written. If one of several files fails, the
-others are still written.
+lab, train, generate, model and serve have their own --help. Existing files are replaced. Messages
+go to standard error. If one of several files cannot be written, the others still are. The exit
+status is 0 if all files were written; 1 if one could not be written; 2 if an option or the text is
+invalid, there is not enough memory or a package is missing; 130 after Ctrl+C and 143 after SIGTERM,
+which leave no incomplete files.
 """
 
 
@@ -86,7 +86,10 @@ def parser(*, has_file: bool = True) -> argparse.ArgumentParser:
     main_parser = option_types.OptionParser(
         prog="attention-visualizer",
         usage=USAGE,
-        description="See a real attention module compute. Without --export, opens the window.",
+        description=(
+            "Compute an attention module and show every intermediate number. "
+            "Without --export, opens the window."
+        ),
         epilog=EXAMPLES,
     )
     main_parser.general.add_argument(
@@ -95,14 +98,12 @@ def parser(*, has_file: bool = True) -> argparse.ArgumentParser:
     main_parser.general.add_argument("--list", **listed_names.list_option(LISTS))
     main_parser.general.add_argument(
         "--print-completion",
-        **option_types.name_option(
-            SHELLS, "print a script that completes this command in a shell: bash, zsh"
-        ),
+        **option_types.name_option(SHELLS, "print a completion script for a shell: bash, zsh"),
     )
     main_parser.general.add_argument(
         "--reset-settings",
         action="store_true",
-        help="forget the window's position, panes and colours, and exit",
+        help="reset all settings of the window, and exit",
     )
     for title, options in OPTION_GROUPS.items():
         group = main_parser.add_argument_group(title)
@@ -122,57 +123,41 @@ _MATRIX_FILES = ".npy, .npz, .safetensors or .pt"
 _FILES: dict[str, tuple[Callable[[str], object], str]] = {
     "own_input": (
         matrices_in_files.vectors_in_file,
-        "take the tokens' vectors from a file instead of drawing them: a matrix with a row for "
-        f"each token, in {_MATRIX_FILES}",
+        (
+            "file with the token vectors, instead of random ones: a matrix with one row "
+            f"per token, in {_MATRIX_FILES}"
+        ),
     ),
     "own_weights": (
         matrices_in_files.weights_in_file,
-        "take weights from a file instead of drawing them: a module's state_dict, or matrices "
-        f"named {', '.join(OWN_LAYERS)}, all or some, for x @ W; in {_MATRIX_FILES}",
+        (
+            "file with weights, instead of random ones: the state_dict of a module, or "
+            f"any of the matrices {', '.join(OWN_LAYERS)}, applied as x @ W; in "
+            f"{_MATRIX_FILES}"
+        ),
     ),
     "own_mask": (
         matrices_in_files.mask_in_file,
-        "take the mask from a file: a row for each query and a column for each key, 1 where it may "
-        f"be read and 0 where not; as text in {', '.join(matrices_in_files.TEXTS)}, or as a "
-        f"matrix in {_MATRIX_FILES}",
+        (
+            "file with the mask: one row per query, one column per key, 1 allowed, 0 "
+            f"forbidden; as text in {', '.join(matrices_in_files.TEXTS)}, or as a matrix "
+            f"in {_MATRIX_FILES}"
+        ),
     ),
     "own_kept": (
         matrices_in_files.mask_in_file,
-        "take the weights that dropout keeps from a file, written as for --own-mask",
+        (
+            "file with the weights that dropout keeps, instead of random ones; in the "
+            "format of --own-mask"
+        ),
     ),
 }
 """Readers and help texts of the options for settings that are matrices."""
-_HELP_TEXTS = {
-    "mechanism": "the module to start from, which the options below change",
-    "d_in": "how many numbers the vector of a token has",
-    "d_out": "the width of all heads together, or of each of stacked heads",
-    "heads": "how many heads there are",
-    "arrangement": "whether heads split the output size or are stacked, each with all of it",
-    "projection": "how queries, keys and values are made from the input",
-    "bias": "add a bias to queries, keys and values; needs --projection linear",
-    "output_projection": "mix the heads with a last linear layer",
-    "block": "what to put around the attention: nothing, or norms, the residual stream and a "
-    "feed-forward",
-    "d_ff": "how many hidden numbers the block's feed-forward has, "
-    f"{WIDENING} times the embedding size if not given; needs a block",
-    "activation": "the function of each hidden number of the block's feed-forward; needs a block",
-    "position": "vectors to add to the tokens' vectors, to tell positions apart",
-    "scale": "the size whose square root divides the scores, that of a head or of the embedding",
-    "temperature": "divide the scores by this as well: below 1 sharpens the weights, above 1 "
-    "flattens them",
-    "normalisation": "how a row of scores becomes a row of weights",
-    "causal": "keep tokens from reading later tokens, as --mask causal does, or let them",
-    "mask": "which tokens a token may read",
-    "window": "how many tokens a token reads, itself and those just before; needs --mask window",
-    "route": "whether the mask acts on scores before they are normalised, or on weights after",
-    "dropout": "the share of the weights to drop, at least 0 and less than 1",
-    "mode": "whether dropout acts, as in training, or not, as in evaluation",
-    "dropout_seed": "the seed that decides which weights are dropped",
-    "seed": "the seed that decides the tokens' vectors and the weights",
-    "dtype": "the precision of all numbers",
-    "device": "where to compute; auto uses a GPU if there is one",
-}
-"""Help texts of settings: the words in the settings table are labels next to controls."""
+
+
+def word_option(field: str, value: object) -> str:
+    """Word the option of a field, with its value if there is one."""
+    return option_of(field) if value is None else f"{option_of(field)} {value}"
 
 
 def _setting_option(name: str) -> dict[str, Any]:
@@ -180,24 +165,29 @@ def _setting_option(name: str) -> dict[str, Any]:
     if name in _FILES:
         read, help_text = _FILES[name]
         return {"type": option_types.as_argument_error(read), "metavar": "FILE", "help": help_text}
-    setting = next(setting for setting in SETTINGS if setting.name == name)
-    preset, help_text = _DEFAULTS.get(name), _HELP_TEXTS[name]
+    setting = BY_NAME[name]
+    help_text = f"{setting.help[0].lower()}{setting.help[1:]}".replace("’", "'")
     if setting.kind is SettingKind.SWITCH:
-        on = f"--{'' if preset else 'no-'}{option_of(name)[2:]}"
-        return {"action": argparse.BooleanOptionalAction, "help": f"{help_text} (default: {on})"}
+        on = f"--{'' if setting.default else 'no-'}{option_of(name)[2:]}"
+        help_text = f"{help_text} (default: {on}{_needs(setting)})"
+        return {"action": argparse.BooleanOptionalAction, "help": help_text}
+    default = f"(default: {setting.default}{_needs(setting)})"
     if setting.kind is SettingKind.CHOICE:
         values = [value for value, _ in setting.choices]
-        return option_types.name_option(
-            values, f"{help_text}: {', '.join(values)} (default: {preset})"
-        )
-    read, metavar = {
-        SettingKind.COUNT: (option_types.whole_number(1), "N"),
-        SettingKind.SEED: (option_types.whole_number(0, MAX_SEED), "N"),
-        SettingKind.RATE: (option_types.rate, "RATE"),
-        SettingKind.NUMBER: (option_types.positive_number, "X"),
-    }[setting.kind]
-    default = "" if setting.zero else f" (default: {preset:g})"
-    return {"type": read, "metavar": metavar, "help": help_text + default}
+        return option_types.name_option(values, f"{help_text}: {', '.join(values)} {default}")
+    default = f"(default: {setting.default:g}{_needs(setting)})"
+    metavar = {SettingKind.RATE: "RATE", SettingKind.NUMBER: "X"}.get(setting.kind, "N")
+    is_rate = setting.kind in {SettingKind.RATE, SettingKind.NUMBER}
+    range_ = f"; {setting.requirement}" if is_rate else ""
+    read = option_types.setting_value(setting)
+    return {"type": read, "metavar": metavar, "help": f"{help_text}{range_} {default}"}
+
+
+def _needs(setting: Setting) -> str:
+    """Return the options that a setting needs to have an effect."""
+    needed = [each.violation(word_option) for each in setting.where]
+    found = [words.removeprefix("without ") for words in needed if words.startswith("without ")]
+    return f"; requires {' and '.join(found)}" if found else ""
 
 
 SETTING_GROUPS: dict[str, tuple[str, ...]] = {
@@ -210,81 +200,153 @@ SETTING_GROUPS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Module settings that have an option, by option group."""
 
-# fmt: off
 OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     "What to open": {
-        "file": {"type": option_types.path, "metavar": "FILE", "nargs": "?",
-                 "help": "a document, or an exported picture, page, .npz or .json that holds "
-                         "one; attention or weights in .npy, .npz, .safetensors or .pt; a text in "
-                         ".txt; or the folder of a run of the lab, of which one layer is "
-                         "opened"},
-        "--text": {"type": option_types.as_argument_error(document_from_texts_and_settings.text_of),
-                   "action": "append",
-                   "help": "the text to read; give it several times for a batch of texts"},
-        "--text-file": {"type": option_types.text_in_file, "action": "append", "dest": "text",
-                        "metavar": "FILE",
-                        "help": "read the text from a UTF-8 file of up to 16 MiB; - is standard "
-                                "input"},
-        "--tokenizer": _enum_option(Tokenizer, "what to split the text into", _DEFAULTS.tokenizer),
-        "--lines": _enum_option(LineSplit, "whether the lines of a text belong together, or each "
-                                "is a text of a batch", _DEFAULTS.lines),
+        "file": {
+            "type": option_types.path,
+            "metavar": "FILE",
+            "nargs": "?",
+            "help": (
+                "a document, or an exported image, web page, .npz or .json "
+                "file that contains one; attention or weights in .npy, "
+                ".npz, .safetensors or .pt; a .txt file; or the folder of a "
+                "training run, of which one layer is opened"
+            ),
+        },
+        "--text": {
+            "type": option_types.as_argument_error(document_from_texts_and_settings.text_of),
+            "action": "append",
+            "help": "input text; repeat the option for a batch of texts",
+        },
+        "--text-file": {
+            "type": option_types.text_in_file,
+            "action": "append",
+            "dest": "text",
+            "metavar": "FILE",
+            "help": "read the text from a UTF-8 file of up to 16 MiB; - is standard input",
+        },
+        "--tokenizer": _enum_option(
+            Tokenizer, "tokens to split the text into", _DEFAULTS.tokenizer
+        ),
+        "--lines": _enum_option(
+            LineSplit, ("whether the lines form one text or a batch of texts"), _DEFAULTS.lines
+        ),
     },
-    **{title: {option_of(name): _setting_option(name) for name in names}
-       for title, names in SETTING_GROUPS.items()},
+    **{
+        title: {option_of(name): _setting_option(name) for name in names}
+        for title, names in SETTING_GROUPS.items()
+    },
     "Files to write": {
-        "--export": {"type": option_types.file, "action": "append", "metavar": "FILE",
-                     "help": "write a file instead of opening the window; give it several times "
-                             "for several files. The name decides the format: "
-                             f"{suffixes()}. - is standard output"},
+        "--export": {
+            "type": option_types.file,
+            "action": "append",
+            "metavar": "FILE",
+            "help": (
+                "write a file instead of opening the window; can be "
+                f"repeated. The suffix selects the format: {suffixes()}. "
+                "- is standard output"
+            ),
+        },
         "--format": option_types.name_option(
-                        [each.suffix[1:] for each in FORMATS],
-                        "the format of --export -, such as csv; see --list formats"),
+            [each.suffix[1:] for each in FORMATS],
+            ("format of standard output with --export -, such as csv; see --list formats"),
+        ),
         "--quiet": {"action": "store_true", "help": "do not report progress"},
     },
     "What files show": {
-        "--stages": {"type": option_types.as_argument_error(stages_of), "metavar": "NAMES",
-                     "help": "stages to show, such as scores,weights; see --list stages (default: "
-                             "scores, weights, dropped, context)"},
-        "--heads-shown": {"type": option_types.as_argument_error(heads_of), "metavar": "HEADS",
-                          "help": "heads to show, counted from 1, such as 1,3-5 (default: all)"},
-        "--layer": {"type": option_types.position_or_all, "metavar": "N",
-                    "help": "the layer to show, counted from 1, if there are several; all writes "
-                            "one file for each (default: 1)"},
-        "--text-shown": {"type": option_types.position_or_all, "metavar": "N",
-                         "help": "the text of a batch to show, counted from 1; all writes one "
-                                 "file for each (default: 1)"},
-        "--layout": _enum_option(FigureExtent, "how much to show: the stages and heads given, one "
-                                 "panel, one head, all heads, all stages, everything, or "
-                                 "one panel with a pixel for each cell",
-                                 _FIGURE.extent),
-        "--colour-map": {"action": "append", **option_types.name_option(
-                             [each.id for each in COLOUR_MAPS],
-                             "the colours of weights or of signed numbers; give it twice for "
-                             "both; see --list colour-maps (default: viridis, automatic)")},
-        "--theme": _enum_option(FigurePaper, "colours for print, or those of the window",
-                                _FIGURE.paper),
-        "--size": {"type": option_types.as_argument_error(option_types.size), "metavar": "SIZE",
-                   "help": "width, or width and height, such as 180mm, 180x120mm, 1920x1080px or "
-                           f"7in, or one of {', '.join(SIZES)}; see --list presets. Pictures are "
-                           "as wide as their panels and films 1280 pixels wide without it"},
-        "--dpi": {"type": option_types.dots, "metavar": "N",
-                  "help": f"pixels per inch (default: {_FIGURE.dpi}, or the preset's)"},
-        "--title": {"metavar": "TEXT", "help": "a title to write above the panels"},
-        "--no-caption": {"action": "store_true",
-                         "help": "leave out the caption that says what was computed"},
-        "--all-layers": {"action": "store_true",
-                         "help": "attach the numbers of all layers to pictures and pages, and "
-                                 "not only those shown; the size is printed"},
+        "--stages": {
+            "type": option_types.as_argument_error(stages_of),
+            "metavar": "NAMES",
+            "help": "stages to show, such as scores,weights; see --list stages (default: "
+            "scores, weights, dropped, context)",
+        },
+        "--heads-shown": {
+            "type": option_types.as_argument_error(heads_of),
+            "metavar": "HEADS",
+            "help": "heads to show, counted from 1, such as 1,3-5 (default: all)",
+        },
+        "--layer": {
+            "type": option_types.position_or_all,
+            "metavar": "N",
+            "help": ("layer to show, counted from 1; all writes one file per layer (default: 1)"),
+        },
+        "--text-shown": {
+            "type": option_types.position_or_all,
+            "metavar": "N",
+            "help": (
+                "text of a batch to show, counted from 1; all writes one file per text (default: 1)"
+            ),
+        },
+        "--layout": _enum_option(
+            FigureExtent,
+            (
+                "content of the figure: the selected stages and "
+                "heads, one panel, one head, all heads, all "
+                "stages, everything, or one panel with one pixel "
+                "per cell"
+            ),
+            _FIGURE.extent,
+        ),
+        "--colour-map": {
+            "action": "append",
+            **option_types.name_option(
+                [each.id for each in COLOUR_MAPS],
+                (
+                    "colour map of weights or of signed numbers; repeat the "
+                    "option to set both; see --list colour-maps (default: "
+                    "viridis, automatic)"
+                ),
+            ),
+        },
+        "--theme": _enum_option(
+            FigurePaper, "colour theme: for print, or as in the window", _FIGURE.paper
+        ),
+        "--size": {
+            "type": option_types.as_argument_error(option_types.size),
+            "metavar": "SIZE",
+            "help": (
+                "width, or width and height, such as 180mm, 180x120mm, "
+                f"1920x1080px or 7in, or one of {', '.join(SIZES)}; see "
+                "--list presets (default: the width of the panels; "
+                "animations: 1280 pixels)"
+            ),
+        },
+        "--dpi": {
+            "type": option_types.dots,
+            "metavar": "N",
+            "help": f"pixels per inch (default: {_FIGURE.dpi}, or the preset's)",
+        },
+        "--title": {"metavar": "TEXT", "help": "title above the panels"},
+        "--no-caption": {
+            "action": "store_true",
+            "help": "omit the caption, which describes the computation",
+        },
+        "--all-layers": {
+            "action": "store_true",
+            "help": (
+                "embed the numbers of all layers in images and web "
+                "pages, not only those shown; prints their size"
+            ),
+        },
     },
-    "Films": {
-        "--span": {"type": option_types.as_argument_error(span_of), "metavar": "FROM..TO",
-                   "help": "the stages to play, such as scores..context, or from a row on: "
-                           "scores:2..weights (default: all)"},
-        "--grain": _enum_option(Grain, "how much each frame computes", _FIGURE.film.grain),
-        "--speed": {"type": option_types.as_argument_error(speed_of), "metavar": "X",
-                    "help": "play this many times faster (default: 1)"},
-        "--no-motion": {"action": "store_true",
-                        "help": "leave out the frames in which what a step reads moves to where "
-                                "it is used"},
+    "Animations": {
+        "--span": {
+            "type": option_types.as_argument_error(span_of),
+            "metavar": "FROM..TO",
+            "help": (
+                "stages to play, such as scores..context, or from a row "
+                "on: scores:2..weights (default: all)"
+            ),
+        },
+        "--grain": _enum_option(Grain, "amount that each frame computes", _FIGURE.film.grain),
+        "--speed": {
+            "type": option_types.as_argument_error(speed_of),
+            "metavar": "X",
+            "help": "playback speed, relative to normal (default: 1)",
+        },
+        "--no-motion": {
+            "action": "store_true",
+            "help": ("omit the frames in which inputs move to where they are used"),
+        },
     },
 }

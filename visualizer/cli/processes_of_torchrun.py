@@ -91,11 +91,11 @@ def _follow_first_process(group: DistributedProcessGroup) -> int:
             return follow(group)
     except LostProcessError:
         if group.rank == 1:  # the first process prints more, unless it is the one that was lost
-            say(f"{name}: another process of this training ended, so this one ends, too.")
+            say(f"{name}: stopped because another process of this training run ended.")
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        say(f"{name}: the memory ran out. Use a smaller batch, block or embedding size.")
+        say(f"{name}: out of memory. Use a smaller batch size, block size or embedding size.")
     return 1
 
 

@@ -38,12 +38,12 @@ EXAMPLES = """examples:
   attention-visualizer serve models/Llama-3.1-70B --tensor-parallel 4
   attention-visualizer serve models/gpt-oss-20b --pipeline-parallel 2 --port 9000
 
-The token that is written is asked for in the window: File, Connect to a Model. It is a new one each
-time, unless ATTENTION_VISUALIZER_TOKEN is set. The server listens on this machine alone; from
-another one it is reached through SSH:
+Enter the printed token in the window, under File > Connect to a Model. A new token is generated
+each time unless ATTENTION_VISUALIZER_TOKEN is set. The server listens on this machine only; to
+connect from another machine, use SSH:
   ssh -L 8763:127.0.0.1:8763 user@machine
-The exit status is 0 after Ctrl+C, 1 if the model cannot be served or a process of it has ended, and
-2 if an option is at fault or a package is missing.
+The exit status is 0 after Ctrl+C; 1 if the model cannot be served or one of its processes ended;
+2 if an option is invalid or a package is missing.
 """
 
 
@@ -52,37 +52,46 @@ def serve_parser() -> option_types.OptionParser:
     parser = option_types.OptionParser(
         prog=f"attention-visualizer {SERVE}",
         usage="%(prog)s FOLDER [options]",
-        description="Serve a model to windows of this program on other machines.",
+        description="Serve a model to Attention Visualizer windows on other machines.",
         epilog=EXAMPLES,
     )
     what = parser.add_argument_group("What to serve")
     what.add_argument(
-        "folder", type=option_types.path, metavar="FOLDER", nargs="?", help="a model's folder"
+        "folder", type=option_types.path, metavar="FOLDER", nargs="?", help="folder of a model"
     )
     spread = what.add_mutually_exclusive_group()
     spread.add_argument(
-        "--tensor-parallel", type=option_types.whole_number(1, MAX_PROCESSES), metavar="N",
-        help="spread the heads of each layer over N processes",
-    )  # fmt: skip
+        "--tensor-parallel",
+        type=option_types.whole_number(1, MAX_PROCESSES),
+        metavar="N",
+        help="split the heads of each layer over N processes",
+    )
     spread.add_argument(
-        "--pipeline-parallel", type=option_types.whole_number(1, MAX_PROCESSES), metavar="N",
-        help="spread the layers over N processes",
-    )  # fmt: skip
+        "--pipeline-parallel",
+        type=option_types.whole_number(1, MAX_PROCESSES),
+        metavar="N",
+        help="split the layers over N processes",
+    )
     what.add_argument(
         "--device",
         **option_types.name_option(
-            [*Device], f"where to compute: {', '.join(Device)} (default: {Device.AUTO})"
+            [*Device], (f"device to compute on: {', '.join(Device)} (default: {Device.AUTO})")
         ),
     )
     where = parser.add_argument_group("Where to listen")
     where.add_argument(
-        "--host", default="127.0.0.1", help="the address to listen on (default: this machine alone)"
+        "--host",
+        default="127.0.0.1",
+        help=("address to listen on (default: 127.0.0.1, this machine only)"),
     )
     where.add_argument(
-        "--port", type=option_types.whole_number(0, 65535), default=PORT, metavar="P",
-        help=f"the port; 0 for any that is free (default: {PORT})",
-    )  # fmt: skip
-    where.add_argument("--quiet", action="store_true", help="show no progress on the console")
+        "--port",
+        type=option_types.whole_number(0, 65535),
+        default=PORT,
+        metavar="P",
+        help=f"port; 0 selects a free one (default: {PORT})",
+    )
+    where.add_argument("--quiet", action="store_true", help="do not report progress")
     return parser
 
 
@@ -91,7 +100,7 @@ def serve(arguments: Sequence[str]) -> int:
     options = serve_parser().parse_args(arguments)
     token = os.environ.get(TOKEN) or new_token()
     if options.folder is None:
-        say("argument FOLDER: is missing. Name the folder of a model.")
+        say("the following argument is required: FOLDER, the folder of a model")
         return 2
     if weakness := weakness_of(token):
         say(f"{TOKEN}: the token is too easy to guess: {weakness}. {HOW_TO_CHOOSE}")
@@ -101,7 +110,7 @@ def serve(arguments: Sequence[str]) -> int:
         for package in ("h11", "transformers"):
             require_package(package, "Serving a model")
         if options.tensor_parallel or options.pipeline_parallel:
-            require_package("accelerate", "Spreading a model over processes")
+            require_package("accelerate", "Splitting a model over processes")
         return asyncio.run(_serve_until_stopped(options, token))
     except InputError as refused:
         say(refused.sentence)
@@ -146,7 +155,7 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
     try:
         # Check the port before loading a large model.
         with _input_error_on_os_error(
-            f"Port {options.port} cannot be used: {{why}}. Choose another --port."
+            f"Cannot listen on port {options.port}: {{why}}. Choose another --port."
         ):
             listener = await server.listen(ServerAddress(options.host, options.port))
         with closing(listener):

@@ -19,7 +19,6 @@ from visualizer.lab.settings.lab_setting_definitions import LAB_SETTINGS
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_presets import PRESETS
 from visualizer.language.training_settings import (
-    LAYERED,
     LIMITS,
     CorpusKind,
     CorpusSource,
@@ -48,31 +47,33 @@ EXAMPLES = """examples:
   attention-visualizer train --resume runs/poems --steps 20000
   torchrun --standalone --nproc-per-node 2 -m visualizer train repeat --out runs/shared
 
-The folder of a run holds losses.csv, with one line per step, and a checkpoint, from which --resume
-continues as if nothing had happened. At the end the losses go to standard output. The exit status
-is 0 if all steps were done; 1 if the training diverged or nothing could be written; 2 if an option
-or the text is at fault; 130 after Ctrl+C, 143 after SIGTERM and 129 if the terminal was closed,
-each with a checkpoint. Processes that torchrun starts share each batch, and together do what one
-would do.
+The folder of a run contains losses.csv, with one line per step, and a checkpoint, from which
+--resume continues exactly. The final losses go to standard output. The exit status is 0 if all
+steps were completed; 1 if the training diverged or the run could not be written; 2 if an option or
+the text is invalid; 130 after Ctrl+C, 143 after SIGTERM and 129 if the terminal was closed, in each
+case with a checkpoint. Processes started by torchrun share each batch; the result is the same as
+with one process.
 """
 _GROUPS = {
     "Model": {
-        "model": "the kind of model",
-        "block": "the most tokens that it reads at once",
-        "width": "how many numbers the vector of a token has",
-        "heads": "how many heads each layer has",
-        "layers": "how many layers of attention there are",
-        "dropout": "the share of weights and sums to drop while training",
+        "model": "kind of model",
+        "block": "block size: maximum number of tokens of the input",
+        "width": "embedding size",
+        "heads": "number of heads per layer",
+        "layers": "number of attention layers",
+        "dropout": (
+            "dropout rate of attention weights and residual additions; at least 0 and less than 1"
+        ),
     },
     "Training": {
-        "steps": "how many steps to train in all",
-        "batch": "how many blocks each step learns from",
-        "rate": "the learning rate of AdamW",
-        "warmup": "the steps over which the learning rate grows from 0",
-        "decay": "how the learning rate falls after that",
-        "seed": "the seed that decides the first weights and the batches",
-        "device": "where to train; auto uses a GPU if there is one",
-        "threads": "how many threads of the CPU to use; 0 uses all cores but one, at most 8",
+        "steps": "total number of training steps",
+        "batch": "batch size: number of blocks per step",
+        "rate": "learning rate of AdamW",
+        "warmup": "number of steps over which the learning rate increases from 0",
+        "decay": "learning rate decay after the warm-up",
+        "seed": "random seed of the initial weights and the batches",
+        "device": "device to train on; auto uses a GPU if one is available",
+        "threads": "number of CPU threads; 0 uses all cores but one, at most 8",
     },
 }
 """Training settings that have an option, with their help texts, by option group."""
@@ -109,38 +110,52 @@ def train_parser() -> option_types.OptionParser:
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("Run")
     run.add_argument(
-        "source", metavar="SOURCE", nargs="?",
-        help="the text to learn: a UTF-8 file, or a text that is made here: world (simple "
-        f"sentences), {', '.join(kind for kind in _GENERATED if kind is not CorpusKind.WORLD)}",
-    )  # fmt: skip
-    run.add_argument(
-        "--out", type=option_types.path, metavar="FOLDER", help="a folder for the new run"
+        "source",
+        metavar="SOURCE",
+        nargs="?",
+        help=(
+            "training text: a UTF-8 file, or a generated text: world (simple "
+            "sentences), "
+            f"{', '.join(kind for kind in _GENERATED if kind is not CorpusKind.WORLD)}"
+        ),
     )
     run.add_argument(
-        "--resume", type=option_types.run_folder, metavar="FOLDER",
-        help="continue the run in this folder; --steps can make it longer",
-    )  # fmt: skip
+        "--out", type=option_types.path, metavar="FOLDER", help="folder of the new run"
+    )
+    run.add_argument(
+        "--resume",
+        type=option_types.run_folder,
+        metavar="FOLDER",
+        help="resume the run in this folder; --steps can extend it",
+    )
     run.add_argument(
         "--preset",
         **option_types.name_option(
             [*_PRESETS],
-            f"settings to start from, which other options change: {', '.join(_PRESETS)}; "
-            "see --list presets",
+            (
+                "preset to start from; the other options modify it: "
+                f"{', '.join(_PRESETS)}; see --list presets"
+            ),
         ),
     )
     run.add_argument(
         "--tokenizer",
         **option_types.name_option(
             [*Tokenizer],
-            f"what to split the text into: {', '.join(Tokenizer)} (default: words for world, "
-            "else characters)",
+            (
+                f"tokens to split the text into: {', '.join(Tokenizer)} (default: words "
+                "for world, otherwise characters)"
+            ),
         ),
     )
     run.add_argument(
-        "--size", type=option_types.whole_number(*LIMITS["size"]), metavar="N",
-        help="about how many tokens to make, for a text that is made here "
-        f"(default: {CorpusSource().size:,})",
-    )  # fmt: skip
+        "--size",
+        type=option_types.whole_number(*LIMITS["size"]),
+        metavar="N",
+        help=(
+            f"approximate number of tokens of a generated text (default: {CorpusSource().size:,})"
+        ),
+    )
 
 
 def _setting_option(name: str, help_text: str) -> dict[str, Any]:
@@ -163,14 +178,16 @@ def complaint(options: argparse.Namespace) -> str:
     given = [name for name in _given_options(options) if name != "steps"]
     if options.resume:
         if options.source or options.out:
-            return "argument --resume: goes on with a run as it is. Leave SOURCE and --out out."
-        is_for_new = f"argument --{next(iter(given), '')}: is for a new run. Leave --resume out."
+            return "--resume cannot be combined with SOURCE or --out."
+        is_for_new = (
+            f"--{next(iter(given), '')} cannot be combined with --resume. Remove one of them."
+        )
         return is_for_new if given else ""
     if not options.source:
         generated = ", ".join(_GENERATED)
-        return f"argument SOURCE: is missing. Name a text file, or one of {generated}."
+        return f"the following argument is required: SOURCE, a text file or one of {generated}"
     if not options.out:
-        return "argument --out: is missing. Name the folder of the new run."
+        return "the following argument is required: --out, the folder of the new run"
     settings = settings_of(options)
     for problem in problems(settings):
         return f"argument --{problem.field}: {problem.sentence}"
@@ -180,13 +197,10 @@ def complaint(options: argparse.Namespace) -> str:
 def _find_idle_option(given: list[str], settings: TrainingSettings) -> str:
     """Return an error for an option without effect on the training; empty if there is none."""
     for setting in LAB_SETTINGS:
-        if setting.name in given and not setting.counts(settings):
-            if setting.name in {"size", "tokenizer"}:
-                whose = "a text file" if setting.name == "size" else f"'{settings.source.kind}'"
-                return f"argument --{setting.name}: acts on other texts than {whose}. Leave it out."
-            *others, last = LAYERED
-            layered = f"{', '.join(others)} or {last}"
-            return f"argument --{setting.name}: acts only with --model {layered}."
+        unmet = setting.unmet(settings) if setting.name in given else None
+        if unmet:
+            condition = unmet.violation(lambda name, value: f"--{name} {value}")
+            return f"--{setting.name} has no effect {condition}. Remove it."
     return ""
 
 
@@ -297,7 +311,7 @@ def _train_run(
     running = opened.running
     assert running, "a run without its text is not opened"
     if running.state.is_ended:
-        say(f"{opened.folder.path} diverged: begin again with a smaller learning rate")
+        say(f"{opened.folder.path} has diverged. Start a new run with a smaller learning rate.")
         return 1
     if options.resume and options.steps:
         _extend_run(running, options.steps)
@@ -327,7 +341,7 @@ def _train_run(
     if running.notice:
         say(running.notice)
     if progress.asked and not running.is_done:
-        say(f"stopped at step {running.step:,}; --resume {opened.folder.path} goes on")
+        say(f"stopped at step {running.step:,}; continue with --resume {opened.folder.path}")
         return progress.asked.status
     _write_summary(opened, running)
     return 1 if running.notice else 0
@@ -335,7 +349,9 @@ def _train_run(
 
 def _extend_run(running: TrainingRun, steps: int) -> None:
     if steps < running.step:
-        sentence = f"argument --steps: {running.step:,} steps are done already. Ask for more."
+        sentence = (
+            f"argument --steps: must be at least {running.step:,}, the number of completed steps."
+        )
         raise InputError("steps", sentence)
     running.lengthen(steps)
 
@@ -352,13 +368,13 @@ def _start_other_processes(
     try:
         return lead(running, group)
     except LostProcessError as error:
-        sentence = "another process of this training ended before it began"
+        sentence = "another process of this training run ended before it started"
         raise InputError("folder", f"{sentence}; {_resume_hint(running)}") from error
 
 
 def _resume_hint(running: TrainingRun) -> str:
     step = running.folder.checkpoint_step() or 0
-    return f"stopped at step {step:,}; --resume {running.folder.path} goes on"
+    return f"stopped at step {step:,}; continue with --resume {running.folder.path}"
 
 
 def _stop_after_lost_process(running: TrainingRun, progress: TrainingConsoleProgress) -> int:
@@ -368,7 +384,7 @@ def _stop_after_lost_process(running: TrainingRun, progress: TrainingConsoleProg
     progress.clear()
     if running.notice:
         say(running.notice)
-    say(f"another process of this training ended; {_resume_hint(running)}")
+    say(f"another process of this training run ended; {_resume_hint(running)}")
     return progress.asked.status if progress.asked else 1
 
 
@@ -410,7 +426,7 @@ def _describe_progress(running: TrainingRun, pace: TrainingSpeed) -> str:
 def _write_summary(opened: OpenRun, running: TrainingRun) -> None:
     """Write the results to standard output, one per line."""
     about, final = opened.about, running.final
-    rows = [("by bigram counts", about.bigram), ("by frequency", about.frequency)]
+    rows = [("bigram baseline", about.bigram), ("unigram baseline", about.frequency)]
     if final:
         losses = [("training loss", final.training), ("validation loss", final.validation)]
         rows = losses + rows

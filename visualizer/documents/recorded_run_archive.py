@@ -17,7 +17,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from visualizer.attention.recorded_numbers import RecordedNumbers
-from visualizer.attention.spec import LAYERS, Projection, problems
+from visualizer.attention.spec import LAYERS, Projection
+from visualizer.attention.spec_validation import problems
 from visualizer.attention.stages import Operation, parameter_names, shape, stages
 from visualizer.storage.json_coding import DamagedError
 

@@ -20,13 +20,13 @@ from visualizer.attention.captured_attention_validation import (
     is_packed,
 )
 from visualizer.attention.model_layer_stages import ORDER
+from visualizer.attention.settings import format_number, unsettable
 from visualizer.attention.spec import MAX_VALUES, OWN_BIASES, OWN_LAYERS
 from visualizer.models.model_source import ImageFile, claims_of_changes, server_of
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import MAX_COUNT
 from visualizer.session.line_options import FOLLOWS, MAX_LINES_PER_QUERY
-from visualizer.session.setting_definitions import unsettable
 from visualizer.session.stage_toggle_and_cell_pinning import MAX_TRAIL_CELLS
 from visualizer.session.timeline import SPEEDS
 from visualizer.storage.json_coding import RANGE_LIMIT, DamagedError, shown
@@ -94,7 +94,8 @@ def _check_settings(document: Document) -> Iterator[Claim]:
     are_known = set(names) <= OWN_LAYERS.keys() | OWN_BIASES.keys()
     yield are_known and len(set(names)) == len(names), "a set of own weights"
     if wrong := unsettable(spec):
-        yield False, f"“{wrong.label}” of {getattr(spec, wrong.name):,}"
+        value = format_number(getattr(spec, wrong.name))
+        yield False, f"a setting, “{wrong.label}” of {value},"
 
 
 def _is_filled(own: NumberMatrix) -> bool:

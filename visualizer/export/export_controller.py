@@ -168,7 +168,7 @@ class ExportController(QObject):
             path = with_suffix(name, f"(*{settings.suffix})")
             # The dialog has asked about the typed name.
             if path != Path(name) and os.path.lexists(path):
-                sentence = f"“{path.name}” is there already. Export under another name."
+                sentence = f"“{path.name}” already exists. Choose another name."
                 refuse(self.dialog, "Not written", sentence)
                 return
             self.folder = path.parent

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtCore import SignalInstance
 
-CLOSES_THEN = "The window closes as soon as the file is written"
+CLOSES_THEN = "The window closes when the file is complete"
 
 
 class Exporter(Protocol):

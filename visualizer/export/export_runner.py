@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from visualizer.session.view import CodeDialect
 
 
-CALLED_OFF = "Called off; nothing was written."
+CALLED_OFF = "Cancelled; nothing was written."
 SAID_MS = 5000
 SHOWN_S = 0.05
 """Minimum interval between progress updates, which keeps the window responsive."""
@@ -122,7 +122,7 @@ class ExportRunner(QObject):
             QGuiApplication.clipboard().setMimeData(written.mime())
             size = written.image.size()
             self._finish_with_message(
-                f"Copied a picture of {size.width():,} × {size.height():,} pixels"
+                f"Copied an image of {size.width():,} × {size.height():,} pixels"
             )
 
     def _handle_error(self, error: Exception) -> None:

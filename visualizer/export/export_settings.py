@@ -31,16 +31,16 @@ from visualizer.session.timeline import SPEEDS
 from visualizer.storage.json_coding import JsonCoding
 
 EXTENTS = {
-    FigureExtent.SHOWN: "What is shown",
+    FigureExtent.SHOWN: "Current view",
     FigureExtent.PANEL: "One panel",
     FigureExtent.HEAD: "One head",
     FigureExtent.HEADS: "All heads",
     FigureExtent.STAGES: "All stages",
     FigureExtent.ALL: "All stages, all heads",
-    FigureExtent.CELLS: "One panel, a pixel for each cell",
+    FigureExtent.CELLS: "One panel, one pixel per cell",
 }
 FILM_EXTENTS = {
-    FigureExtent.SHOWN: "The heads that are shown",
+    FigureExtent.SHOWN: "Shown heads",
     FigureExtent.HEAD: "One head",
     FigureExtent.HEADS: "All heads",
 }
@@ -54,7 +54,7 @@ _HEADS_OF = {
 CELL_FORMAT = ".png"
 """Format that supports one pixel per cell."""
 PAPERS = {FigurePaper.PRINT: "For print", FigurePaper.LIGHT: "Light", FigurePaper.DARK: "Dark"}
-OWN = "Own size"
+OWN = "Custom size"
 """Preset name for figure settings that match no preset."""
 _SIZE = ("paper", "width_mm", "height_mm", "dpi", "points", "is_trimmed")
 """Fields that a preset sets."""

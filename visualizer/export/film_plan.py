@@ -26,8 +26,8 @@ MOTION_FRAMES = MOTION_MS // MOTION_FRAME_MS
 MOTION_SHARES = tuple((frame + 0.5) / MOTION_FRAMES for frame in range(MOTION_FRAMES))
 
 TOO_LONG = (
-    "A film shows how whole matrices are filled, and those of a text as long as this are not held. "
-    "Use a shorter text, or export pictures of parts of it."
+    "Animations need complete matrices, which are not available for long texts. Use "
+    "a shorter text, or export images of parts of it."
 )
 
 
@@ -116,7 +116,7 @@ def rounding_in_words(settings: FigureSettings) -> str:
         f"{across:,} × {down:,} pixels" if down else f"{across:,} pixels wide"
         for across, down in ((width, height), even)
     )
-    return f"Films have even numbers of pixels, so {wanted} becomes {becomes}."
+    return f"Animations must have an even number of pixels, so {wanted} becomes {becomes}."
 
 
 def film_plan_of(trace: Trace, settings: FilmSettings) -> FilmPlan:
@@ -141,8 +141,9 @@ def film_plan_of(trace: Trace, settings: FilmSettings) -> FilmPlan:
     if count > settings.most_frames:
         coarser = "by row or by stage" if settings.grain is Grain.CELL else "by stage"
         sentence = (
-            f"A film of {format_count(count, 'step')} is longer than the {settings.most_frames:,} "
-            f"that can be written. Choose fewer stages, or go {coarser}."
+            f"The animation has {format_count(count, 'step')}, but at most "
+            f"{settings.most_frames:,} can be written. Choose fewer stages, or "
+            f"animate {coarser}."
         )
         raise InputError("span", sentence)
     ms = step_ms(settings.grain, settings.speed)

@@ -53,27 +53,28 @@ class ExportFormat(Struct, frozen=True):
     decided_by: tuple[str, ...] = ()
 
 
-_OPENS_AGAIN = "It opens again as this document."
+_OPENS_AGAIN = "Can be reopened as this document."
 # fmt: off
 FORMATS: tuple[ExportFormat, ...] = (
-    ExportFormat(".png", "Picture of the heatmaps", FormatKind.FIGURE),
-    ExportFormat(".svg", "Drawing of the heatmaps", FormatKind.FIGURE),
-    ExportFormat(".pdf", "Page with the heatmaps", FormatKind.FIGURE),
+    ExportFormat(".png", "Image of the heatmaps", FormatKind.FIGURE),
+    ExportFormat(".svg", "Vector image of the heatmaps", FormatKind.FIGURE),
+    ExportFormat(".pdf", "Vector page with the heatmaps", FormatKind.FIGURE),
     ExportFormat(
-        ".html", "Web page with numbers to point at", FormatKind.FIGURE,
+        ".html", "Interactive web page with the heatmaps", FormatKind.FIGURE,
         decided_by=(
             "extent", "paper", "title", "has_caption", "has_marks", "carries_document",
             "has_all_layers",
         ),
     ),
-    ExportFormat(".gif", "Film of the computation", FormatKind.FILM),
-    ExportFormat(".apng", "Film, in exact colours", FormatKind.FILM),
-    ExportFormat(".webp", "Film, exact and small", FormatKind.FILM),
-    ExportFormat(".mp4", "Film, as video", FormatKind.FILM, needs="av"),
+    ExportFormat(".gif", "Animation of the computation", FormatKind.FILM),
+    ExportFormat(".apng", "Animation, lossless", FormatKind.FILM),
+    ExportFormat(".webp", "Animation, lossless and compact", FormatKind.FILM),
+    ExportFormat(".mp4", "Animation, as video", FormatKind.FILM, needs="av"),
     ExportFormat(".npz", "Numbers of every stage", FormatKind.NUMBERS, note=_OPENS_AGAIN),
     ExportFormat(
         ".csv", "Numbers of the panels, as a table", FormatKind.NUMBERS,
-        note="UTF-8 with a byte order mark, as spreadsheets expect; numbers have all their digits.",
+        note=("UTF-8 with a byte order mark, as spreadsheets expect; numbers have "
+"full precision."),
         is_text=True, decided_by=("extent",),
     ),
     ExportFormat(
@@ -85,7 +86,7 @@ FORMATS: tuple[ExportFormat, ...] = (
         note=_OPENS_AGAIN, is_text=True,
     ),
     ExportFormat(".safetensors", "Weights of the module", FormatKind.NUMBERS),
-    ExportFormat(".attention", "Document, to be opened again", FormatKind.DOCUMENT),
+    ExportFormat(".attention", "Attention Visualizer document", FormatKind.DOCUMENT),
 )
 # fmt: on
 

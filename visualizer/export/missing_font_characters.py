@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 FONTS_MISSING_NOTICE = (
-    "There are no fonts on this system, so pictures have boxes for words and numbers. "
-    "Install some, such as those of the package fonts-dejavu-core."
+    "No fonts are installed, so text in images appears as boxes. Install fonts, for "
+    "example the package fonts-dejavu-core."
 )
 
 
@@ -40,4 +40,7 @@ def missing_fonts(snapshot: Snapshot, figure_settings: FigureSettings) -> str:
         return ""
     more = "…" if len(lacking) > MAX_LISTED_CHARACTERS else ""
     named = f"“{''.join(lacking[:MAX_LISTED_CHARACTERS])}{more}”"
-    return f"No font on this system has {named}, so pictures have boxes for that. Install one."
+    return (
+        f"No installed font contains {named}, so it appears as boxes in images. "
+        "Install a font that does."
+    )

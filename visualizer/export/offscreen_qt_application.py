@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QGuiApplication
 
 
-QT_START_ERROR = "Nothing can be drawn: Qt could not start. Install PySide6-Essentials anew."
+QT_START_ERROR = (
+    "Cannot draw: Qt could not start. Reinstall it: pip install "
+    "--force-reinstall PySide6-Essentials"
+)
 WRONG_THREAD_ERROR = (
-    "Nothing can be drawn in this thread while no application of Qt is running. "
-    "Draw in the main thread."
+    "Cannot draw in this thread without a running Qt application. Draw in the main thread."
 )
 
 _DRAWING = threading.RLock()
@@ -63,13 +65,13 @@ def _make_application() -> QGuiApplication | None:
     try:
         from PySide6.QtGui import QGuiApplication
     except ImportError as error:
-        raise InputError("export", f"Nothing can be drawn: {error}.") from error
+        raise InputError("export", f"Cannot draw: {error}.") from error
 
     there = QGuiApplication.instance()
     if isinstance(there, QGuiApplication):
         return None
     if there is not None:
-        sentence = "Nothing can be drawn beside a QCoreApplication. Make a QGuiApplication instead."
+        sentence = "Cannot draw with a QCoreApplication. Create a QGuiApplication instead."
         raise InputError("export", sentence)
     if threading.current_thread() is not threading.main_thread():
         raise InputError("export", WRONG_THREAD_ERROR)

@@ -53,7 +53,7 @@ class FigureSize(Struct, frozen=True):
         sides = (width,) if height is None else (width, height)
         if not all(MIN_SIDE_MM <= side <= MAX_SIDE_MM for side in sides):
             limits = f"{MIN_SIDE_MM:g} mm to {MAX_SIDE_MM / 1000:g} m"
-            raise InputError("size", f"A figure is {limits} wide and high. Use such a size.")
+            raise InputError("size", (f"The width and height of a figure must be {limits}."))
         return width, height
 
 
@@ -65,7 +65,9 @@ def size_of(text: str) -> FigureSize:
     area = _AREA.fullmatch(written)
     if area is None or area[2] not in {None, area[4]} or not float(area[1]) * float(area[3]):
         names = ", ".join(SIZES)
-        sentence = f"got '{text}', takes a size such as 180mm, 180x120mm, 1920x1080px or 7in"
+        sentence = (
+            f"invalid value '{text}': must be a size such as 180mm, 180x120mm, 1920x1080px or 7in"
+        )
         raise InputError("size", f"{sentence}, or one of {names}")
     return FigureSize(float(area[1]), float(area[3]), area[4])
 
@@ -99,7 +101,7 @@ def figure_settings(
     chosen = {name: value for name, value in given.items() if value is not None}
     settings = replace(settings, **chosen)
     if not MIN_DPI <= settings.dpi <= MAX_DPI:
-        sentence = f"A figure has {MIN_DPI} to {MAX_DPI:,} pixels an inch."
+        sentence = f"The resolution must be at least {MIN_DPI} and at most {MAX_DPI:,} dpi."
         raise InputError("dpi", sentence)
     if size and size not in SIZES:
         width, height = size_of(size).mm(settings.dpi)
@@ -123,7 +125,7 @@ def span_of(text: str) -> tuple[Place, str]:
     named_stages([name, last])
     is_row = not colon or (row.isascii() and row.isdigit() and int(row) > 0)
     if not (dots and is_row) or ORDER.index(name) > ORDER.index(last):
-        sentence = f"got '{text}', takes stages in their order such as scores..context"
+        sentence = f"invalid value '{text}': must be stages in order, such as scores..context"
         raise InputError("span", f"{sentence}, or from a row on: scores:2..weights")
     return Place(name, int(row) - 1 if row else 0), last
 
@@ -135,5 +137,5 @@ def speed_of(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0.05 <= value <= 100:
-        raise InputError("speed", f"got '{text}', takes a number from 0.05 to 100")
+        raise InputError("speed", f"invalid value '{text}': must be at least 0.05 and at most 100")
     return value

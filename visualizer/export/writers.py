@@ -147,7 +147,9 @@ def export(
     """
     known = format_of(path.name)
     if known is None:
-        raise InputError("export", f"“{path.suffix}” is no format to export. Use {suffixes()}.")
+        raise InputError(
+            "export", (f"Unsupported export format “{path.suffix}”. Supported: {suffixes()}.")
+        )
     suffix, write = known.suffix, _find_writer(known.suffix)
 
     def write_readable(file: BinaryIO) -> None:
@@ -174,7 +176,7 @@ def export_into(
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        sentence = "There is not enough memory to write this. Use a shorter text."
+        sentence = "There is not enough memory to write this file. Use a shorter text."
         raise InputError("memory", sentence) from error
 
 

@@ -9,11 +9,11 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QBrush, QColor, QFont, QHelpEvent, QPainter, QPen
 from PySide6.QtWidgets import QFormLayout, QSizePolicy, QWidget
 
+from visualizer.attention.settings import Setting, SettingKind
 from visualizer.errors import InputError
 from visualizer.generation.next_tokens_presenter import MAX_TOKENS, NextTokenBar, NextTokensPanel
 from visualizer.language.sampling import Sampling, check
 from visualizer.number_format import format_share
-from visualizer.session.setting_definitions import Setting, SettingKind
 from visualizer.widgets.accessible_roles_and_values import (
     Politeness,
     announce,

@@ -16,7 +16,8 @@ from visualizer.attention.captured_numbers import (
     with_numbers,
 )
 from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of, with_block_size
-from visualizer.attention.spec import AttentionSpec, Mask, problems
+from visualizer.attention.spec import AttentionSpec, Mask
+from visualizer.attention.spec_validation import problems
 from visualizer.brief_repr import brief_repr
 from visualizer.language.tokenizers import Tokenizer, tokenize
 

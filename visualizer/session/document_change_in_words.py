@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from visualizer.attention.settings import SETTINGS
 from visualizer.models.model_source import cuts_in_words, edits_in_words
-from visualizer.session.setting_definitions import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

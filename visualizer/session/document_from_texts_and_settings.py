@@ -32,7 +32,7 @@ def text_of(text: str) -> str:
         If it is blank.
     """
     if not text or text.isspace():
-        raise InputError("text", f"invalid value {text[:20]!r}: the text must not be blank")
+        raise InputError("text", f"invalid value {text[:20]!r}: must not be blank")
     return text.replace("\r\n", "\n").translate(_AS_SHOWN)
 
 

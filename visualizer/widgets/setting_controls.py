@@ -19,12 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.session.setting_definitions import (
-    BOUNDS,
-    Setting,
-    SettingKind,
-    SettingState,
-)
+from visualizer.attention.settings import BOUNDS, Setting, SettingKind
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel, RichLabel
@@ -36,6 +31,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QWheelEvent
 
+    from visualizer.session.setting_definitions import SettingState
     from visualizer.widgets.theme import Theme
 
 

@@ -172,6 +172,6 @@ def test_the_spec_stands_beside_them() -> None:
 
 def test_without_weights_it_says_so() -> None:
     fields = spec(Mechanism.SIMPLIFIED)
-    with pytest.raises(InputError, match="no weights") as refused:
+    with pytest.raises(InputError, match="no trainable weights") as refused:
         written(a_run(**fields))
     assert refused.value.field == "export"

@@ -148,7 +148,7 @@ def test_own_sizes_in_three_units(hand: Hand) -> None:
     assert options.width_.box.text() == "2008"
     type_into(options.width_, "1200")
     assert dialog.settings.look.width_mm == pytest.approx(50.8)
-    assert options.preset.currentText() == "Own size"
+    assert options.preset.currentText() == "Custom size"
     type_into(options.height_, "600")
     assert dialog.settings.look.height_mm == pytest.approx(25.4)
     seen(hand, dialog)
@@ -161,13 +161,13 @@ def test_own_sizes_in_three_units(hand: Hand) -> None:
     ("field", "typed", "said"),
     others_slow(
         [
-            ("width_", "5", "Takes 10 to 5000."),
-            ("width_", "wide", "Takes 10 to 5000."),
-            ("height_", "-3", "Takes 10 to 5000, or nothing."),
-            ("height_", "nan", "Takes 10 to 5000, or nothing."),
-            ("dpi", "300.5", "Takes a whole number from 36 to 2400."),
-            ("points", "0", "Takes 3 to 144."),
-            ("points", "1e999", "Takes 3 to 144."),
+            ("width_", "5", "Must be 10 to 5000."),
+            ("width_", "wide", "Must be 10 to 5000."),
+            ("height_", "-3", "Must be 10 to 5000 or empty."),
+            ("height_", "nan", "Must be 10 to 5000 or empty."),
+            ("dpi", "300.5", "Must be a whole number from 36 to 2400."),
+            ("points", "0", "Must be 3 to 144."),
+            ("points", "1e999", "Must be 3 to 144."),
         ],
         first=3,
     ),
@@ -231,7 +231,7 @@ def test_of_a_document_is_said_what_it_is_of(hand: Hand) -> None:
     assert dialog.pane.shown.text.split("\n") == caption(hand.window.workspace.snapshot.run).split(
         " · "
     )
-    assert dialog.size_.text() == "Document, to be opened again"
+    assert dialog.size_.text() == "Attention Visualizer document"
     assert not dialog.figure.isVisible()
     assert not dialog.copy.isEnabled()
     assert dialog.save.isEnabled()
@@ -244,12 +244,20 @@ def shown_rows(dialog: ExportDialog) -> set[str]:
     return {one.accessibleName() for one in widgets if isinstance(one, kinds) and one.isVisible()}
 
 
-ON_IT = {"What", "Colours", "Title", "Caption: what was computed"}
-MARKS = "Marks: the pinned cell, chosen tokens"
-CARRIED = "The document inside, to go on from it"
+ON_IT = {"What", "Colours", "Title", "Caption that describes the computation"}
+MARKS = "Pinned cell and selected tokens"
+CARRIED = "Embed the document, so that the file can be reopened"
 OF_A_FILM = {
-    *("Part", "First stage", "Last stage", "Film steps", "Film speed", "Panels", "Pixels"),
-    "Motion of what is read",
+    *(
+        "Part",
+        "First stage",
+        "Last stage",
+        "Animation steps",
+        "Animation speed",
+        "Panels",
+        "Pixels",
+    ),
+    "Animate inputs",
 }
 
 
@@ -258,7 +266,7 @@ OF_A_FILM = {
     others_slow(
         [
             (".html", {*ON_IT, MARKS, CARRIED}),
-            (".gif", {*ON_IT, MARKS, *OF_A_FILM, "Text size, pt", "Begins anew at its end"}),
+            (".gif", {*ON_IT, MARKS, *OF_A_FILM, "Text size, pt", "Loop (begin again at the end)"}),
             (".csv", {"What"}),
             (".md", {"What"}),
             (".npz", set()),
@@ -406,7 +414,7 @@ def test_a_film_that_is_too_long_is_said_once_and_not_saved(hand: Hand) -> None:
     choose(dialog, dialog.format, ".gif")
     choose(dialog, dialog.film.grain, Grain.CELL)
     hand.until(lambda: not dialog.save.isEnabled())
-    assert dialog.film.told.text().startswith("A film of ")
+    assert dialog.film.told.text().startswith("The animation has ")
     assert not dialog.problem.isVisible()
     choose(dialog, dialog.film.grain, Grain.STAGE)
     hand.until(dialog.save.isEnabled)
@@ -466,7 +474,7 @@ def test_of_weights_that_there_are_not_is_said(hand: Hand) -> None:
     dialog = opened(hand)
     choose(dialog, dialog.format, ".safetensors")
     hand.until(lambda: not dialog.save.isEnabled())
-    assert dialog.problem.text().startswith("This attention has no weights to write.")
+    assert dialog.problem.text().startswith("This module has no trainable weights.")
 
 
 def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -474,7 +482,7 @@ def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) 
     dialog = opened(hand)
     choose(dialog, dialog.format, ".json")
     seen(hand, dialog)
-    assert "takes its time" in dialog.size_.text()
+    assert "slow to write" in dialog.size_.text()
     assert "As NPZ" in dialog.size_.text()
 
 
@@ -483,8 +491,8 @@ def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) 
     ("suffix", "said"),
     [
         (".csv", "UTF-8 with a byte order mark, as spreadsheets expect; "),
-        (".npz", "It opens again as this document."),
-        (".json", "It opens again as this document."),
+        (".npz", "Can be reopened as this document."),
+        (".json", "Can be reopened as this document."),
     ],
 )
 def test_what_is_to_be_known_of_a_format_is_said(suffix: str, said: str, hand: Hand) -> None:
@@ -507,7 +515,7 @@ def test_text_that_is_too_small_is_refused_and_a_click_widens_the_figure(hand: H
     dialog = small_figure(hand, "12")
     field = dialog.figure.width_
     assert field.note.isVisible()
-    assert field.note.text().endswith(" pt, too small to be printed.")
+    assert field.note.text().endswith(" pt, too small for print.")
     assert field.note.text() in field.box.accessibleDescription()
     assert not dialog.save.isEnabled()
     assert not dialog.copy.isEnabled()
@@ -622,7 +630,7 @@ def test_a_figure_is_copied_as_pixels_and_as_a_drawing(hand: Hand) -> None:
     assert bytes(data.data("image/svg+xml").data()).startswith(b"<?xml")
     assert hand.window.export_controller.dialog is dialog  # it may be saved, too
     said = hand.window.statusBar().currentMessage()
-    assert said == "Copied a picture of 1,920 × 1,080 pixels"
+    assert said == "Copied an image of 1,920 × 1,080 pixels"
 
 
 def test_a_picture_is_copied_by_its_keys(hand: Hand) -> None:
@@ -662,7 +670,7 @@ def test_a_name_that_takes_its_suffix_replaces_no_file_unasked(
     dialog = save_svg_as(hand, tmp_path / name)
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
-    assert box.text() == f"“{path.name}” is there already. Export under another name."
+    assert box.text() == f"“{path.name}” already exists. Choose another name."
     assert path.read_bytes() == b"old"
     hand.click(box.buttons()[0])
     assert hand.window.export_controller.dialog is dialog  # another name can be given
@@ -707,7 +715,7 @@ def test_an_export_can_be_called_off(
     hand.until(lambda: not hand.window.exporter.is_working)
     assert not saving.isVisible()
     assert list(tmp_path.glob("*.png")) == []
-    assert hand.window.statusBar().currentMessage() == "Called off; nothing was written."
+    assert hand.window.statusBar().currentMessage() == "Cancelled; nothing was written."
 
 
 def test_a_long_text_is_seen_first_and_written_exactly(
@@ -722,11 +730,11 @@ def test_a_long_text_is_seen_first_and_written_exactly(
     image = seen(hand, dialog)
     assert image is not None
     assert image.width() == image.height()
-    hand.until(lambda: "25 × 25 pixels, each a cell · a first picture" in dialog.size_.text())
+    hand.until(lambda: "25 × 25 pixels, each a cell · preview" in dialog.size_.text())
     choose(dialog, dialog.format, ".csv")
     hand.until(lambda: dialog.pane.shown is not None and "abcdefg" in dialog.pane.shown.text)
     choose(dialog, dialog.format, ".gif")
-    hand.until(lambda: "are not held" in dialog.film.told.text())
+    hand.until(lambda: "not available for long texts" in dialog.film.told.text())
     choose(dialog, dialog.format, ".png")
     seen(hand, dialog)
     hand.click(dialog.save)

@@ -78,5 +78,5 @@ def test_a_number_just_past_an_end_is_not_taken(name: str, typed: str, options: 
     widget, had = options(ExportSettings())
     field: NumberField = getattr(widget, name)
     type_into(field, typed)
-    assert field.problem.text().startswith("Takes ")
+    assert field.problem.text().startswith("Must be ")
     assert settings_from_json(settings_to_json(had[-1])) == had[-1]

@@ -147,7 +147,7 @@ def test_too_long_a_film_is_said(options: FilmOptionsWidget) -> None:
     options.show_snapshot(made, SMALL, ".gif")
     choose(options.grain, "by cell")
     choose(options.part, FilmRange.WHOLE)
-    assert options.told.text().startswith("A film of ")
+    assert options.told.text().startswith("The animation has ")
     assert options.told.property("role") == "warning"
     choose(options.grain, "by stage")
     assert options.told.text().startswith("11 frames")

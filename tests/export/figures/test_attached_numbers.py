@@ -100,7 +100,7 @@ def test_all_layers_that_are_too_large_or_the_only_one_are_refused(
 ) -> None:
     monkeypatch.setattr(document_attachment, "MAX_ATTACHED_BYTES", 2**16)
     figure = seen.figure("weights", 4, layer=7, all_layers=True)
-    with pytest.raises(InputError, match="a figure can hold"):
+    with pytest.raises(InputError, match="a figure can embed"):
         figure.save(tmp_path / "large.png")
     seen.figure("weights", 4, layer=7).save(tmp_path / "small.png")
     with pytest.raises(InputError, match="there is one layer"):

@@ -129,7 +129,7 @@ def test_the_window_keeps_its_picture_and_the_file_opens_again(tmp_path: Path) -
 def test_colours_by_rank_are_refused_unless_by_row() -> None:
     colouring = replace(View().colouring, curve=ColourCurve.RANK)
     one = long_shot(300, View(stages=frozenset({"weights"}), colouring=colouring))
-    with pytest.raises(InputError, match="Rank by row"):
+    with pytest.raises(InputError, match="Rank per row"):
         picture_of(one)
     by_row = replace(one.view, colouring=replace(colouring, limits=ColourLimits.ROW))
     assert picture_of(replace(one, view=by_row)).shape == (300, 300, 3)
@@ -148,9 +148,7 @@ def test_a_preview_is_a_first_picture() -> None:
     made = preview(one, ExportSettings(".png", CELLS), QSize(200, 100), 1, no_progress)
     assert made.image is not None
     assert made.image.size() == QSize(100, 100)
-    assert (
-        made.said == "600 × 600 pixels, each a cell · a first picture, which is exact in the file"
-    )
+    assert made.said == "600 × 600 pixels, each a cell · preview; the file is exact"
 
 
 def test_a_cancelled_picture_leaves_nothing(tmp_path: Path) -> None:

@@ -56,8 +56,9 @@ def test_the_largest_names_its_head() -> None:
     assert readout is not None
     best = int(numbers.argmax())
     assert [term.chosen for term in readout.terms] == [head == best for head in range(4)]
-    assert readout.plain.startswith(f"In head {best + 1}, the attention weight from five "
-    f"(query 5) to ")
+    assert readout.plain.startswith(
+        f"In head {best + 1}, the attention weight from five (query 5) to "
+    )
     assert readout.plain.endswith(", the largest of all heads.")
     assert readout.value == format_number(float(numbers.max()))
 

@@ -38,8 +38,8 @@ from visualizer.attention.spec import (
     Projection,
     Route,
     Scale,
-    problems,
 )
+from visualizer.attention.spec_validation import problems
 from visualizer.errors import InputError
 from visualizer.features.code.code_line_generator import lines
 from visualizer.features.code.script import MAX_SCRIPT_BYTES, script

@@ -19,8 +19,8 @@ from visualizer.attention.spec import (
     Position,
     Projection,
     Scale,
-    problems,
 )
+from visualizer.attention.spec_validation import problems
 from visualizer.features.lessons.claim_check import ClaimResult, check_claim
 from visualizer.features.lessons.expected_book_numbers import BookNumbers
 from visualizer.features.lessons.lesson import Measure

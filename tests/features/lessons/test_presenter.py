@@ -20,7 +20,8 @@ from visualizer.attention.modules import (
     SelfAttentionV2,
 )
 from visualizer.attention.run import run
-from visualizer.attention.spec import Device, Mask, Mode, Normalisation, problems
+from visualizer.attention.spec import Device, Mask, Mode, Normalisation
+from visualizer.attention.spec_validation import problems
 from visualizer.features.lessons.claim_check import ClaimResult
 from visualizer.features.lessons.expected_book_numbers import BookNumbers
 from visualizer.features.lessons.lesson_file import load_lessons

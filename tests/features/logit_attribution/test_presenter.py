@@ -83,9 +83,7 @@ def test_the_parts_stand_with_their_sum() -> None:
         "“ cat” (50 %): heads 1.75, rest of the layers 1.00, embedding 0.25, biases 0.25. "
         "Sum 3.250; the model’s logit is 3.250."
     )
-    assert cells.describe(0, 1) == (
-        "Layer 3, head 2 lowers the logit of “ cat” (3.25) by 1.000."
-    )
+    assert cells.describe(0, 1) == ("Layer 3, head 2 lowers the logit of “ cat” (3.25) by 1.000.")
     assert cells.describe(0, 2).startswith("Layer 3, rest (feed-forward and biases) adds 4.000 to")
 
 

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from visualizer.attention.run import run
+from visualizer.attention.settings import SETTINGS, SettingKind
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
@@ -24,14 +25,12 @@ from visualizer.attention.spec import (
     Projection,
     Route,
     Scale,
-    problems,
 )
+from visualizer.attention.spec_validation import problems
 from visualizer.errors import InputError
 from visualizer.features.setup.presenter import present_setup
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.setting_definitions import (
-    SETTINGS,
-    SettingKind,
     SettingState,
     own_in_words,
     remedy_in_words,
@@ -42,9 +41,9 @@ if TYPE_CHECKING:
     from enum import StrEnum
 
 WRONG = [
-    ({"d_in": 0}, "d_in", "The embedding size cannot be 0. Use 1 or more."),
-    ({"d_out": 0}, "d_out", "The output size cannot be 0. Use 1 or more."),
-    ({"heads": 0}, "heads", "The heads cannot be 0. Use 1 or more."),
+    ({"d_in": 0}, "d_in", "The embedding size must be at least 1"),
+    ({"d_out": 0}, "d_out", "The output size must be at least 1"),
+    ({"heads": 0}, "heads", "The number of heads must be at least 1"),
     (
         {"d_out": 6, "heads": 4},
         "heads",
@@ -56,18 +55,30 @@ WRONG = [
         "3 does not divide into 2 heads. Use 1 or 3 heads, or the embedding size 4.",
     ),
     ({"d_out": 2, "heads": 3}, "heads", "Use 2 heads, or the output size 3."),
-    ({"dropout": 1.0}, "dropout", "A rate of 1 drops every weight"),
-    ({"dropout": 1.5}, "dropout", "A rate of 1.5 is not a share."),
-    ({"dropout": -0.1}, "dropout", "A rate of -0.1 is not a share."),
-    ({"temperature": 0.0}, "temperature", "A temperature of 0 cannot divide."),
-    ({"seed": -1}, "seed", "A seed is a whole number"),
-    ({"dropout_seed": -1}, "dropout_seed", "A seed is a whole number"),
-    ({"mask": Mask.WINDOW, "window": 0}, "window", "A window of 0 tokens reads nothing."),
+    ({"dropout": 1.0}, "dropout", "The dropout rate must be at least 0 and less than 1. It is 1."),
+    (
+        {"dropout": 1.5},
+        "dropout",
+        "The dropout rate must be at least 0 and less than 1. It is 1.5.",
+    ),
+    (
+        {"dropout": -0.1},
+        "dropout",
+        "The dropout rate must be at least 0 and less than 1. It is -0.1.",
+    ),
+    ({"temperature": 0.0}, "temperature", "The temperature must be greater than 0."),
+    ({"seed": -1}, "seed", "The seed must be at least 0"),
+    ({"dropout_seed": -1}, "dropout_seed", "The dropout seed must be at least 0"),
+    ({"mask": Mask.WINDOW, "window": 0}, "window", "The window must be at least 1"),
     ({"mask": Mask.OWN}, "own_mask", "There is no matrix yet."),
     ({"normalisation": Normalisation.SUM}, "normalisation", "Mask after normalising."),
-    ({"d_in": 2_000_000}, "d_in", "The embedding size cannot be more than 1,000,000."),
-    ({"heads": 1_002, "d_out": 1_002}, "heads", "The heads cannot be more than 1,000."),
-    ({"seed": 2**31}, "seed", "A seed is a whole number from 0 to 2³¹ − 1"),
+    ({"d_in": 2_000_000}, "d_in", "The embedding size must be at least 1 and at most 1,000,000."),
+    (
+        {"heads": 1_002, "d_out": 1_002},
+        "heads",
+        "The number of heads must be at least 1 and at most 1,000.",
+    ),
+    ({"seed": 2**31}, "seed", "The seed must be at least 0 and at most 2,147,483,647."),
 ]
 
 
@@ -150,7 +161,7 @@ def test_a_problem_of_the_spec_goes_before_a_refusal() -> None:
     document = Document().set("heads", 0)
     problem = shown(document, InputError("heads", "Something older."))["heads"].problem
     assert problem
-    assert problem.sentence.startswith("The heads cannot be 0")
+    assert problem.sentence.startswith("The number of heads")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +173,7 @@ def test_a_problem_of_the_spec_goes_before_a_refusal() -> None:
         ({"mask": Mask.NONE}, {"mode", "dropout_seed", "window", "own_mask", "route"}),
         (
             {"projection": Projection.NONE, "heads": 1, "normalisation": Normalisation.UNIFORM},
-            {"d_out", "bias", "scale", "temperature"}
+            {"d_out", "bias", "arrangement", "scale", "temperature"}
             | {"mode", "dropout_seed", "window", "own_mask"},
         ),
         ({"block": Block.PRE_NORM}, {"mode", "dropout_seed", "window", "own_mask"}),

@@ -142,9 +142,7 @@ def test_without_projection_the_input_itself_is_split() -> None:
 def test_a_batch_is_counted_and_said() -> None:
     computed = a_run("one two", "one two three", dtype=Dtype.FLOAT64)
     made = ledger(computed)
-    assert (
-        made.batch == "Batch size 2: texts padded to 3 tokens. The equations are for one text."
-    )
+    assert made.batch == "Batch size 2: texts padded to 3 tokens. The equations are for one text."
     assert {one.dims[0].size for one in made.rows} == {2}
     assert row(computed, "queries").multiply_adds == 2 * 3 * 3 * 2
     even = ledger(a_run("one two", "three four"))

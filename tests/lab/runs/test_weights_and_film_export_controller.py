@@ -146,7 +146,7 @@ def filming(student: Student, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_closing_waits_for_a_film(filming: Filming) -> None:
     filming.window.close()
     assert filming.window.isVisible()
-    said = "The window closes as soon as the file is written: 1 of 2"
+    said = "The window closes when the file is complete: 1 of 2"
     filming.student.until(lambda: filming.said == said)
     filming.goes_on.set()
     filming.student.until(lambda: not filming.window.isVisible())
@@ -165,7 +165,7 @@ def test_a_film_is_called_off_by_its_button(filming: Filming) -> None:
     button = filming.window.run_export_controller.progress.widget.cancel
     filming.student.until(button.isVisible)
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
-    filming.student.until(lambda: filming.said == "Called off; nothing was written.")
+    filming.student.until(lambda: filming.said == "Cancelled; nothing was written.")
     assert not button.isVisible()
     assert not filming.path.exists()
 
@@ -175,7 +175,7 @@ def test_what_is_still_read_for_a_film_is_called_off(asked: Asked, tmp_path: Pat
     asked.film_controller.film(tmp_path / "training.gif")
     asked.film_controller.cancel()
     assert not asked.film_controller.is_working
-    assert asked.said[-1] == "Called off; nothing was written."
+    assert asked.said[-1] == "Cancelled; nothing was written."
 
 
 def test_a_film_whose_training_ends_while_it_is_read_is_said_not_to_be_written(

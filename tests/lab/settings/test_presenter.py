@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from visualizer.attention.settings import SettingKind
 from visualizer.errors import InputError
 from visualizer.lab.settings.lab_setting_definitions import LAB_SETTINGS, OWN, RANGES, get, put
 from visualizer.lab.settings.presenter import present_setup
@@ -17,7 +18,6 @@ from visualizer.language.training_settings import (
     TrainingSettings,
     problems,
 )
-from visualizer.session.setting_definitions import SettingKind
 
 NAMES = [setting.name for setting in LAB_SETTINGS]
 NOT_SHOWN = {"source", "threads"}

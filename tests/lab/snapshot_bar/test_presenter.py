@@ -66,8 +66,11 @@ def test_what_was_thinned_out_is_looked_at_nearby() -> None:
             "Step 100 of 1,500: training loss 2.500, validation loss 2.750 at step 10",
         ),
         (None, (Measured(2.5, 1499), None), "Current model, step 1,500: training loss 2.500"),
-        (None, (Measured(2.5, 1400), None), "Current model, step 1,500: training loss 2.500 "
-        "at step 1,400"),
+        (
+            None,
+            (Measured(2.5, 1400), None),
+            "Current model, step 1,500: training loss 2.500 at step 1,400",
+        ),
         (0, (None, None), "Step 0 of 1,500 (untrained)"),
     ],
 )

@@ -33,8 +33,8 @@ from visualizer.attention.spec import (
     Mask,
     NumberMatrix,
     Projection,
-    problems,
 )
+from visualizer.attention.spec_validation import problems
 from visualizer.number_format import format_count
 
 if TYPE_CHECKING:

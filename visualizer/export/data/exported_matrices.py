@@ -210,9 +210,10 @@ def shown_matrices(resolved: Resolved) -> tuple[ExportMatrix, ...]:
     if run.trace.is_blockwise and count > MAX_TABLE_NUMBERS:
         side = math.isqrt(MAX_TABLE_NUMBERS // len(found))
         sentence = (
-            f"What is shown of this long text has {count:,} numbers, and a table holds "
-            f"{MAX_TABLE_NUMBERS:,}. Zoom in on at most {side:,} × {side:,} tokens, pin a cell to "
-            "have its row, or choose tokens to have theirs."
+            f"The current view of this long text has {count:,} numbers, but a table "
+            f"can contain at most {MAX_TABLE_NUMBERS:,}. Zoom in to at most {side:,} "
+            f"× {side:,} tokens, pin a cell to export its row, or select tokens to "
+            "export theirs."
         )
         raise InputError("export", sentence)
     return found

@@ -118,7 +118,8 @@ def _count_numbers(run: Run, name: str) -> int:
 STAGE_FORMATS = frozenset({".npz", ".json"})
 """Formats with whole stages, which therefore omit the matrices of a long text."""
 LEFT_OUT = (
-    "The text is too long for matrices of queries and keys; CSV and Markdown take a part of them."
+    "The text is too long for complete query–key matrices. Export a part of them as "
+    "CSV or Markdown."
 )
 LARGE = 50 * 2**20
 """File size in bytes from which a smaller format is recommended."""
@@ -160,6 +161,6 @@ def _size_in_words(snapshot: Snapshot, settings: ExportSettings) -> str:
     if count < LARGE:
         return f"About {format_size(count)}"
     return (
-        f"About {format_size(count)}, which takes its time to be written and to be read. "
-        f"As NPZ, all stages have {format_size(arrays)}."
+        f"About {format_size(count)}, which is slow to write and to read. As NPZ, all "
+        f"stages take {format_size(arrays)}."
     )

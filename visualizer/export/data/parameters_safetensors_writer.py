@@ -61,9 +61,9 @@ def _check_masks(run: Run, count: int) -> None:
     size = count * tokens**2 * MASK_CELL
     if size > MAX_MASK_BYTES:
         sentence = (
-            f"The book’s module holds {format_count(count, 'mask')} of {tokens:,} × {tokens:,} "
-            f"cells, which have {format_size(size)}. Use a shorter text, or export as NPZ, which "
-            "has the weights without masks."
+            f"The book’s module contains {format_count(count, 'mask')} of {tokens:,} "
+            f"× {tokens:,} cells, which take {format_size(size)}. Use a shorter text, "
+            "or export as NPZ, which contains the weights without masks."
         )
         raise InputError("export", sentence)
 
@@ -77,10 +77,10 @@ def weights_in(run: Run) -> tuple[str, ...]:
         When the module has no weights.
     """
     if not run.trace.has_module:
-        sentence = f"{run.source} has attention and no weights to write. Export it as NPZ."
+        sentence = f"{run.source} contains attention but no module weights. Export it as NPZ."
         raise InputError("export", sentence)
     if not run.trace.parameters:
-        sentence = "This attention has no weights to write. Choose one with trainable weights."
+        sentence = "This module has no trainable weights. Choose another mechanism."
         raise InputError("export", sentence)
     return tuple(run.trace.parameters)
 

@@ -129,9 +129,9 @@ class NumberField(QWidget):
     def _apply_input(self) -> None:
         is_taken, number = self._parse_input()
         ends = f"{self._write(self._low)} to {self._write(self._high)}"
-        nothing = ", or nothing" if self._open else ""
+        nothing = " or empty" if self._open else ""
         kind = "a whole number from " if self._is_whole else ""
-        self._show_problem("" if is_taken else f"Takes {kind}{ends}{nothing}.")
+        self._show_problem("" if is_taken else f"Must be {kind}{ends}{nothing}.")
         if is_taken:
             self.typed.emit(number)
 
@@ -145,11 +145,11 @@ class NumberField(QWidget):
 
 
 SWITCHES = {
-    "has_caption": "C&aption: what was computed",
-    "has_marks": "&Marks: the pinned cell, chosen tokens",
-    "is_trimmed": "Leave &empty paper away",
-    "carries_document": "The &document inside, to go on from it",
-    "has_all_layers": "All la&yers in the document",
+    "has_caption": "C&aption that describes the computation",
+    "has_marks": "Pinned cell and selected to&kens",
+    "is_trimmed": "Crop &empty margins",
+    "carries_document": "Embed the &document, so that the file can be reopened",
+    "has_all_layers": "Embed all la&yers",
 }
 
 
@@ -166,7 +166,7 @@ class FigureOptionsWidget(QWidget):
         self._small_text: SmallText | None = None
         self._all_layers_bytes = 0
         self.extent, self.preset, self.paper, self.unit = (QComboBox() for _ in range(4))
-        self.width_, self.height_ = NumberField("Width"), NumberField("Height", "as it takes")
+        self.width_, self.height_ = NumberField("Width"), NumberField("Height", "automatic")
         self.dpi = NumberField("Resolution, DPI", is_whole=True)
         self.points, self.title = NumberField("Text size in points"), QLineEdit()
         self.switches = {name: QCheckBox(words) for name, words in SWITCHES.items()}
@@ -371,5 +371,5 @@ def _offer_in_words(small_text: SmallText, settings: ExportSettings) -> str:
     if width is not None:
         length = f"{settings.unit.written(width, settings.look.dpi)} {settings.unit.value}"
         is_open = "height_mm" in small_text.changes
-        return f"Use {length}, of any height" if is_open else f"Use {length}"
+        return f"Use {length} with automatic height" if is_open else f"Use {length}"
     return "" if points is None else f"Use {points:g} pt"

@@ -36,12 +36,12 @@ class FilmRange(StrEnum):
 
     WHOLE = "The whole computation"
     HERE = "From here to the end"
-    LESSON = "The part of the lesson"
-    STAGES = "From stage to stage"
+    LESSON = "The part shown in the lesson"
+    STAGES = "Range of stages"
 
 
 SHRINKS = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-MOTION_TIP = "What a step reads moves to where it is used, in steps that last 0.4 seconds or longer"
+MOTION_TIP = "Inputs move to where they are used, in steps of at least 0.4 seconds"
 PANELS = {FilmPanels.STEP: "those of each step", FilmPanels.SPAN: "all stages, small"}
 
 
@@ -62,18 +62,18 @@ class FilmOptionsWidget(QWidget):
         self._stopped = threading.Event()
         self.part = combo_box("Part", [])
         self.first, self.last = combo_box("First stage", []), combo_box("Last stage", [])
-        self.grain = combo_box("Film steps", GRAINS.items())
-        self.speed = combo_box("Film speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
+        self.grain = combo_box("Animation steps", GRAINS.items())
+        self.speed = combo_box("Animation speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
         self.panels = combo_box("Panels", PANELS.items())
         self.width_ = combo_box("Pixels", [(width, f"{width:,} pixels wide") for width in WIDTHS])
-        self.loops = QCheckBox("&Begins anew at its end")
-        self.loops.setAccessibleName("Begins anew at its end")
-        self.motion = QCheckBox("Motion of what is rea&d")
-        self.motion.setAccessibleName("Motion of what is read")
+        self.loops = QCheckBox("Loop (&begin again at the end)")
+        self.loops.setAccessibleName("Loop (begin again at the end)")
+        self.motion = QCheckBox("Animate input&s")
+        self.motion.setAccessibleName("Animate inputs")
         self.motion.setToolTip(MOTION_TIP)
         self.told = PlainLabel(parent=self)
         self.told.setWordWrap(True)
-        self.told.setAccessibleName("Size of the film")
+        self.told.setAccessibleName("Size of the animation")
         self._lay_out()
         self._show_settings(FilmSettings())
         for box in self._choice_boxes:
@@ -232,7 +232,7 @@ class FilmOptionsWidget(QWidget):
         if (
             self._asked and (figure_settings, suffix) == self._asked[1:]
         ):  # ignore outdated estimates
-            said = f"about {format_size(film.bytes)} · made in {film.minutes_in_words}"
+            said = f"about {format_size(film.bytes)} · takes {film.minutes_in_words}"
             self._show_message(f"{self._length} · {said}", "quiet")
 
     def _show_problem(self, error: Exception) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 FINER = 2
 """Supersampling factor, which keeps thin lines and single cells visible."""
-FIRST_PICTURE = " · a first picture, which is exact in the file"
+FIRST_PICTURE = " · preview; the file is exact"
 MAX_PREVIEW_ROWS = 512
 """Maximum rows of a panel read for a first picture of all its cells."""
 PIXELS = ".png"
@@ -117,7 +117,7 @@ def _preview_figure(
     small.setDevicePixelRatio(ratio)
     first = FIRST_PICTURE if snapshot.run.trace.is_blockwise else ""
     if "width_mm" not in settings.deciding:
-        return ExportPreview(small, "", f"As large as the browser’s window{first}")
+        return ExportPreview(small, "", f"Fits the browser window{first}")
     said = size_in_words(width, height, None if is_drawing else dpi) + first
     return ExportPreview(small, "", said, small_text=small_text(page, snapshot, figure_settings))
 

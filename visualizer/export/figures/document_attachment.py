@@ -60,8 +60,9 @@ def attached_document(snapshot: Snapshot, figure_settings: FigureSettings) -> by
     size = sum(len(part) for document in documents for part in document.held())
     if size > MAX_ATTACHED_BYTES and figure_settings.has_all_layers:
         sentence = (
-            f"The numbers of all layers take {format_size(size)}, and a figure can hold "
-            f"{format_size(MAX_ATTACHED_BYTES)}. Save them as a document (.attention) instead."
+            f"The numbers of all layers take {format_size(size)}, but a figure can "
+            f"embed at most {format_size(MAX_ATTACHED_BYTES)}. Save a document "
+            "(.attention) instead."
         )
         raise InputError("all_layers", sentence)
     return b"" if size > MAX_ATTACHED_BYTES else document_bytes(document, view)

@@ -124,8 +124,8 @@ class PanelCells(Struct, frozen=True, eq=False):
         is_ranked = colouring.curve is ColourCurve.RANK
         if is_ranked and colouring.limits is not ColourLimits.ROW and rows > ROWS:
             sentence = (
-                "Colours by rank compare all cells of a panel, and this picture is made a few rows "
-                "at a time. Rank by row, or choose another curve."
+                "Rank colours compare all cells of a panel, but this image is drawn "
+                "a few rows at a time. Rank per row, or choose another colour scale."
             )
             raise InputError("export", sentence)
 

@@ -50,7 +50,7 @@ class SmallText(Struct, frozen=True):
     def finding(self) -> str:
         """Message with the size of the smallest text."""
         size = math.floor(self.points * 10) / 10
-        end = ", too small to be printed" if self.is_refused else ""
+        end = ", too small for print" if self.is_refused else ""
         return f"The smallest text would be {size:g} pt{end}."
 
     @property
@@ -58,7 +58,7 @@ class SmallText(Struct, frozen=True):
         """The finding and a suggested fix, for messages without a button."""
         width, points = self.changes.get("width_mm"), self.changes.get("points")
         if width is not None:
-            height = ", and leave the height open" if "height_mm" in self.changes else ""
+            height = " and an automatic height" if "height_mm" in self.changes else ""
             return f"{self.finding} Use a width of {width:g} mm{height}."
         if points is not None:
             return f"{self.finding} Use a text size of {points:g} pt."

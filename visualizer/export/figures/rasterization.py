@@ -67,8 +67,8 @@ def blank(width: int, height: int) -> QImage:
     image = QImage(max(1, width), max(1, height), QImage.Format.Format_RGB32)
     if image.isNull():
         sentence = (
-            f"A picture of {width:,} × {height:,} pixels is more than the memory holds. "
-            "Show fewer stages, or export the numbers."
+            f"There is not enough memory for an image of {width:,} × {height:,} "
+            "pixels. Show fewer stages, or export the numbers."
         )
         raise InputError("memory", sentence)
     return image

@@ -104,7 +104,7 @@ def _check_size(board: Board) -> None:
     size = sum(heatmap.values.nbytes + 2 * heatmap.values.size for heatmap in board.heatmaps)
     if size > MAX_CELL_BYTES:
         cells = sum(heatmap.values.size for heatmap in board.heatmaps)
-        sentence = f"A page of {cells:,} cells is more than a browser can show. Show fewer stages."
+        sentence = f"A web page of {cells:,} cells is too large for a browser. Show fewer stages."
         raise InputError("export", sentence)
 
 

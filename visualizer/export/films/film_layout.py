@@ -89,7 +89,7 @@ def check_pixels(figure_settings: FigureSettings) -> None:
     height = round((figure_settings.height or 0) * ratio)
     if max(width, height) > MAX_SIDE_PX:
         size = f"{width:,} × {height:,}" if height else f"{width:,} pixels wide"
-        most = f"A film has at most {MAX_SIDE_PX:,} pixels a side, and this one is {size}."
+        most = f"An animation must be at most {MAX_SIDE_PX:,} pixels wide and high. It is {size}."
         raise InputError("size", f"{most} Choose a smaller size.")
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from visualizer.session.setting_definitions import SETTINGS, SettingKind
+from visualizer.attention.settings import SETTINGS, SettingKind
 
 if TYPE_CHECKING:
+    from visualizer.attention.settings import Setting
     from visualizer.session.document import Document
-    from visualizer.session.setting_definitions import Setting
 
 DERIVED = {"mechanism", "causal", "device"}
 """Settings that follow from others or do not affect any number."""
@@ -30,8 +30,8 @@ def differences(one: Document, other: Document) -> tuple[str, ...]:
     ]
     for setting in SETTINGS:
         values = [document.get(setting.name) for document in (one, other)]
-        counts = any(setting.counts(document.spec) for document in (one, other))
-        if setting.name not in DERIVED and counts and values[0] != values[1]:
+        acts = any(setting.acts(document.spec) for document in (one, other))
+        if setting.name not in DERIVED and acts and values[0] != values[1]:
             descriptions.append(_describe_difference(setting, *values))
     return tuple(descriptions)
 

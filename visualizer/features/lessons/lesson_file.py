@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from visualizer.attention.model_layer_stages import ORDER
-from visualizer.attention.spec import problems
+from visualizer.attention.spec_validation import problems
 from visualizer.attention.stages import shape, stages
 from visualizer.errors import reason_of
 from visualizer.features.lessons.expected_book_numbers import BookNumbers, UnfitError

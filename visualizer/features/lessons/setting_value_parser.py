@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from visualizer.attention.settings import BY_NAME, InvalidValueError, choose
 from visualizer.attention.spec import (
     OWN_BIASES,
     OWN_LAYERS,
@@ -21,6 +21,7 @@ from visualizer.session.document import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from enum import StrEnum
 
     from visualizer.features.lessons.expected_book_numbers import BookNumbers
 
@@ -68,15 +69,21 @@ def value_of(name: str, given: object, printed: BookNumbers, document: Document)
         return _encode_tokens(given, document)
     if name in _MATRICES:
         return _MATRICES[name](given, printed)
-    usual = Document().get(name)
-    if isinstance(usual, StrEnum):
-        kind = type(usual)
-        if given not in list(kind):
-            raise UnfitError(f"“{name}” is one of {', '.join(kind)}, not {_quote_value(given)}.")
-        return kind(str(given))
-    if not is_a(given, type(usual)):
-        raise UnfitError(f"“{name}” is {WORDS[type(usual)]}, not {_quote_value(given)}.")
-    return type(usual)(given)
+    try:
+        if name in BY_NAME:
+            return BY_NAME[name].read(given)
+        if name == "text":
+            return _read_text(given)
+        kind: type[StrEnum] = type(Document().get(name))
+        return choose([*kind], given)
+    except InvalidValueError as invalid:
+        raise UnfitError(invalid.sentence(f"“{name}”", _quote_value(given))) from None
+
+
+def _read_text(given: object) -> str:
+    if not isinstance(given, str):
+        raise InvalidValueError(f"must be {WORDS[str]}")
+    return given
 
 
 def _quote_value(given: object) -> str:

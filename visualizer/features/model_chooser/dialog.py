@@ -17,9 +17,9 @@ from PySide6.QtWidgets import (
     QTableWidgetItem,
 )
 
+from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import Device, Dtype
 from visualizer.features.model_chooser.presenter import COLUMNS
-from visualizer.session.setting_definitions import SETTINGS
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import ElidedLabel, PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.attention.model_reading import SecondText
+from visualizer.attention.settings import SETTINGS
 from visualizer.errors import FIRST_CHARACTERS, InputError, Problem, Remedy
 from visualizer.models.model_source import server_of
 from visualizer.number_format import format_count
 from visualizer.session.screen import PanelId
-from visualizer.session.setting_definitions import SETTINGS, SettingState, remedy_in_words
+from visualizer.session.setting_definitions import SettingState, remedy_in_words
 
 if TYPE_CHECKING:
     from visualizer.attention.captured_attention import CapturedAttention
@@ -129,7 +130,7 @@ def present_setup(
         SettingState(
             setting,
             document.get(setting.name),
-            setting.counts(document.spec),
+            setting.acts(document.spec),
             problem := found.get(setting.name),
             remedy_in_words(*problem.remedy) if problem and problem.remedy else "",
         )

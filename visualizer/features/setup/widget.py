@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from visualizer.attention.settings import SETTINGS, Setting, SettingKind
 from visualizer.documents.plain_text_file import first_part, too_long
 from visualizer.features.setup.presenter import (
     SETUP,
@@ -33,13 +34,7 @@ from visualizer.features.setup.presenter import (
 )
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.document import LineSplit, changed_span
-from visualizer.session.setting_definitions import (
-    SETTINGS,
-    Setting,
-    SettingKind,
-    own_in_words,
-    written_mask,
-)
+from visualizer.session.setting_definitions import own_in_words, written_mask
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters

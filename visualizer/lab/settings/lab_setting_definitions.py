@@ -6,19 +6,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from visualizer.attention.settings import Setting, SettingKind, unless, when
 from visualizer.attention.spec import Device
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_presets import PRESETS, preset_of, with_preset
 from visualizer.language.training_settings import (
+    LAYERED,
     LIMITS,
     TITLES,
     CorpusKind,
     LearningRateDecay,
     TrainingSettings,
-)
-from visualizer.session.setting_definitions import (
-    Setting,
-    SettingKind,
 )
 
 OWN = ""
@@ -37,17 +35,7 @@ TEXTS = {
 _SOURCE_FIELDS = {"kind", "path", "size", "tokenizer"}
 
 
-def _is_layered(settings: TrainingSettings) -> bool:
-    return settings.is_layered
-
-
-def _is_file(settings: TrainingSettings) -> bool:
-    return settings.source.kind is CorpusKind.FILE
-
-
-def _is_prose(settings: TrainingSettings) -> bool:
-    return settings.source.kind in {CorpusKind.FILE, CorpusKind.WORLD}
-
+_IS_LAYERED = when("is_layered", True, words=f"without --model {' or '.join(LAYERED)}")
 
 # fmt: off
 LAB_SETTINGS: tuple[Setting, ...] = (
@@ -57,12 +45,14 @@ LAB_SETTINGS: tuple[Setting, ...] = (
     Setting("kind", "Text", SettingKind.CHOICE, True,
         "Training text", tuple(TEXTS.items())),
     Setting("path", "File", SettingKind.FILE, True, "UTF-8 text file, up to 100 MB",
-            counts=_is_file),
+            where=(when("source.kind", CorpusKind.FILE, words="without a text file"),)),
     Setting("tokenizer", "Tokens", SettingKind.CHOICE, True, "How the text is split into tokens", (
-        (Tokenizer.CHARACTERS, "Characters"), (Tokenizer.WORDS, "Words")), counts=_is_prose),
+        (Tokenizer.CHARACTERS, "Characters"), (Tokenizer.WORDS, "Words")),
+            where=(when("source.kind", CorpusKind.FILE, CorpusKind.WORLD,
+                        words="with a generated task"),)),
     Setting("size", "Text length", SettingKind.WHOLE, True,
         "Approximate number of tokens to generate",
-            counts=lambda settings: not _is_file(settings)),
+            where=(unless("source.kind", CorpusKind.FILE, words="with a text file"),)),
     Setting("model", "Model", SettingKind.CHOICE, True,
         "Model architecture, from bigram to transformer",
             tuple(TITLES.items())),
@@ -70,12 +60,12 @@ LAB_SETTINGS: tuple[Setting, ...] = (
         "Maximum context length, in tokens"),
     Setting("width", "Embedding size", SettingKind.WHOLE, True, "Dimensions of a token’s vector"),
     Setting("heads", "Heads", SettingKind.WHOLE, True, "Attention heads per layer",
-            counts=_is_layered),
+            where=(_IS_LAYERED,)),
     Setting("layers", "Layers", SettingKind.WHOLE, True, "Number of transformer layers",
-            counts=_is_layered),
+            where=(_IS_LAYERED,)),
     Setting("dropout", "Dropout", SettingKind.SMALL, True,
         "Fraction of values dropped during training",
-            counts=_is_layered),
+            where=(_IS_LAYERED,)),
     Setting("batch", "Batch size", SettingKind.WHOLE, True, "Number of blocks per training step"),
     Setting("rate", "Learning rate", SettingKind.SMALL, True, "Maximum learning rate of AdamW"),
     Setting("warmup", "Warm-up", SettingKind.WHOLE, True,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from visualizer.errors import InputError, Problem
@@ -11,11 +13,10 @@ from visualizer.language.training_settings import (
     TrainingSettings,
     problems,
 )
-from visualizer.session.setting_definitions import (
-    Setting,
-    SettingState,
-    remedy_in_words,
-)
+from visualizer.session.setting_definitions import SettingState, remedy_in_words
+
+if TYPE_CHECKING:
+    from visualizer.attention.settings import Setting
 
 AT_TEXT = {"text": "kind", "memory": "batch"}
 """Settings at which problems with the text or with memory are shown."""
@@ -66,7 +67,7 @@ def present_setup(
 def _setting_state(
     setting: Setting, settings: TrainingSettings, problem: Problem | InputError | None, locked: str
 ) -> SettingState:
-    of_use = setting.counts(settings)
+    of_use = setting.acts(settings)
     counts = of_use and (not locked or setting.name in STAYING)
     remedy = problem.remedy if problem else None
     if remedy and locked and remedy[0] not in STAYING:  # it could not be applied

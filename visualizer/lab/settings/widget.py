@@ -20,8 +20,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from visualizer.attention.settings import Setting, SettingKind
 from visualizer.lab.settings.lab_setting_definitions import LAB_SETTINGS, RANGES
-from visualizer.session.setting_definitions import Setting, SettingKind
 from visualizer.widgets.dialogs import ask_open_path
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout

@@ -1,0 +1,239 @@
+"""Every setting of the table is available, checked and reported on every surface."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from visualizer.api.argument_conversion import attention_document_of, naming_arguments
+from visualizer.api.arguments_without_effect import argument_of
+from visualizer.attention.settings import BY_NAME, SETTINGS, Setting, SettingKind, without_effect
+from visualizer.attention.spec import Mask, Normalisation, Projection
+from visualizer.cli.document_and_figure_settings_from_options import document_of
+from visualizer.cli.invalid_and_idle_options import complaint
+from visualizer.cli.options import option_of, parser, word_option
+from visualizer.documents.document_file import document_bytes, read_document
+from visualizer.errors import InputError
+from visualizer.features.lessons.expected_book_numbers import BookNumbers
+from visualizer.features.lessons.lesson_file import LessonError, read_lesson
+from visualizer.features.setup.presenter import present_setup
+from visualizer.features.setup.widget import SETUP_CONTROLS
+from visualizer.session.document import Document
+from visualizer.session.view import View
+from visualizer.storage.json_coding import DamagedError
+
+if TYPE_CHECKING:
+    from pytestqt.qtbot import QtBot
+
+TYPED = [s for s in SETTINGS if s.kind not in {SettingKind.MATRIX, SettingKind.OWN}]
+RANGED = [setting for setting in TYPED if setting.requirement]
+CONDITIONAL = [setting for setting in TYPED if setting.where]
+CONTEXT: dict[str, dict[str, Any]] = {
+    "mode": {"dropout": 0.5},
+    "dropout_seed": {"dropout": 0.5},
+    "d_ff": {"mechanism": "block"},
+    "activation": {"mechanism": "block"},
+    "window": {"mask": "window"},
+    "heads": {"d_out": 4},
+    "projection": {"heads": 1},
+    "block": {"d_out": 3, "heads": 1},
+}
+"""Settings that make another one act, or valid."""
+IDLE: dict[str, dict[str, Any]] = {
+    "d_out": {"projection": "none", "heads": 1},
+    "bias": {"projection": "uniform"},
+    "arrangement": {"heads": 1},
+    "scale": {"normalisation": "uniform"},
+    "temperature": {"normalisation": "uniform"},
+    "route": {"mask": "none"},
+}
+"""Settings with which another one has no effect, if it has one by default."""
+VALID = {SettingKind.COUNT: 4, SettingKind.SEED: 7, SettingKind.RATE: 0.25, SettingKind.NUMBER: 2.5}
+INVALID = {"dropout": 2.0, "temperature": -1.0, "d_ff": 5_000_000, "seed": -1, "dropout_seed": -1}
+
+
+def names(setting: Setting) -> str:
+    return setting.name
+
+
+def valid_value(setting: Setting) -> Any:
+    """A valid value other than the default."""
+    if setting.kind is SettingKind.CHOICE:
+        values = [value for value, _ in setting.choices if value not in (setting.default, Mask.OWN)]
+        return values[-1] if setting.name == "mechanism" else values[0]
+    return not setting.default if setting.kind is SettingKind.SWITCH else VALID[setting.kind]
+
+
+def command_line(settings: dict[str, Any]) -> list[str]:
+    words = []
+    for name, value in settings.items():
+        option = option_of(name)
+        if isinstance(value, bool):
+            words.append(option if value else f"--no-{option[2:]}")
+        else:
+            words += [option, str(value)]
+    return words
+
+
+def lesson_of(settings: dict[str, Any]) -> Document:
+    values = {
+        name: str(value).lower() if not isinstance(value, str) else f'"{value}"'
+        for name, value in settings.items()
+    }
+    lines = "\n".join(f"{name} = {value}" for name, value in values.items())
+    text = 'section = "3.3"\ntitle = "One"\n[[page]]\ntitle = "A"\nsays = "B"\n'
+    text += f'stages = ["weights"]\n[page.set]\ntext = "a b"\n{lines}\n'
+    return read_lesson(text, "one.toml", BookNumbers.read()).pages[0].document
+
+
+def python_document(settings: dict[str, Any]) -> Document:
+    arguments: Any = {argument_of(name): value for name, value in settings.items()}
+    with naming_arguments():
+        return attention_document_of("a b c", None, None, arguments)
+
+
+def with_settings(settings: dict[str, Any]) -> Document:
+    document = Document()
+    for name, value in settings.items():
+        document = document.set(name, BY_NAME[name].read(value))
+    return document
+
+
+# ------------------------------------------------------------------------------------------ values
+
+
+@pytest.mark.parametrize("setting", TYPED, ids=names)
+def test_a_valid_value_reaches_the_spec_from_every_surface(setting: Setting, qtbot: QtBot) -> None:
+    name, value = setting.name, valid_value(setting)
+    given = {**CONTEXT.get(name, {}), name: value}
+    assert document_of(parser().parse_args(command_line(given))).get(name) == value
+    assert lesson_of(given).get(name) == value
+    if name != "device":  # the API checks that the device is available
+        assert python_document(given).get(name) == value
+    control: Any = SETUP_CONTROLS[setting.kind](setting)
+    qtbot.addWidget(control)
+    control.show_value(setting.default)
+    with qtbot.waitSignal(control.chosen) as chosen:
+        if setting.kind is SettingKind.CHOICE:
+            control.box.activated.emit([each for each, _ in setting.choices].index(value))
+        elif setting.kind is SettingKind.SWITCH:
+            control.box.click()
+        else:
+            control.box.setValue(value)
+    changed = Document().set(*chosen.args[:2])
+    assert changed.get(name) == value
+    saved = document_bytes(changed, View())
+    assert read_document(io.BytesIO(saved)).document.get(name) == value
+
+
+@pytest.mark.parametrize("setting", RANGED, ids=names)
+def test_a_value_out_of_range_is_rejected_by_every_surface(
+    setting: Setting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, value = setting.name, INVALID.get(setting.name, 0)
+    given = {**CONTEXT.get(name, {}), name: value}
+    with pytest.raises(SystemExit):
+        parser().parse_args([option_of(name), str(value)])
+    error = f"argument {option_of(name)}: invalid value '{value}': must be {setting.requirement}\n"
+    assert capsys.readouterr().err.endswith(error)
+    sentence = setting.range_problem(value)
+    assert sentence.startswith(f"The {setting.noun or setting.label.lower()} must be ")
+    with pytest.raises(InputError) as rejected:
+        python_document(given)
+    assert (rejected.value.field, rejected.value.sentence) == (argument_of(name), sentence)
+    with pytest.raises(LessonError) as broken:
+        lesson_of(given)
+    assert sentence in str(broken.value)
+    rows = {row.setting.name: row for row in present_setup(with_settings(given), None).settings}
+    problem = rows[name].problem
+    assert problem
+    assert problem.sentence == sentence
+
+
+@pytest.mark.parametrize("setting", RANGED, ids=names)
+def test_a_document_with_a_value_that_no_control_shows_is_rejected(setting: Setting) -> None:
+    value = -100_000 if setting.kind is not SettingKind.RATE else 50.0
+    changed = Document().set(setting.name, value)
+    with pytest.raises((DamagedError, InputError), match=setting.label):
+        read_document(io.BytesIO(document_bytes(changed, View())))
+
+
+# ------------------------------------------------------------------------------------------- types
+
+
+@pytest.mark.parametrize("setting", TYPED, ids=names)
+def test_a_value_of_another_type_is_rejected_by_every_surface(
+    setting: Setting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if setting.kind is not SettingKind.SWITCH:
+        with pytest.raises(SystemExit):
+            parser().parse_args([option_of(setting.name), "x"])
+        error = f"argument {option_of(setting.name)}: invalid value 'x': must be "
+        assert error in capsys.readouterr().err
+    with pytest.raises(InputError, match=f"^{argument_of(setting.name)} must be .* It is 'x'"):
+        python_document({setting.name: "x"})
+    with pytest.raises(LessonError, match=f"“{setting.name}” must be .* It is “x”"):
+        lesson_of({setting.name: "x"})
+
+
+def test_a_misspelt_choice_is_answered_with_the_closest_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--mask", "casual"])
+    assert "invalid value 'casual': must be one of none, causal" in (
+        said := capsys.readouterr().err
+    )
+    assert said.endswith("(did you mean 'causal'?)\n")
+    for read in (python_document, lesson_of):
+        with pytest.raises(ValueError, match=r"Did you mean causal\?$"):
+            read({"mask": "casual"})
+
+
+# ------------------------------------------------------------------------- settings without effect
+
+
+@pytest.mark.parametrize("setting", CONDITIONAL, ids=names)
+def test_a_setting_without_effect_is_reported_by_every_surface(setting: Setting) -> None:
+    name = setting.name
+    given = {**IDLE.get(name, {}), name: valid_value(setting)}
+    document = with_settings(given)
+    rows = {row.setting.name: row for row in present_setup(document, None).settings}
+    assert not rows[name].counts
+    options = parser().parse_args(command_line(given))
+    message = complaint(options, document_of(options))
+    assert message == without_effect(document.spec, name, word_option)
+    assert message.startswith(f"{option_of(name)} has no effect with")
+    assert message.endswith(". Remove it.")
+    with pytest.raises(InputError) as rejected:
+        python_document(given)
+    assert rejected.value.field == argument_of(name)
+    assert rejected.value.sentence.startswith(f"{argument_of(name)} has no effect with")
+
+
+def test_the_message_names_the_setting_that_is_missing() -> None:
+    options = parser().parse_args(["--window", "2"])
+    expected = "--window has no effect without --mask window. Remove it."
+    assert complaint(options, document_of(options)) == expected
+    with pytest.raises(InputError, match=r'^window has no effect without mask="window"\.'):
+        python_document({"window": 2})
+
+
+@pytest.mark.parametrize("name", ["mode", "dropout_seed", "d_ff", "activation", "window"])
+def test_a_setting_with_effect_is_not_reported(name: str) -> None:
+    document = with_settings({**CONTEXT[name], name: valid_value(BY_NAME[name])})
+    assert without_effect(document.spec, name, word_option) == ""
+
+
+def test_conditions_name_settings_of_the_table_or_have_words() -> None:
+    for setting in BY_NAME.values():
+        for condition in setting.where:
+            assert condition.setting in BY_NAME or condition.words
+
+
+def test_scores_are_compared_unless_weights_are_uniform() -> None:
+    uniform = with_settings({"normalisation": Normalisation.UNIFORM}).spec
+    assert not BY_NAME["scale"].acts(uniform)
+    assert BY_NAME["bias"].acts(with_settings({"projection": Projection.LINEAR}).spec)

@@ -1,0 +1,499 @@
+"""The table of settings: kind, range, choices and condition of each; imports no torch.
+
+The window, the command line, the Python API, lessons, the validation of documents and the help
+texts read it. Each of them only supplies its own name for a setting.
+"""
+
+from __future__ import annotations
+
+import math
+from difflib import get_close_matches
+from enum import StrEnum, auto
+from numbers import Integral, Real
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
+
+from visualizer.attention.mechanisms import TITLES, mechanism_of
+from visualizer.attention.spec import (
+    MAX_SEED,
+    MAX_VALUES,
+    WIDENING,
+    Activation,
+    Arrangement,
+    AttentionSpec,
+    Block,
+    Device,
+    Dtype,
+    Mask,
+    Mode,
+    Normalisation,
+    Position,
+    Projection,
+    Route,
+    Scale,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Wording = Callable[[str, object], str]
+    """Words a setting with a value, such as ``--mask window``; only the setting if it is None."""
+
+Choice = TypeVar("Choice", bound=str)
+
+
+class SettingKind(StrEnum):
+    """Kind of value, and of the control for it."""
+
+    CHOICE = auto()
+    COUNT = auto()
+    RATE = auto()
+    NUMBER = auto()
+    SWITCH = auto()
+    SEED = auto()
+    MATRIX = auto()
+    OWN = auto()
+    WHOLE = auto()
+    SMALL = auto()
+    FILE = auto()
+
+
+BOUNDS: dict[SettingKind, tuple[float, float]] = {
+    SettingKind.COUNT: (0, 9_999_999),
+    SettingKind.RATE: (-9.999, 9.999),
+    SettingKind.NUMBER: (-1000, 1000),
+    SettingKind.SEED: (0, MAX_SEED),
+}
+"""Range of each kind of control: wider than the valid range, so that errors can be explained."""
+_WHOLE = (SettingKind.COUNT, SettingKind.SEED, SettingKind.WHOLE)
+
+
+class InvalidValueError(ValueError):
+    """A value of the wrong type, outside the range, or none of the choices.
+
+    Parameters
+    ----------
+    requirement : str
+        What is required, beginning with "must be".
+    suggestion : str
+        The choice most similar to the value; empty if there is none.
+    """
+
+    def __init__(self, requirement: str, suggestion: str = "") -> None:
+        super().__init__(requirement)
+        self.requirement, self.suggestion = requirement, suggestion
+
+    def sentence(self, subject: str, value: str) -> str:
+        """Word the error for a subject, such as ``mask``, and a value as it is shown."""
+        meant = f" Did you mean {self.suggestion}?" if self.suggestion else ""
+        return f"{subject} {self.requirement}. It is {value}.{meant}"
+
+
+class Operator(StrEnum):
+    """How a condition compares the value of a setting."""
+
+    IS = auto()
+    IS_NOT = auto()
+    ABOVE = auto()
+    GIVEN = auto()
+    ABSENT = auto()
+
+
+class Condition(Struct, frozen=True):
+    """A requirement on the value of another setting.
+
+    Parameters
+    ----------
+    setting : str
+        Path of the attribute that holds the value.
+    values : tuple
+        The values to compare with; for `Operator.ABOVE` a number.
+    words : str
+        Description of a violation, if the name and the values do not describe it.
+    alternative : Condition or None
+        Another condition that is sufficient.
+    """
+
+    setting: str
+    operator: Operator
+    values: tuple[Any, ...] = ()
+    words: str = ""
+    alternative: Condition | None = None
+
+    def holds(self, values: object) -> bool:
+        """Whether the condition holds for a spec, or another object with the settings."""
+        value: Any = attrgetter(self.setting)(values)
+        operators: dict[Operator, Callable[[], bool]] = {
+            Operator.IS: lambda: value in self.values,
+            Operator.IS_NOT: lambda: value not in self.values,
+            Operator.ABOVE: lambda: value > self.values[0],
+            Operator.GIVEN: lambda: value not in (None, ()),
+            Operator.ABSENT: lambda: value in (None, ()),
+        }
+        return operators[self.operator]() or (
+            self.alternative is not None and self.alternative.holds(values)
+        )
+
+    def violation(self, wording: Wording) -> str:
+        """Describe a violation, such as ``without --mask window``."""
+        if self.words:
+            return self.words
+        is_negative = self.operator in {Operator.IS_NOT, Operator.ABSENT}
+        said = f"{'with' if is_negative else 'without'} {self._named(wording)}"
+        return said + (f" or {self.alternative._named(wording)}" if self.alternative else "")
+
+    def _named(self, wording: Wording) -> str:
+        if self.operator is Operator.ABOVE:
+            return f"{wording(self.setting, None)} above {self.values[0]}"
+        value = self.values[0] if self.values else None
+        return wording(self.setting, value)
+
+
+def when(setting: str, *values: object, words: str = "") -> Condition:
+    """Require a setting to have one of the values."""
+    return Condition(setting, Operator.IS, values, words)
+
+
+def unless(setting: str, *values: object, words: str = "") -> Condition:
+    """Require a setting to have none of the values."""
+    return Condition(setting, Operator.IS_NOT, values, words)
+
+
+def above(setting: str, number: float, alternative: Condition | None = None) -> Condition:
+    """Require a setting to be greater than a number."""
+    return Condition(setting, Operator.ABOVE, (number,), alternative=alternative)
+
+
+def given(setting: str, words: str = "") -> Condition:
+    """Require a matrix to be given."""
+    return Condition(setting, Operator.GIVEN, words=words)
+
+
+def absent(setting: str) -> Condition:
+    """Require a matrix not to be given."""
+    return Condition(setting, Operator.ABSENT)
+
+
+COMPARES_SCORES = unless("normalisation", Normalisation.UNIFORM)
+"""Whether queries are compared with keys; a uniform average does not need scores."""
+
+
+class Setting(Struct, frozen=True):
+    """One setting.
+
+    Parameters
+    ----------
+    label : str
+        Label of its control.
+    common : bool
+        Whether the control is always visible, rather than under "All settings".
+    help : str
+        A description, without a full stop.
+    choices : tuple of (value, words)
+        The options of a choice setting.
+    top : float
+        The slider's maximum; larger values can be typed.
+    zero : str
+        Meaning of 0 in a count; empty if 0 is an ordinary number.
+    noun : str
+        Its name in a sentence; the label in lower case by default.
+    at_least, above, at_most, below : float or None
+        Its valid range.
+    fallback : number or None
+        The value offered in place of an invalid one; the nearest valid value by default.
+    where : tuple of Condition
+        The conditions under which it has an effect; all of them must hold.
+    """
+
+    name: str
+    label: str
+    kind: SettingKind
+    common: bool
+    help: str
+    choices: tuple[tuple[Any, str], ...] = ()
+    top: float = 0
+    zero: str = ""
+    noun: str = ""
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+    fallback: float | None = None
+    where: tuple[Condition, ...] = ()
+
+    @property
+    def default(self) -> Any:
+        """The value in a default spec."""
+        return value_in(AttentionSpec(), self.name)
+
+    def acts(self, values: object) -> bool:
+        """Whether it has an effect on a spec, or another object with the settings."""
+        return all(condition.holds(values) for condition in self.where)
+
+    def unmet(self, values: object) -> Condition | None:
+        """Return the first condition that does not hold."""
+        return next((each for each in self.where if not each.holds(values)), None)
+
+    @property
+    def requirement(self) -> str:
+        """Its valid range, such as ``at least 0 and less than 1``; empty if there is none."""
+        bounds = (
+            ("at least", self.at_least),
+            ("greater than", self.above),
+            ("at most", self.at_most),
+            ("less than", self.below),
+        )
+        return " and ".join(f"{words} {bound:,}" for words, bound in bounds if bound is not None)
+
+    def range_violation(self, value: float) -> str:
+        """Return what a number must be, such as ``must be at least 1``; empty if it is valid."""
+        # An integer may be too large for a float.
+        is_real = type(value) is float
+        if is_real and math.isnan(value):
+            return "must be a number"
+        is_inside = (
+            (self.at_least is None or value >= self.at_least)
+            and (self.above is None or value > self.above)
+            and (self.at_most is None or value <= self.at_most)
+            and (self.below is None or value < self.below)
+        )
+        if not is_inside:
+            return f"must be {self.requirement}"
+        return "must be finite" if is_real and math.isinf(value) else ""
+
+    def range_problem(self, value: float) -> str:
+        """Return a sentence on a number outside the valid range; empty if it is valid."""
+        violation = self.range_violation(value)
+        noun = self.noun or self.label.lower()
+        return f"The {noun} {violation}. It is {format_number(value)}." if violation else ""
+
+    def nearest(self, value: float) -> float:
+        """Return a valid number to offer in place of an invalid one."""
+        if self.fallback is not None:
+            return self.fallback
+        if self.at_least is not None and not value >= self.at_least:
+            return self.at_least
+        assert self.at_most is not None
+        return self.at_most
+
+    def read(self, value: object) -> Any:
+        """Convert a value of Python or of a file to the type of the setting.
+
+        The range is not checked, because a spec may be invalid while it is edited.
+
+        Raises
+        ------
+        InvalidValueError
+            If the value has another type or is none of the choices.
+        """
+        is_number = not isinstance(value, bool)
+        if self.kind is SettingKind.CHOICE:
+            return self._read_choice(value)
+        if self.kind is SettingKind.SWITCH:
+            if type(value).__name__ not in {"bool", "bool_"}:  # "bool_" is NumPy's
+                raise InvalidValueError("must be true or false")
+            return bool(value)
+        if self.kind in _WHOLE:
+            if not (isinstance(value, Integral) and is_number):
+                raise InvalidValueError("must be a whole number")
+            return int(value)
+        if not (isinstance(value, Real) and is_number):
+            raise InvalidValueError("must be a number")
+        number: Any = value
+        try:
+            return float(number)
+        except OverflowError:
+            return math.inf if number > 0 else -math.inf
+
+    def _read_choice(self, value: object) -> Any:
+        return choose([each for each, _ in self.choices], value)
+
+    def parse(self, text: str) -> Any:
+        """Convert the text of a valid value.
+
+        Raises
+        ------
+        InvalidValueError
+            If the text is not a valid value.
+        """
+        if self.kind is SettingKind.CHOICE:
+            return self._read_choice(text)
+        is_whole = self.kind in _WHOLE
+        try:
+            value = int(text) if is_whole else float(text)
+        except ValueError:
+            kind = "a whole number" if is_whole else "a number"
+            raise InvalidValueError(f"must be {kind}") from None
+        if violation := self.range_violation(value):
+            raise InvalidValueError(violation)
+        return value
+
+
+def choose(values: Sequence[Choice], value: object) -> Choice:
+    """Return the choice that equals a value.
+
+    Raises
+    ------
+    InvalidValueError
+        If it is none of the choices; with the most similar one.
+    """
+    if isinstance(value, str) and value in values:
+        return values[values.index(value)]
+    similar = get_close_matches(value, values, n=1) if isinstance(value, str) else []
+    suggestion = str(similar[0]) if similar else ""
+    raise InvalidValueError(f"must be one of {', '.join(values)}", suggestion)
+
+
+def format_number(value: float) -> str:
+    """Format a number for a sentence; a very long one is shortened."""
+    if not isinstance(value, int):
+        return f"{value:g}"
+    if abs(value) < 2**64:
+        return f"{value:,}"
+    return f"a number of {math.floor(math.log10(abs(value))) + 1:,} digits"
+
+
+_DROPS = above("dropout", 0, given("own_kept"))
+
+# fmt: off
+SETTINGS: tuple[Setting, ...] = (
+    Setting("mechanism", "Mechanism", SettingKind.CHOICE, True,
+            "Kind of attention to start from; the other settings modify it",
+            tuple(TITLES.items())),
+    Setting("d_in", "Embedding size", SettingKind.COUNT, True,
+            "Dimension of the token vectors (d_in)", top=64,
+            at_least=1, at_most=MAX_VALUES["d_in"]),
+    Setting("d_out", "Output size", SettingKind.COUNT, True,
+            "Total width of all heads, or of each stacked head (d_out)", top=64,
+            at_least=1, at_most=MAX_VALUES["d_out"],
+            where=(unless("projection", Projection.NONE),)),
+    Setting("heads", "Heads", SettingKind.COUNT, True,
+            "Number of attention heads", top=12, noun="number of heads",
+            at_least=1, at_most=MAX_VALUES["heads"]),
+    Setting("causal", "Causal mask", SettingKind.SWITCH, True,
+            "Mask later tokens, so that no token attends to them"),
+    Setting("dropout", "Dropout", SettingKind.RATE, True,
+            "Dropout rate of the attention weights; the remaining weights are scaled up",
+            top=0.9, noun="dropout rate", at_least=0, below=1, fallback=0.5),
+    Setting("device", "Device", SettingKind.CHOICE, True,
+            "Device to compute on; auto uses a GPU if one is available", (
+        (Device.AUTO, "Best available"), (Device.CPU, "CPU"), (Device.CUDA, "CUDA GPU"),
+        (Device.MPS, "Apple GPU (MPS)"))),
+
+    Setting("mode", "Dropout acts", SettingKind.CHOICE, False,
+            "Training mode, which applies dropout, or evaluation mode, which does not", (
+        (Mode.TRAIN, "Training"), (Mode.EVAL, "Evaluation (off)")), where=(_DROPS,)),
+    Setting("dropout_seed", "Dropout seed", SettingKind.SEED, False,
+            "Random seed of dropout", at_least=0, at_most=MAX_SEED, fallback=0,
+            where=(above("dropout", 0), when("mode", Mode.TRAIN), absent("own_kept"))),
+    Setting("seed", "Weights seed", SettingKind.SEED, False,
+            "Random seed of the token vectors and the weights", noun="seed",
+            at_least=0, at_most=MAX_SEED, fallback=0),
+    Setting("own_input", "Custom vectors", SettingKind.OWN, False,
+            "Token vectors to use instead of random ones",
+            ((None, "None: random, from the seed"),), where=(given("own_input"),)),
+    Setting("own_weights", "Custom weights", SettingKind.OWN, False,
+            "Weights of the module’s layers to use instead of random ones",
+            (((), "None: random, from the seed"),),
+            where=(given("counting_weights", "with a module that lacks these weights"),)),
+    Setting("projection", "Projection", SettingKind.CHOICE, False,
+            "How queries, keys and values are computed from the input", (
+        (Projection.NONE, "None: Q = K = V = X"), (Projection.UNIFORM, "Uniform in [0, 1)"),
+        (Projection.LINEAR, "Linear layers"))),
+    Setting("bias", "Bias in Q, K, V", SettingKind.SWITCH, False,
+            "Add a bias to the query, key and value layers (qkv_bias)",
+            where=(when("projection", Projection.LINEAR),)),
+    Setting("arrangement", "Heads are", SettingKind.CHOICE, False,
+            "Split heads share the output size; each stacked head has the full one", (
+        (Arrangement.SPLIT, "Split: size is divided"),
+        (Arrangement.STACKED, "Stacked: full size each")), where=(above("heads", 1),)),
+    Setting("output_projection", "Output projection", SettingKind.SWITCH, False,
+            "Combine the heads with a final linear layer (W_O)"),
+    Setting("block", "Block", SettingKind.CHOICE, False,
+            "Attention only, or a transformer block with norms, residual stream and feed-forward", (
+        (Block.NONE, "None: attention only"), (Block.PRE_NORM, "Pre-norm transformer block"))),
+    Setting("d_ff", "Feed-forward size", SettingKind.COUNT, False,
+            "Hidden size of the block’s feed-forward network (d_ff); "
+            f"0 for {WIDENING} times the embedding size", top=256,
+            zero=f"{WIDENING} ×", at_least=0, at_most=MAX_VALUES["d_ff"],
+            where=(when("block", Block.PRE_NORM),)),
+    Setting("activation", "Activation", SettingKind.CHOICE, False,
+            "Activation function of the block’s feed-forward network", (
+        (Activation.RELU, "ReLU"), (Activation.GELU, "GELU")),
+            where=(when("block", Block.PRE_NORM),)),
+    Setting("position", "Positions", SettingKind.CHOICE, False,
+            "Positional encoding added to the embedding", (
+        (Position.NONE, "None"), (Position.LEARNED, "Learned (untrained)"),
+        (Position.SINUSOIDAL, "Sinusoidal"))),
+    Setting("scale", "Scale", SettingKind.CHOICE, False,
+            "Size whose square root divides the scores", (
+        (Scale.NONE, "None"), (Scale.D_HEAD, "√ head size"), (Scale.D_MODEL, "√ embedding size")),
+            where=(COMPARES_SCORES,)),
+    Setting("temperature", "Temperature", SettingKind.NUMBER, False,
+            "Additional divisor of the scores: below 1 sharpens the weights, above 1 flattens them",
+            above=0, fallback=1.0, where=(COMPARES_SCORES,)),
+    Setting("normalisation", "Normalisation", SettingKind.CHOICE, False,
+            "How a row of scores becomes a row of weights", (
+        (Normalisation.SOFTMAX, "Softmax"), (Normalisation.NAIVE_SOFTMAX, "Naive softmax"),
+        (Normalisation.SUM, "Divide by the sum"), (Normalisation.UNIFORM, "Uniform average"))),
+    Setting("mask", "Mask", SettingKind.CHOICE, False, "Which keys a query attends to", (
+        (Mask.NONE, "None"), (Mask.CAUSAL, "Causal"), (Mask.WINDOW, "Sliding window"),
+        (Mask.OWN, "Custom matrix"))),
+    Setting("window", "Window", SettingKind.COUNT, False,
+            "Number of tokens each query attends to: itself and those just before", top=32,
+            at_least=1, at_most=MAX_VALUES["window"], where=(when("mask", Mask.WINDOW),)),
+    Setting("own_mask", "Custom matrix", SettingKind.MATRIX, False,
+            "One row per query, one column per key: 1 allowed, 0 blocked",
+            where=(when("mask", Mask.OWN),)),
+    Setting("route", "Mask acts", SettingKind.CHOICE, False,
+            "Whether the mask is applied to the scores before normalisation or to the weights "
+            "after it", (
+        (Route.BEFORE, "−∞ before normalising"),
+        (Route.AFTER_RENORMALISED, "0 after, rows renormalised"),
+        (Route.AFTER, "0 after, not renormalised")), where=(unless("mask", Mask.NONE),)),
+    Setting("dtype", "Precision", SettingKind.CHOICE, False,
+            "Floating-point type of all numbers", (
+        (Dtype.FLOAT32, "float32"), (Dtype.FLOAT64, "float64"))),
+)
+"""The settings that have a control, in the order of the controls."""
+
+KEPT = Setting("own_kept", "Kept weights", SettingKind.MATRIX, False,
+               "Weights that dropout keeps instead of random ones: one row per query, one column "
+               "per key, 1 kept, 0 dropped", where=(when("mode", Mode.TRAIN),))
+"""The keep mask of dropout, which has no control in the window."""
+# fmt: on
+BY_NAME = {setting.name: setting for setting in (*SETTINGS, KEPT)}
+
+
+def value_in(spec: AttentionSpec, name: str) -> Any:
+    """Return a setting of a spec, or one derived from it."""
+    if name == "mechanism":
+        return mechanism_of(spec)
+    return spec.mask is Mask.CAUSAL if name == "causal" else getattr(spec, name)
+
+
+def without_effect(spec: AttentionSpec, name: str, wording: Wording) -> str:
+    """Return why a setting has no effect on a spec; empty if it has one."""
+    unmet = BY_NAME[name].unmet(spec)
+    return (
+        f"{wording(name, None)} has no effect {unmet.violation(wording)}. Remove it."
+        if unmet
+        else ""
+    )
+
+
+def unsettable(spec: AttentionSpec) -> Setting | None:
+    """Return the first setting with a value that its control cannot show, used or not.
+
+    Command-line options can set numbers that are valid but too large for the control.
+    """
+    for setting in SETTINGS:
+        if setting.kind in BOUNDS:
+            low, high = BOUNDS[setting.kind]
+            value = getattr(spec, setting.name)
+            is_computable = setting.kind is SettingKind.NUMBER and 0 < value < math.inf
+            if not (low <= value <= high or is_computable):
+                return setting
+    return None

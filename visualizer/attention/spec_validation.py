@@ -1,0 +1,138 @@
+"""Validation of an attention spec: ranges of numbers, and settings that fit together."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from visualizer.attention.settings import SETTINGS
+from visualizer.attention.spec import (
+    MAX_VALUES,
+    OWN_BIASES,
+    OWN_LAYERS,
+    Arrangement,
+    AttentionSpec,
+    Mask,
+    Normalisation,
+    NumberMatrix,
+    Projection,
+    Route,
+)
+from visualizer.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from visualizer.errors import Remedy
+
+_SIZES = ("d_in", "d_out", "heads")
+
+
+def problems(spec: AttentionSpec) -> tuple[Problem, ...]:
+    """Return the problems of a spec, field by field; empty if it can be computed."""
+    ranges = _range_problems(spec)
+    sizes = [problem for problem in ranges if problem.field in _SIZES] + _head_problems(spec)
+    others = [problem for problem in ranges if problem.field not in _SIZES]
+    own = [] if sizes else _own_weight_problems(spec)
+    block = _block_problems(spec) if spec.has_block and not sizes else []
+    return tuple(sizes + others + _mask_problems(spec) + own + block)
+
+
+def check(spec: AttentionSpec) -> None:
+    """Raise `InputError` for the first problem of a spec."""
+    for problem in problems(spec):
+        raise InputError(problem.field, problem.sentence, problem.remedy)
+
+
+def _range_problems(spec: AttentionSpec) -> list[Problem]:
+    """Return the problems of numbers outside the range of their setting."""
+    found = []
+    for setting in SETTINGS:
+        if not setting.requirement:
+            continue
+        value = getattr(spec, setting.name)
+        if sentence := setting.range_problem(value):
+            valid = setting.nearest(value)
+            if setting.name == "heads" and value > valid:
+                valid = _largest_divisor(spec, int(valid))
+            found.append(Problem(setting.name, sentence, (setting.name, valid)))
+    return found
+
+
+def _block_problems(spec: AttentionSpec) -> list[Problem]:
+    found = []
+    if spec.width != spec.d_in:
+        sentence = "A block adds what attention gives to its input, so both need one size: "
+        sentence += f"{spec.d_in:,}, not {spec.width:,}."
+        parts = spec.heads if spec.arrangement is Arrangement.STACKED else 1
+        if spec.projection is Projection.NONE or spec.d_in % parts:
+            remedy: Remedy = ("arrangement", Arrangement.SPLIT)
+            found.append(Problem("arrangement", sentence, remedy))
+        else:
+            found.append(Problem("d_out", sentence, ("d_out", spec.d_in // parts)))
+    return found
+
+
+def _divided_size(spec: AttentionSpec) -> str:
+    return "d_in" if spec.projection is Projection.NONE else "d_out"
+
+
+def _largest_divisor(spec: AttentionSpec, most: int) -> int:
+    """Return the largest number of heads, at most ``most``, that divides the size."""
+    total = 0 if spec.arrangement is Arrangement.STACKED else getattr(spec, _divided_size(spec))
+    return next(heads for heads in range(most, 0, -1) if total % heads == 0)
+
+
+def _head_problems(spec: AttentionSpec) -> list[Problem]:
+    field, heads = _divided_size(spec), spec.heads
+    if spec.has_block and spec.d_in == spec.d_out:  # a block's output size goes with it
+        field = "d_in"
+    total = getattr(spec, field)
+    usable = 0 < total <= MAX_VALUES[field] and 0 < heads <= MAX_VALUES["heads"]
+    if spec.arrangement is Arrangement.STACKED or not usable or total % heads == 0:
+        return []
+    size = "embedding size" if field == "d_in" else "output size"
+    below = _largest_divisor(spec, min(heads, total))
+    near = range(heads + 1, min(total, MAX_VALUES["heads"]) + 1)
+    above = next((more for more in near if total % more == 0), 0)
+    nearest = f"{below} or {above} heads" if above else f"{below} head{'s' * (below > 1)}"
+    wider = min(math.ceil(total / heads), MAX_VALUES[field] // heads) * heads
+    if spec.own_weights or (field == "d_in" and spec.own_input):  # they have the size they have
+        sentence = f"{total} does not divide into {heads} heads. Use {nearest}."
+        return [Problem("heads", sentence, ("heads", above or below))]
+    sentence = f"{total} does not divide into {heads} heads. Use {nearest}, or the {size} {wider}."
+    return [Problem("heads", sentence, (field, wider))]
+
+
+def _mask_problems(spec: AttentionSpec) -> list[Problem]:
+    found = []
+    if spec.mask is Mask.OWN and spec.own_mask is None:
+        sentence = "There is no matrix yet. Write a row of 0s and 1s for every query."
+        found.append(Problem("own_mask", sentence))
+    if spec.normalisation is Normalisation.SUM and spec.lengths:
+        sentence = "Padding puts −∞ in a row, which then has no sum to divide by. Use softmax."
+        remedy: Remedy = ("normalisation", Normalisation.SOFTMAX)
+        found.append(Problem("normalisation", sentence, remedy))
+    elif spec.normalisation is Normalisation.SUM and spec.is_masked and spec.route is Route.BEFORE:
+        sentence = "A row with −∞ in it has no sum to divide by. Mask after normalising."
+        remedy = ("route", Route.AFTER_RENORMALISED)
+        found.append(Problem("normalisation", sentence, remedy))
+    return found
+
+
+def _own_weight_problems(spec: AttentionSpec) -> list[Problem]:
+    found, given = [], spec.own_input
+    if given and given.columns != spec.d_in:
+        sentence = f"The vectors are {given.rows} × {given.columns} and the embedding size is "
+        found.append(Problem("own_input", f"{sentence}{spec.d_in}.", ("own_input", None)))
+    fitting = tuple(own for own in spec.own_weights if not _misfit_message(spec, *own))
+    wrong = [own for own in spec.own_weights if own not in fitting][:1]
+    remedy = ("own_weights", fitting)
+    return found + [Problem("own_weights", _misfit_message(spec, *own), remedy) for own in wrong]
+
+
+def _misfit_message(spec: AttentionSpec, name: str, own: NumberMatrix) -> str:
+    """Return why own weights do not fit; empty if they fit or do not act."""
+    if name not in OWN_LAYERS and name not in OWN_BIASES:
+        return f"There are no weights “{name}”, only {', '.join(OWN_LAYERS)}."
+    rows, columns = spec.own_sizes.get(name, (own.rows, own.columns))
+    sentence = f"{name} is {own.rows} × {own.columns} and the sizes need {rows} × {columns}."
+    return "" if (own.rows, own.columns) == (rows, columns) else sentence
