@@ -377,9 +377,9 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: attend("a").figure(theme="blue"), "theme must be one of print, light, dark. It"),
     (lambda: attend("a").figure(layout="wide"), "layout must be one of shown, panel"),
     (
-        lambda: attend("a").figure(colour="red"),
+        lambda: attend("a").figure(colour="red"),  # type: ignore[call-arg]
         "Unknown keyword argument “colour”. The arguments are layout, theme",
-    ),  # type: ignore[call-arg]
+    ),
     (lambda: attend("a").save("a.bmp"), "Unsupported export format “.bmp”. Supported: .png"),
     (lambda: attend("a").save("missing/a.npz"), "could not be written to missing: "),
 ]

@@ -170,7 +170,10 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "64 tokens dark": ("Theme: dark", *tokens(64)),
     "1,000 tokens": tokens(1000, 64, 4),
     "1,000 tokens closer": (*tokens(1000, 64, 4), *["Zoom in"] * 5),
-    "characters": (choose("Split the text into words or characters", "Characters"), write("Sentence", "attention")),
+    "characters": (
+        choose("Split the text into words or characters", "Characters"),
+        write("Sentence", "attention"),
+    ),
     "batch": BATCH,
     "batch next text": (*BATCH, "Next layer or text"),
     "batch side by side": (*BATCH, "Layers or texts side by side"),

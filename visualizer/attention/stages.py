@@ -341,7 +341,9 @@ TABLE: tuple[Stage, ...] = (
           lambda spec: COMPARES_SCORES.holds(spec) and _has_score_mask(spec), supersedes=True),
     Stage("masked", "Masked", "−∞ at padding", CELLS, Operation.MASK_BEFORE_SOFTMAX,
           ("scores",), ("lengths",), (), "scores of padding set to −∞",
-          lambda spec: COMPARES_SCORES.holds(spec) and not _has_score_mask(spec) and bool(spec.lengths),
+          lambda spec: (
+              COMPARES_SCORES.holds(spec) and not _has_score_mask(spec) and bool(spec.lengths)
+          ),
           supersedes=True),
     *_softmax_stages("unmasked", ", before the mask", _has_weight_mask),
     Stage("unmasked", "Unmasked", "1/n", CELLS, Operation.EQUAL_WEIGHTS, (), ("lengths",), (),
