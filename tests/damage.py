@@ -24,19 +24,18 @@ from tests.support.damaged_settings import damaged_settings, read_all, store, wi
 from tests.support.screens import present
 from tests.support.small_trainings import rows_of
 from tests.support.tensor_files import WRITERS, attention
-from visualizer.attention.run_from_captured_attention import captured_run
-from visualizer.attention.run_from_recorded_numbers import recorded_run
+from visualizer.attention.captured_run import captured_run, recorded_run
 from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.documents.embedded_document import find_embedded_document
 from visualizer.documents.open_document import open_document
 from visualizer.documents.recent_files import recent
 from visualizer.documents.recovery_file import recovery_files_of_crashes
 from visualizer.errors import InputError
+from visualizer.file_opening import read_file
 from visualizer.lab.runs.run_store import losses_of
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_run import DivergedError
-from visualizer.read_files_and_restore_runs import read_file
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:

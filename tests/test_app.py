@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 WATCHED = """
 import sys
 
-from visualizer.numpy_import_on_first_use import import_numpy_on_first_use
+from visualizer.lazy_numpy import import_numpy_on_first_use
 
 import_numpy_on_first_use()
 from visualizer import app
@@ -160,7 +160,7 @@ WAITING = """
 from PySide6.QtCore import QTimer
 
 from visualizer.app import run_event_loop
-from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, may_wait
+from visualizer.attention.remote_numbers import NumbersOnTheirWayError, may_wait
 from visualizer.session.document import Document
 
 

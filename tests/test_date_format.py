@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import visualizer
-from visualizer.date_format import MONTHS, format_date, format_date_and_time, format_time
+from visualizer.format import MONTHS, format_date, format_date_and_time, format_time
 
 SOURCES = sorted(Path(visualizer.__file__).parent.rglob("*.py"))
 LOCAL = {"strftime", "ctime", "asctime", "toLocalizedString", "setlocale", "format_string"}

@@ -7,7 +7,7 @@ from tests.architecture.project_graph import ROOT
 
 LEFT_OUT = """
 import gc
-from visualizer.garbage_collection import (
+from visualizer.runtime import (
     collect_garbage, is_held_off, left_out_of_collections
 )
 

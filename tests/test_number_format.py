@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.number_format import (
+from visualizer.format import (
     MAX_WORD_LENGTH,
     format_count,
     format_number,

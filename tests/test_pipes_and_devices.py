@@ -23,22 +23,21 @@ from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import Hand
 from visualizer.attention.captured_attention import CapturedAttention
-from visualizer.attention.importers.readers_by_suffix import READERS, read_tensor_file
+from visualizer.attention.importers.readers import READERS, read_tensor_file
 from visualizer.attention.spec import AttentionSpec
 from visualizer.cli.option_types import text_in_file
 from visualizer.documents.document_file import SUFFIX, SavedDocument
-from visualizer.documents.open_document import open_document
-from visualizer.documents.plain_text_file import text_in
+from visualizer.documents.open_document import open_document, text_in
 from visualizer.documents.recent_files import recent, remember
 from visualizer.documents.recovery_file import RecoveredDocument, recovery_files_of_crashes
 from visualizer.errors import InputError
-from visualizer.features.lessons.expected_book_numbers import BookNumbers
+from visualizer.features.lessons.claim_check import BookNumbers
 from visualizer.features.lessons.lesson_file import load_lessons
-from visualizer.lab.settings.training_text_preview_controller import sample_of
+from visualizer.file_opening import open_as_document
+from visualizer.lab.settings.preview_controller import sample_of
 from visualizer.language.corpora.text_file import read_text
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import CorpusKind, CorpusSource, TrainingSettings
-from visualizer.read_files_and_restore_runs import open_as_document
 from visualizer.resources import resource
 from visualizer.session.document import Document
 from visualizer.session.view import View

@@ -7,7 +7,7 @@ import threading
 import pytest
 from PySide6.QtCore import QThread
 
-from visualizer.python_thread_for_qt_thread import on_python_thread
+from visualizer.runtime import on_python_thread
 
 
 class Asking(QThread):

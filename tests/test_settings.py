@@ -11,12 +11,12 @@ from visualizer.api.argument_conversion import attention_document_of, naming_arg
 from visualizer.api.arguments_without_effect import argument_of
 from visualizer.attention.settings import BY_NAME, SETTINGS, Setting, SettingKind, without_effect
 from visualizer.attention.spec import Mask, Normalisation, Projection
-from visualizer.cli.document_and_figure_settings_from_options import document_of
+from visualizer.cli.document_options import document_of
 from visualizer.cli.invalid_and_idle_options import complaint
 from visualizer.cli.options import option_of, parser, word_option
 from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.errors import InputError
-from visualizer.features.lessons.expected_book_numbers import BookNumbers
+from visualizer.features.lessons.claim_check import BookNumbers
 from visualizer.features.lessons.lesson_file import LessonError, read_lesson
 from visualizer.features.setup.presenter import present_setup
 from visualizer.features.setup.widget import SETUP_CONTROLS

@@ -20,9 +20,9 @@ from visualizer.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from visualizer.api.attention_api import Attention, attend, load
-    from visualizer.api.figure_and_explained_number import Figure
     from visualizer.api.keyword_argument_types import Look, Settings
     from visualizer.api.model_api import Model, ModelAttention, capture, open_model
+    from visualizer.api.notebook_values import Figure
     from visualizer.api.trained_model import TrainedModel
     from visualizer.errors import InputError
 

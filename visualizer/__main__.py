@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.numpy_import_on_first_use import import_numpy_on_first_use
+from visualizer.lazy_numpy import import_numpy_on_first_use
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

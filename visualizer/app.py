@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, without_waiting
+from visualizer.attention.remote_numbers import NumbersOnTheirWayError, without_waiting
 from visualizer.attention.spec import Device, Dtype
-from visualizer.console_messages_and_progress import say
+from visualizer.console import say
 from visualizer.documents.document_file import SavedDocument
 from visualizer.errors import MEMORY_ERROR, InputError, is_out_of_memory
 from visualizer.export.offscreen_qt_application import exit_if_qt_cannot_start
-from visualizer.interruption_of_windowless_work import STOPPED
-from visualizer.memory_allocator_settings import (
-    ask_for_large_pages,
-    return_freed_memory,
-)
-from visualizer.models.model_folder import is_model_folder
-from visualizer.read_files_and_restore_runs import (
+from visualizer.file_opening import (
     ROOMY,
     open_as_document,
     read_file,
     read_trained_example,
     restore_document,
+)
+from visualizer.models.model_folder import is_model_folder
+from visualizer.runtime import (
+    STOPPED,
+    ask_for_large_pages,
+    return_freed_memory,
 )
 from visualizer.session.document import Document
 from visualizer.session.worker_jobs import compute, return_idle_memory
@@ -172,7 +172,7 @@ def _document_for_model(options: argparse.Namespace) -> SavedDocument:
     InputError
         If the folder contains no model that can be opened.
     """
-    from visualizer.cli.document_and_figure_settings_from_options import document_of
+    from visualizer.cli.document_options import document_of
     from visualizer.models.model_folder import read_model_folder
     from visualizer.models.model_source import ModelSource
 
@@ -193,7 +193,7 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
     InputError
         If the file cannot be opened; its field is in `OPENING` if that option is the cause.
     """
-    from visualizer.cli.document_and_figure_settings_from_options import document_of, with_weights
+    from visualizer.cli.document_options import document_of, with_weights
     from visualizer.cli.opened_run_folder import is_run_folder, layer_of_run
 
     base, saved, notices = None, SavedDocument(Document(), ROOMY), []
@@ -225,15 +225,15 @@ def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
         The exit status: 2 if the options, the text or insufficient memory caused an error, 1 if a
         file could not be written, 128 plus the signal's number after a signal.
     """
-    from visualizer.cli.document_and_figure_settings_from_options import (
+    from visualizer.cli.document_options import (
         colours_of,
         figure_settings_of,
     )
     from visualizer.cli.export_files import jobs_of, named_refusal, write_all
-    from visualizer.console_messages_and_progress import ConsoleProgress
-    from visualizer.interruption_of_windowless_work import InterruptedRunError, stoppable
+    from visualizer.console import ConsoleProgress
+    from visualizer.runtime import InterruptedRunError, stoppable
+    from visualizer.session.document_builder import with_parsed_stages_and_heads
     from visualizer.session.exportable_snapshot import Snapshot
-    from visualizer.session.stage_and_head_parsing import with_parsed_stages_and_heads
 
     progress = ConsoleProgress(is_quiet=options.quiet)
     try:

@@ -21,7 +21,7 @@ from torch.nn import functional
 import visualizer
 from tests.architecture.project_graph import ROOT
 from tests.cli.test_export import BOOK, numbers, printed
-from visualizer.api import figure_and_explained_number
+from visualizer.api import notebook_values
 from visualizer.api.attention_api import Attention, attend, load
 from visualizer.api.keyword_argument_types import Look, Settings
 from visualizer.attention import device
@@ -437,7 +437,7 @@ def test_files_hold_what_is_read(tmp_path: Path) -> None:
 
 def test_a_notebook_gets_a_drawing_that_is_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     figure = attend(SENTENCE).figure()
-    contents = [b"<svg/>", b"." * (figure_and_explained_number.MAX_SVG_BYTES + 1)]
+    contents = [b"<svg/>", b"." * (notebook_values.MAX_SVG_BYTES + 1)]
 
     def write(snapshot: object, look: object, file: BytesIO, progress: object) -> None:
         file.write(contents.pop(0))

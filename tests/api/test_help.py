@@ -10,8 +10,8 @@ import pytest
 
 import visualizer
 from visualizer.api.arguments_without_effect import ARGUMENTS
-from visualizer.api.figure_and_explained_number import Explained
 from visualizer.api.keyword_argument_types import Look, Settings
+from visualizer.api.notebook_values import Explained
 from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import MAX_SEED, AttentionSpec
 from visualizer.export.figure_settings import (

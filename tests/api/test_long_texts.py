@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.support.long_texts import held_shot, long_shot
-from visualizer.api import indices_into_stages
+from visualizer.api import attention_api
 from visualizer.api.attention_api import Attention
 from visualizer.errors import InputError
-from visualizer.read_files_and_restore_runs import ROOMY
+from visualizer.file_opening import ROOMY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,7 @@ def test_what_names_no_part_is_refused(index: tuple[Any, ...], said: str) -> Non
 def test_a_whole_matrix_is_refused_with_a_part_that_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(indices_into_stages, "MAX_READ_BYTES", 10 * TOKENS * 4 + 7)
+    monkeypatch.setattr(attention_api, "MAX_READ_BYTES", 10 * TOKENS * 4 + 7)
     with pytest.raises(InputError, match=r"2 × 120 × 120 numbers.*\[\"weights\", 0, :10\]"):
         LONG["weights"]
     assert LONG["weights", 0, :10].shape == (10, TOKENS)

@@ -13,7 +13,7 @@ from torch import nn
 import visualizer
 from tests.support.tiny_models import inputs_of, save_tiny_model, tiny_model
 from visualizer import InputError, Model, ModelAttention
-from visualizer.models import several_texts
+from visualizer.models import text_reading
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +72,7 @@ def test_several_texts_are_read_as_each_alone(
     assert refusal(model.attend, ["a", " "]).startswith("Text 2 of 2: The text is empty")
     assert "one text at a time" in refusal(model.attend, ["a", "b"], "c")
     assert "must not be empty" in refusal(model.attend, [])
-    monkeypatch.setattr(several_texts, "MAX_TEXTS", 1)
+    monkeypatch.setattr(text_reading, "MAX_TEXTS", 1)
     assert refusal(model.attend, texts) == "There are 2 texts; at most 1 can be run together."
 
 

@@ -67,8 +67,8 @@ BREACHES: list[tuple[str, dict[str, str]]] = [
     (
         "floors_look_down",
         {
-            "visualizer/session/view.py": "import visualizer.heatmap.panel_and_board_types",
-            "visualizer/heatmap/panel_and_board_types.py": "class Board: ...",
+            "visualizer/session/view.py": "import visualizer.heatmap.board",
+            "visualizer/heatmap/board.py": "class Board: ...",
         },
     ),
     (

@@ -15,7 +15,7 @@ from torch.nn import functional
 from tests.support.attention_strategies import Batch, Case, cases, specs, texts
 from tests.support.examples import examples
 from tests.support.reference_attention import divisor, is_allowed, reference
-from visualizer.attention import dropout_mask
+from visualizer.attention import masks
 from visualizer.attention.attend import attend
 from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.parameter_init import draw
@@ -56,7 +56,7 @@ def first_stage(trace: Trace) -> np.ndarray:
 def expected(trace: Trace) -> dict[str, Known]:
     spec = trace.spec
     weights = {name: tensor.numpy() for name, tensor in trace.parameters.items()}
-    kept = dropout_mask.kept_by_dropout(
+    kept = masks.kept_by_dropout(
         spec.dropout, spec.dropout_seed, tuple(trace.tensor("weights").shape)
     )
     return reference(spec, first_stage(trace), weights, kept)

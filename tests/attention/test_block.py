@@ -18,10 +18,10 @@ from tests.support.attention_strategies import Case, cases
 from tests.support.small_runs import a_run
 from visualizer.attention import device as attention_device
 from visualizer.attention.attend import attend
+from visualizer.attention.fixed_weights import are_kept, weights_as_own
 from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of, with_block_size
 from visualizer.attention.parameter_init import draw
 from visualizer.attention.run import run
-from visualizer.attention.run_parameters_as_spec_weights import are_kept, weights_as_own
 from visualizer.attention.spec import (
     Activation,
     Arrangement,

@@ -24,7 +24,7 @@ from visualizer.attention.blockwise_tensor import (
     BlockwiseTensor,
     FirstPicture,
 )
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.head_measures import HeadMeasures
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
@@ -37,7 +37,6 @@ from visualizer.attention.spec import (
     Projection,
     Route,
 )
-from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.session.computation_caption import facts
 
 if TYPE_CHECKING:
@@ -45,9 +44,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from visualizer.attention.cached_tensor import CachedTensor, Index
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
-    from visualizer.attention.tensor_with_cached_reductions import CachedTensor, Index
     from visualizer.attention.trace import Trace
 
 SPEC = AttentionSpec(d_in=16, d_out=16, heads=2, mask=Mask.CAUSAL, mode=Mode.EVAL)

@@ -9,11 +9,10 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Position
-from visualizer.attention.weight_transforms import WeightTransform
 
 pytestmark = [
     pytest.mark.gpu,

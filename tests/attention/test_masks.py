@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.support.attention_strategies import matrices, specs
 from tests.support.reference_attention import is_allowed
-from visualizer.attention import dropout_mask, masks
+from visualizer.attention import masks
+from visualizer.attention.masks import kept_by_dropout
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, Route
 from visualizer.errors import InputError
 
@@ -92,7 +93,7 @@ def test_a_matrix_of_another_size_is_refused() -> None:
 
 def test_kept_cells_stay_what_they_were() -> None:
     # The same on every machine and with every version: a saved document must not change.
-    assert dropout_mask.kept_by_dropout(0.5, 123, (6, 6)).astype(int).tolist() == [
+    assert kept_by_dropout(0.5, 123, (6, 6)).astype(int).tolist() == [
         [0, 1, 0, 0, 0, 0],
         [0, 0, 0, 0, 0, 0],
         [1, 1, 1, 0, 1, 1],
@@ -100,34 +101,31 @@ def test_kept_cells_stay_what_they_were() -> None:
         [1, 1, 1, 1, 0, 1],
         [1, 0, 0, 0, 1, 1],
     ]
-    assert dropout_mask.kept_by_dropout(0.2, 0, (2, 3, 3)).astype(int).tolist() == [
+    assert kept_by_dropout(0.2, 0, (2, 3, 3)).astype(int).tolist() == [
         [[0, 0, 1], [1, 1, 0], [0, 1, 1]],
         [[1, 1, 1], [1, 1, 1], [1, 1, 1]],
     ]
     # An odd number of cells takes half of the last word that is drawn: the first half.
-    assert dropout_mask.kept_by_dropout(0.5, 123, (3, 3)).astype(int).tolist() == [
+    assert kept_by_dropout(0.5, 123, (3, 3)).astype(int).tolist() == [
         [0, 1, 0],
         [0, 0, 0],
         [0, 0, 0],
     ]
-    odd, even = (dropout_mask.kept_by_dropout(0.2, 0, (count,)) for count in (17, 18))
+    odd, even = (kept_by_dropout(0.2, 0, (count,)) for count in (17, 18))
     assert odd.tolist() == even[:17].tolist()
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.9, 1 - 2**-40])
 def test_the_rate_is_the_share_that_is_dropped(rate: float) -> None:
-    assert abs(dropout_mask.kept_by_dropout(rate, 7, (1000, 1000)).mean() - (1 - rate)) < 0.002
+    assert abs(kept_by_dropout(rate, 7, (1000, 1000)).mean() - (1 - rate)) < 0.002
 
 
 @given(st.floats(0, 0.999), st.floats(0, 0.999), st.integers(0, 2**63 - 1))
 def test_a_higher_rate_drops_more_of_the_same_cells(one: float, other: float, seed: int) -> None:
-    low, high = (dropout_mask.kept_by_dropout(rate, seed, (3, 7)) for rate in sorted((one, other)))
+    low, high = (kept_by_dropout(rate, seed, (3, 7)) for rate in sorted((one, other)))
     assert not (high & ~low).any()
 
 
 def test_seeds_differ() -> None:
-    drawn = {
-        dropout_mask.kept_by_dropout(0.5, seed, (8, 8)).tobytes()
-        for seed in (*range(50), 2**63 - 1)
-    }
+    drawn = {kept_by_dropout(0.5, seed, (8, 8)).tobytes() for seed in (*range(50), 2**63 - 1)}
     assert len(drawn) == 51

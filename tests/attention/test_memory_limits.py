@@ -8,9 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from visualizer.attention import memory_limits
-from visualizer.attention.device import free_bytes
-from visualizer.attention.memory_limits import bytes_within_limits
+from visualizer.attention import device
+from visualizer.attention.device import bytes_within_limits, free_bytes
 from visualizer.attention.spec import Device
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
@@ -20,7 +19,7 @@ MIB = 2**20
 def test_own_limits_leave_what_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     import resource
 
-    monkeypatch.setattr(memory_limits, "OWN_GROUP", Path("/proc/self/none"))
+    monkeypatch.setattr(device, "OWN_GROUP", Path("/proc/self/none"))
     assert bytes_within_limits() == float("inf")
     taken = psutil.Process().memory_info()
     for limit, used in ((resource.RLIMIT_AS, taken.vms), (resource.RLIMIT_DATA, taken.data)):
@@ -52,8 +51,8 @@ def test_groups_leave_what_the_tightest_of_them_has(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory_limits, "GROUPS", tmp_path / "groups")
-    monkeypatch.setattr(memory_limits, "OWN_GROUP", tmp_path / "own")
+    monkeypatch.setattr(device, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(device, "OWN_GROUP", tmp_path / "own")
     (tmp_path / "own").write_text(f"3:cpu,cpuacct:/x\n{line}\n", encoding="utf-8")
     limit, taken, cache = names
     inner = tmp_path / "groups" / root / "outer" / "inner"

@@ -13,12 +13,12 @@ from visualizer.attention.blockwise_captured_run import (
 )
 from visualizer.attention.blockwise_tensor import BlockwiseTensor
 from visualizer.attention.captured_attention import LayerMask
-from visualizer.attention.masks import Masking
-from visualizer.attention.named_patterns import (
+from visualizer.attention.head_measures import (
     measure_patterns,
     measure_uniform_patterns,
     patterns,
 )
+from visualizer.attention.masks import Masking
 from visualizer.attention.spec import Mask
 
 WORDS = ("the", "cat", "sat", "on", "the", "mat", "the", "the", "cat", "sat")

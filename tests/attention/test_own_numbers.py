@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases, numbers, own_weights
+from visualizer.attention.fixed_weights import weights_as_own
 from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.parameter_init import draw
 from visualizer.attention.run import run
-from visualizer.attention.run_parameters_as_spec_weights import weights_as_own
 from visualizer.attention.spec import (
     LAYERS,
     Arrangement,

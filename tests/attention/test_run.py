@@ -35,7 +35,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.spec_validation import problems
 from visualizer.attention.stages import bytes_needed
-from visualizer.attention.token_and_position_vectors import PADDING
+from visualizer.attention.token_embeddings import PADDING
 from visualizer.errors import FIRST_TOKENS, InputError
 
 if TYPE_CHECKING:

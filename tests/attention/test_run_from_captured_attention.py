@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.support.explained_values import result_of, room
 from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
-from visualizer.attention.run_from_captured_attention import (
+from visualizer.attention.captured_run import (
     UNEXPLAINED,
     WITH_SINKS,
     captured_run,
@@ -21,10 +21,10 @@ from visualizer.attention.spec import BooleanMatrix, Dtype, Mask
 from visualizer.attention.stages import Operation, is_hatched
 from visualizer.explanations.explain import explain
 from visualizer.features.cell.presenter import head_cell_panel
-from visualizer.features.playback.step_captions import step_caption
+from visualizer.features.playback.presenter import step_caption
+from visualizer.format import format_share
+from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.heatmap.panel_and_board_types import Board
-from visualizer.number_format import format_share
 from visualizer.session.cell_address import Cell
 from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document

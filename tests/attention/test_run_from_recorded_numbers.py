@@ -17,14 +17,14 @@ from tests.support.damaged_files import packed, unpacked
 from tests.support.examples import examples
 from tests.support.golden_documents import BATCH, CAPTURED, CAPTURED_A, CAPTURED_VIEW, PLAIN
 from tests.support.screens import warm
-from visualizer.attention.recorded_numbers import RecordedNumbers
+from visualizer.attention.captured_run import recorded_run
 from visualizer.attention.run import run
-from visualizer.attention.run_from_recorded_numbers import recorded_run
+from visualizer.attention.saved_numbers import RecordedNumbers
 from visualizer.attention.spec import AttentionSpec, Device, Mask, Normalisation
 from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.documents.recorded_run_archive import parameter_sizes, unpadded
 from visualizer.errors import InputError
-from visualizer.read_files_and_restore_runs import restore_document
+from visualizer.file_opening import restore_document
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.view import View

@@ -11,11 +11,11 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases
+from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.modules import SelfAttentionV2
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Position, Projection
 from visualizer.attention.stages import stages
-from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.attention.trace import Trace
 
 TEXT = ("Your", "journey", "starts", "with", "one", "step")

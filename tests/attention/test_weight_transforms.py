@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, Device, Mask, NumberMatrix
-from visualizer.attention.weight_transforms import WeightTransform
 
 TEXT = ("Your", "journey", "starts", "with", "one", "step")
 SPEC = AttentionSpec(device=Device.CPU, d_out=4)

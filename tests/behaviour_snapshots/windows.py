@@ -31,8 +31,8 @@ from tests.support.window_input import leave
 from visualizer.app import open_window
 from visualizer.export.formats import FORMATS
 from visualizer.session.cell_address import Cell
-from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.document import Document
+from visualizer.session.view_options import MapKind, maps_of
 from visualizer.shell.pane_table import PANES
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from tests.benchmarks.table import Line, show, times
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.film_plan import film_plan_of
 from visualizer.export.film_settings import FilmSettings
-from visualizer.progress_callback import CancelledError, Progress, no_progress
-from visualizer.read_files_and_restore_runs import ROOMY
+from visualizer.file_opening import ROOMY
+from visualizer.progress import CancelledError, Progress, no_progress
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.timeline import Grain
 from visualizer.session.worker_jobs import compute

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from visualizer.numpy_import_on_first_use import import_numpy_on_first_use
+from visualizer.lazy_numpy import import_numpy_on_first_use
 
 if asked := os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM"):
     os.environ["QT_QPA_PLATFORM"] = asked

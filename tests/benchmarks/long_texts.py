@@ -24,8 +24,8 @@ from visualizer.session.document import Document
 if TYPE_CHECKING:
     import numpy as np
 
+    from visualizer.attention.cached_tensor import CachedTensor, Index
     from visualizer.attention.run import Run
-    from visualizer.attention.tensor_with_cached_reductions import CachedTensor, Index
     from visualizer.attention.trace import Trace
 
 SIZES = (4_096, 32_768, 100_000)

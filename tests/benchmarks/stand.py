@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.trace import Trace
     from visualizer.features.line_view.widget import LineView
-    from visualizer.heatmap.panel_and_board_types import Heatmap
+    from visualizer.heatmap.board import Heatmap
     from visualizer.heatmap.widget import BoardView
     from visualizer.session.cell_address import Cell
     from visualizer.shell.window import MainWindow

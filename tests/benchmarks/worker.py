@@ -38,7 +38,7 @@ def measure(repeats: int) -> int:
 
 
 def _toggles(tokens: int, size: int, heads: int, repeats: int) -> dict[str, Any]:
-    from visualizer.memory_allocator_settings import ask_for_large_pages, return_freed_memory
+    from visualizer.runtime import ask_for_large_pages, return_freed_memory
 
     return_freed_memory()
     ask_for_large_pages()  # before torch is there

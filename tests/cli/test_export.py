@@ -21,11 +21,11 @@ from visualizer import app
 from visualizer.attention import device as attention_device
 from visualizer.attention.run import run as compute
 from visualizer.attention.spec import Device
-from visualizer.console_messages_and_progress import ConsoleProgress
+from visualizer.console import ConsoleProgress
 from visualizer.documents.document_file import write_document
 from visualizer.errors import InputError
 from visualizer.export.figures import rasterization
-from visualizer.export.missing_font_characters import FONTS_MISSING_NOTICE
+from visualizer.export.missing_characters import FONTS_MISSING_NOTICE
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.session.document import Document
 from visualizer.session.view import View
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.attention.run import Run
-    from visualizer.heatmap.panel_and_board_types import Board
+    from visualizer.heatmap.board import Board
     from visualizer.session.resolved_view import Resolved
 
 BOOK: dict[str, Any] = json.loads(

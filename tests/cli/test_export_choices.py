@@ -15,7 +15,7 @@ from PySide6.QtGui import QImage, QImageReader
 from tests.architecture.project_graph import ROOT
 from tests.cli.test_options import run
 from visualizer import app
-from visualizer.attention.model_layer_stages import ORDER
+from visualizer.attention.layer_stages import ORDER
 from visualizer.cli import export_files
 from visualizer.documents.open_document import open_document
 from visualizer.export.films import film_writer
@@ -23,7 +23,7 @@ from visualizer.export.films.film_writer import FilmEstimate
 from visualizer.export.formats import FORMATS
 from visualizer.export.option_parsing import SIZES
 from visualizer.language.training_presets import PRESETS
-from visualizer.session.colour_maps import COLOUR_MAPS
+from visualizer.session.view_options import COLOUR_MAPS
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ from visualizer.language.first_probe_text import first_probe_of
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.sampling import DIVERGED_ERROR, Sampling, probabilities
-from visualizer.language.text_generation import generated_tokens
+from visualizer.language.saved_model import generated_tokens
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_settings import CorpusKind, CorpusSource, ModelKind
 

@@ -26,7 +26,7 @@ from visualizer import app
 from visualizer.attention.mechanisms import Mechanism, mechanism_of
 from visualizer.attention.spec import Device, Dtype, Mask, Projection
 from visualizer.cli import option_types
-from visualizer.cli.document_and_figure_settings_from_options import document_of, figure_settings_of
+from visualizer.cli.document_options import document_of, figure_settings_of
 from visualizer.cli.invalid_and_idle_options import complaint
 from visualizer.cli.options import OPTION_GROUPS, parser
 from visualizer.cli.shell_completion import COMMANDS as COMPLETED
@@ -43,7 +43,7 @@ from visualizer.export.film_settings import FilmSettings
 from visualizer.export.formats import suffixes
 from visualizer.features.setup.widget import SentenceEdit
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
-from visualizer.session.stage_and_head_parsing import heads_of
+from visualizer.session.document_builder import heads_of
 from visualizer.session.timeline import Grain, Place
 from visualizer.widgets import app_settings
 from visualizer.widgets.theme import Scheme

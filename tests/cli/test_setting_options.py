@@ -21,7 +21,7 @@ from visualizer.attention.spec import (
     Route,
     Scale,
 )
-from visualizer.cli.document_and_figure_settings_from_options import document_of
+from visualizer.cli.document_options import document_of
 from visualizer.cli.options import SETTING_GROUPS, option_of, parser
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.document import Document, LineSplit

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from visualizer.app import main
-from visualizer.console_messages_and_progress import ConsoleProgress, printable, say
+from visualizer.console import ConsoleProgress, printable, say
 
 NASTY = "a\x1b[2Jb\rc\n\x9bd\u202ee"
 ESCAPED = r"a\x1b[2Jb\rc\n\x9bd\u202ee"

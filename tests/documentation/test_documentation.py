@@ -32,7 +32,7 @@ from visualizer.cli.options import parser
 from visualizer.cli.serve import serve_parser
 from visualizer.cli.train import train_parser
 from visualizer.export.formats import FORMATS
-from visualizer.features.lessons.expected_book_numbers import BookNumbers
+from visualizer.features.lessons.claim_check import BookNumbers
 from visualizer.features.lessons.lesson_file import read_lesson
 from visualizer.lab.commands import LAB_COMMANDS
 from visualizer.language.training_settings import CorpusKind, CorpusSource

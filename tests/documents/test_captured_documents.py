@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from tests.documents.test_document_file import OWN_SMALL, opened, packed, put, rewritten
 from tests.support.golden_documents import CAPTURED, CAPTURED_A, CAPTURED_VIEW
+from visualizer.attention.captured_run import captured_run
 from visualizer.attention.run import run
-from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.documents.document_file import document_bytes
 from visualizer.errors import InputError
 from visualizer.session.comparison_state import Comparison, ComparisonKind

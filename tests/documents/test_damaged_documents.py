@@ -23,7 +23,7 @@ from tests.support.golden_documents import GOLDEN, OWN, OWN_VIEW, PLAIN, run_of
 from tests.support.screens import present, warm
 from visualizer.documents.document_file import document_bytes
 from visualizer.errors import InputError
-from visualizer.read_files_and_restore_runs import restore_document
+from visualizer.file_opening import restore_document
 from visualizer.session.screen import Screen
 from visualizer.session.worker_jobs import compute
 from visualizer.shell import pane_table

@@ -29,8 +29,7 @@ from visualizer.documents.document_file import (
     read_document,
     write_document,
 )
-from visualizer.documents.saved_types_and_transient_fields import LEFT_OUT, without_passing_fields
-from visualizer.documents.schema_migrations import SCHEMA
+from visualizer.documents.schema import LEFT_OUT, SCHEMA, without_passing_fields
 from visualizer.errors import InputError
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind

@@ -22,13 +22,13 @@ from visualizer import app
 from visualizer.api.attention_api import load
 from visualizer.documents import exported_numbers
 from visualizer.documents.document_file import SavedDocument
-from visualizer.documents.saved_types_and_transient_fields import without_passing_fields
+from visualizer.documents.schema import without_passing_fields
 from visualizer.errors import InputError
-from visualizer.export.data.npz_writer import npz
+from visualizer.export.data.array_writers import npz
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export
+from visualizer.file_opening import read_file, restore_document
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.read_files_and_restore_runs import read_file, restore_document
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.view import View

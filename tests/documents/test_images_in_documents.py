@@ -12,12 +12,11 @@ from msgspec.structs import replace
 
 from tests.support.golden_documents import SEEN
 from visualizer.attention.captured_attention import CapturedAttention, ImagePatches
-from visualizer.documents.document_change import change_to_model
 from visualizer.documents.document_file import document_bytes, read_document
-from visualizer.documents.open_document import open_document
+from visualizer.documents.open_document import change_to_model, open_document
 from visualizer.errors import InputError
+from visualizer.file_opening import read_file
 from visualizer.models.model_source import ImageFile
-from visualizer.read_files_and_restore_runs import read_file
 from visualizer.session.document import Document
 from visualizer.session.model_opening import OpenedSource
 from visualizer.session.view import View

@@ -9,9 +9,8 @@ import pytest
 
 from tests.support.golden_documents import BATCH, GOLDEN, golden
 from visualizer.documents.open_document import open_document
-from visualizer.documents.saved_types_and_transient_fields import without_passing_fields
-from visualizer.documents.schema_migrations import SCHEMA, STEPS, migrated
-from visualizer.read_files_and_restore_runs import restore_document
+from visualizer.documents.schema import SCHEMA, STEPS, migrated, without_passing_fields
+from visualizer.file_opening import restore_document
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -38,7 +37,7 @@ def test_there_is_a_step_from_every_schema() -> None:
 
 
 def test_the_steps_are_taken_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visualizer.documents.schema_migrations.SCHEMA", 3)
+    monkeypatch.setattr("visualizer.documents.schema.SCHEMA", 3)
     monkeypatch.setitem(STEPS, 1, lambda tree: {**tree, "way": [1]})
     monkeypatch.setitem(STEPS, 2, lambda tree: {**tree, "way": [*tree["way"], 2]})
     assert migrated({"schema": 1}) == {"schema": 3, "way": [1, 2]}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from keyword import iskeyword
 
 from visualizer.attention import stage_computation
-from visualizer.attention.model_layer_stages import AROUND, ORDER
+from visualizer.attention.layer_stages import AROUND, ORDER
 from visualizer.attention.stages import NOUNS, TABLE, Operation
-from visualizer.explanations import operation_sentence_parts as phrases
-from visualizer.explanations.dialect_identifiers import VOCABULARIES
+from visualizer.explanations import phrases as phrases
+from visualizer.explanations.code_dialects import VOCABULARIES
 from visualizer.explanations.explain import EXPLAINERS
 from visualizer.explanations.explainer import Explainer
 

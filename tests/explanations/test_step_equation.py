@@ -24,10 +24,10 @@ from visualizer.attention.spec import (
     Route,
     Scale,
 )
-from visualizer.explanations.cell_equation_writer import SHOWN_SHIFTED, SHOWN_TERMS, EquationPart
+from visualizer.explanations.cell_equation import SHOWN_SHIFTED, SHOWN_TERMS, EquationPart
 from visualizer.explanations.explain import Equation, equation, explain
-from visualizer.explanations.step_values_and_wording import trimmed
-from visualizer.number_format import format_number
+from visualizer.explanations.step_values import trimmed
+from visualizer.format import format_number
 from visualizer.session.timeline import described_cell
 
 if TYPE_CHECKING:

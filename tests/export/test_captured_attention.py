@@ -17,7 +17,7 @@ from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.documents.document_file import document_bytes
 from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
-from visualizer.export.data.parameters_safetensors_writer import write_safetensors
+from visualizer.export.data.array_writers import write_safetensors
 from visualizer.export.figure_settings import FigureExtent, FigureSettings
 from visualizer.export.figures.document_attachment import MAX_ATTACHED_BYTES, attached_document
 from visualizer.export.figures.figure_page import figure_of
@@ -25,7 +25,7 @@ from visualizer.export.film_settings import FilmSettings
 from visualizer.export.films.film_layout import lay_out_film
 from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.export.writers import export
-from visualizer.heatmap import value_to_colour_mapping
+from visualizer.heatmap import colour_mapping
 from visualizer.session.cell_address import Cell
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document
@@ -147,9 +147,7 @@ def test_a_page_has_queries_keys_and_numbers_of_all_layers() -> None:
         assert tables[panel["columns"]["labels"]] == list(KEYS)
         assert panel["columns"]["isToken"]
         np.testing.assert_array_equal(values, elsewhere().array()[layer, 0])
-        np.testing.assert_array_equal(
-            entries, value_to_colour_mapping.colour_indices(shown.heatmaps[layer])
-        )
+        np.testing.assert_array_equal(entries, colour_mapping.colour_indices(shown.heatmaps[layer]))
 
 
 @in_a_browser

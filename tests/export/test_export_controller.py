@@ -26,7 +26,7 @@ from visualizer.export.figures.png_writer import save
 from visualizer.export.figures.rasterization import MAX_SIDE_PX, picture
 from visualizer.export.formats import FORMATS, FormatKind, format_of, suffixes, with_suffix
 from visualizer.export.writers import WRITERS, export
-from visualizer.heatmap.panel_and_board_types import Board
+from visualizer.heatmap.board import Board
 from visualizer.session.computation_caption import caption
 from visualizer.widgets.theme import DARK
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from tests.support.window_input import Hand
     from visualizer.export.figures.figure_page import FigurePage
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
     from visualizer.session.exportable_snapshot import Snapshot
 
     Answer = Callable[..., None]

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from visualizer.attention.model_layer_stages import ORDER
-from visualizer.export.data.file_size_estimate import TEXT_SIZES
+from visualizer.attention.layer_stages import ORDER
+from visualizer.export.data.data_preview import TEXT_SIZES
 from visualizer.export.export_settings import (
     EXTENTS,
     OWN,

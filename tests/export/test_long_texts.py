@@ -13,13 +13,11 @@ from msgspec.structs import replace
 from PySide6.QtCore import QSize
 
 from tests.support.long_texts import held_shot, long_shot
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.spec import Mode
-from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.export.dialog.preview_controller import preview
+from visualizer.export.dialog.preview_widget import preview
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.figure_settings import FigureSettings
-from visualizer.export.figures.clipboard_figure import clipboard_figure
 from visualizer.export.figures.figure_page import (
     exact_figure_of,
     figure_of,
@@ -28,11 +26,12 @@ from visualizer.export.figures.figure_page import (
     sketched_figure_of,
 )
 from visualizer.export.figures.rasterization import pixels
+from visualizer.export.figures.svg_pdf_writer import clipboard_figure
 from visualizer.export.figures.webpage_writer import room_for
 from visualizer.export.writers import export, export_into
 from visualizer.heatmap.board_presenter import is_drawn, present_board_contents, warm
 from visualizer.heatmap.panel_margins_paint import row_label_box, shown_labels
-from visualizer.progress_callback import CancelledError, no_progress
+from visualizer.progress import CancelledError, no_progress
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View
 from visualizer.session.zoom_ranges import Zoom

@@ -13,8 +13,8 @@ from PySide6.QtTest import QTest
 from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.generation_tree import ROOT, GenerationTree, new_generation_tree
-from visualizer.heatmap import value_to_colour_mapping
-from visualizer.widgets.accessible_roles_and_values import VALUE
+from visualizer.heatmap import colour_mapping
+from visualizer.widgets.accessibility import VALUE
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -129,8 +129,8 @@ def test_a_seed_is_typed(told: Told) -> None:
 def test_a_chip_has_the_colour_of_its_probability(told: Told, theme: Theme) -> None:
     told.keep(told.tree.picked(0, "a", 0.0).picked(1, "b", 1.0), theme)
     image = told.pane.strip.viewport().grab().toImage()
-    table = value_to_colour_mapping.table("viridis", theme)
-    for chip, entry in ((4, 0), (5, value_to_colour_mapping.MAX_COLOUR_INDEX)):
+    table = colour_mapping.table("viridis", theme)
+    for chip, entry in ((4, 0), (5, colour_mapping.MAX_COLOUR_INDEX)):
         box = told.pane.strip.box(chip)
         found = image.pixelColor(round(box.left()) + 5, round(box.center().y()))
         assert found == QColor.fromRgb(int(table[entry]))

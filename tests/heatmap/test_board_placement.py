@@ -26,10 +26,10 @@ from tests.support.hand_made_panels import (
     axis,
 )
 from visualizer.heatmap import board_placement
+from visualizer.heatmap.board import Axis, Board, Heatmap
 from visualizer.heatmap.board_arrangement import MAX_CELL_PX, SMALLEST_SIDE, BoardArranger
 from visualizer.heatmap.board_layout import TitlePlace
 from visualizer.heatmap.board_placement import lay_out
-from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.heatmap.panel_margins import (
     BETWEEN,
@@ -49,7 +49,7 @@ from visualizer.heatmap.panel_margins_paint import (
     shown_columns,
     shown_labels,
 )
-from visualizer.session.colour_options import ColourCurve, ColourLimits
+from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.fonts import metrics
 from visualizer.widgets.theme import LIGHT
 

@@ -22,14 +22,13 @@ from visualizer.attention.spec import (
     Normalisation,
     Route,
 )
-from visualizer.attention.token_and_position_vectors import PADDING
+from visualizer.attention.token_embeddings import PADDING
+from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.heatmap.panel_colour_scale import SHORT
-from visualizer.session.colour_maps import AUTOMATIC
-from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.document import BOOK_SENTENCE
 from visualizer.session.view import View
+from visualizer.session.view_options import AUTOMATIC, ColourCurve, ColourLimits, ColourOptions
 
 SIMPLE = spec_of(Mechanism.SIMPLIFIED, AttentionSpec(device=Device.CPU))
 BOOK = tuple(BOOK_SENTENCE.split())

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from PySide6.QtGui import QFontMetricsF
 
 from tests.support.hand_made_panels import a_board, a_heatmap
+from visualizer.heatmap.board import Axis
 from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.cell_number_format import (
     AIR_PX,
@@ -20,7 +21,6 @@ from visualizer.heatmap.cell_number_format import (
     CellNumberFormat,
     cell_number_format,
 )
-from visualizer.heatmap.panel_and_board_types import Axis
 from visualizer.widgets.fonts import font
 
 pytestmark = pytest.mark.usefixtures("qapp")

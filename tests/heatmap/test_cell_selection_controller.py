@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QCheckBox
 from tests.support.window_input import CONTROL, SHIFT, words
 from visualizer.features.cell.presenter import CELL
 from visualizer.session.cell_address import Cell
-from visualizer.widgets.solo_toggle_button import SoloToggleButton
+from visualizer.widgets.buttons import SoloToggleButton
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand

@@ -10,25 +10,23 @@ from msgspec.structs import replace
 
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.attention.spec import Mask, Mode, Projection
 from visualizer.features.cell.presenter import CELL
-from visualizer.features.comparison_bar.presenter import ASIDE, present_comparison
-from visualizer.features.comparison_bar.setting_differences import differences
+from visualizer.features.comparison_bar.presenter import ASIDE, differences, present_comparison
 from visualizer.features.view_bar.presenter import present_view_controls
+from visualizer.heatmap.board import Board, Heatmap
 from visualizer.heatmap.board_presenter import BoardContents, present_board_contents
-from visualizer.heatmap.cell_keyboard_navigation import moved_cursor
-from visualizer.heatmap.hovered_or_pinned_cell import present_cursor
-from visualizer.heatmap.panel_and_board_types import Board, Heatmap
-from visualizer.heatmap.panel_cell_lookup import panel_of, shown_cell
+from visualizer.heatmap.cell_cursor import present_cursor
+from visualizer.heatmap.panel_cells import moved_cursor, panel_of, shown_cell
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
+from visualizer.session.comparison import signed
 from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.comparison_text import signed
 from visualizer.session.document import Document
 from visualizer.session.timeline import Place, Playhead
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
+from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.zoom_ranges import Zoom
 
 if TYPE_CHECKING:

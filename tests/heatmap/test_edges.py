@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import QPointF
 
-from visualizer.heatmap import value_to_colour_mapping
+from visualizer.heatmap import colour_mapping
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -26,8 +26,8 @@ def test_cells_at_the_edges_are_drawn_in_a_long_text(window: MainWindow, qtbot: 
         board.viewport().update()
     picture = board.viewport().grab().toImage()
     slot = next(slot for slot in board._layout.slots if slot.heatmap.stage == "scores")
-    indices = value_to_colour_mapping.colour_indices(slot.heatmap)
-    table = value_to_colour_mapping.table(slot.heatmap.colour.map, window.theme)
+    indices = colour_mapping.colour_indices(slot.heatmap)
+    table = colour_mapping.table(slot.heatmap.colour.map, window.theme)
     last = len(indices) - 1
     for row, column in ((0, 0), (0, last), (last, 0), (last, last), (last // 2, last), (0, 7)):
         centre = slot.cell(row, column).center()

@@ -10,9 +10,9 @@ from PySide6.QtGui import QGuiApplication, QPaintEvent, QRegion
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, table
 from visualizer.heatmap.labelled_cells import LabelledCells, largest_size
 from visualizer.heatmap.labelled_cells_widget import LabelledCellsView
-from visualizer.heatmap.value_to_colour_mapping import MAX_COLOUR_INDEX, table
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:

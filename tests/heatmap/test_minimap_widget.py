@@ -12,7 +12,7 @@ from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL
 from tests.support.zoom_gestures import press, pull, seen, turn
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.value_to_colour_mapping import colour_indices, table
+from visualizer.heatmap.colour_mapping import colour_indices, table
 from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from PySide6.QtWidgets import QApplication
 
 from tests.support.hand_made_panels import LOG, ROW_SCALE, SIGNED, UNIT, a_heatmap, axis
 from visualizer.heatmap import panel_margins, panel_margins_paint, panel_paint
+from visualizer.heatmap.board import Board, Heatmap
 from visualizer.heatmap.board_layout import ColumnHead, TitlePlace, with_cell_numbers
 from visualizer.heatmap.board_placement import lay_out
-from visualizer.heatmap.panel_and_board_types import Board, Heatmap
-from visualizer.heatmap.value_to_colour_mapping import MAX_COLOUR_INDEX, colour_indices, table
+from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_indices, table
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.widgets.fonts import apply_text_size, font, metrics, text_scale
 from visualizer.widgets.theme import DARK, LIGHT, Theme

@@ -16,26 +16,24 @@ from msgspec.structs import replace
 from tests.support.screens import needs, resolved, warm
 from tests.support.small_runs import a_run, board, panel
 from visualizer.attention import run as attention_run
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import Mask, Normalisation, Route
 from visualizer.attention.stages import is_hatched
-from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.view_bar.presenter import present_view_controls
-from visualizer.heatmap import value_to_colour_mapping
+from visualizer.heatmap import colour_mapping
+from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.heatmap.cell_keyboard_navigation import moved_cursor
-from visualizer.heatmap.panel_and_board_types import Board
-from visualizer.heatmap.panel_cell_lookup import cell_of, panel_of, shown_cell
-from visualizer.heatmap.value_to_colour_mapping import DROPPED, NAN_COLOUR_INDEX
+from visualizer.heatmap.colour_mapping import DROPPED, NAN_COLOUR_INDEX
+from visualizer.heatmap.panel_cells import cell_of, moved_cursor, panel_of, shown_cell
 from visualizer.session.cell_address import Cell
-from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.view import View
+from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.zoom_ranges import Zoom, fitted
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.heatmap.panel_and_board_types import Axis, Heatmap
+    from visualizer.heatmap.board import Axis, Heatmap
 
 TOKENS = 13
 TEXT = " ".join(f"w{number}" for number in range(TOKENS))
@@ -451,8 +449,8 @@ def test_of_what_no_picture_is_known_no_cell_is_coloured(monkeypatch: pytest.Mon
     monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     run = a_run(" ".join(f"w{number}" for number in range(60)), **SIZES)
     shown = panel(run, "context", 0)
-    assert set(value_to_colour_mapping.colour_indices(shown).ravel()) == {DROPPED}
+    assert set(colour_mapping.colour_indices(shown).ravel()) == {DROPPED}
     run.trace.holding("context").sketch(1, 1, (0, slice(None), slice(None)))
     shown = panel(run, "context", 0)
     assert shown.hidden is None
-    assert value_to_colour_mapping.colour_indices(shown).max() < NAN_COLOUR_INDEX
+    assert colour_mapping.colour_indices(shown).max() < NAN_COLOUR_INDEX

@@ -11,10 +11,10 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from tests.support.hand_made_panels import a_heatmap
 from tests.support.image_pixels import rgb_of
 from visualizer.heatmap import panel_paint
+from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_placement import lay_out
-from visualizer.heatmap.panel_and_board_types import Board
-from visualizer.heatmap.step_cell_and_prediction_highlights import HighlightBlock, Highlights
-from visualizer.heatmap.step_highlight_paint import MIN_CELL_WITH_GAP, paint_highlights
+from visualizer.heatmap.highlight_paint import MIN_CELL_WITH_GAP, paint_highlights
+from visualizer.heatmap.step_highlights import HighlightBlock, Highlights
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:

@@ -14,10 +14,11 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from tests.support.image_pixels import rgb_of
 from tests.support.screens import resolved
 from tests.support.small_runs import EVERYTHING, a_run
+from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.heatmap.panel_and_board_types import Board
-from visualizer.heatmap.step_cell_and_prediction_highlights import present_highlights
+from visualizer.heatmap.colour_mapping import colour_indices, table
+from visualizer.heatmap.step_highlights import present_highlights
 from visualizer.heatmap.step_motion_paint import (
     MovingCells,
     eased,
@@ -25,7 +26,6 @@ from visualizer.heatmap.step_motion_paint import (
     paint_moving_cells,
     painted_area,
 )
-from visualizer.heatmap.value_to_colour_mapping import colour_indices, table
 from visualizer.session.timeline import Grain, Place, Playhead
 from visualizer.session.view import View
 from visualizer.session.zoom_ranges import Zoom
@@ -34,7 +34,7 @@ from visualizer.widgets.theme import LIGHT
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.heatmap.step_cell_and_prediction_highlights import ShownStep
+    from visualizer.heatmap.step_highlights import ShownStep
 
 pytestmark = pytest.mark.usefixtures("application")
 

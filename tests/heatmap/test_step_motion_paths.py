@@ -14,7 +14,7 @@ from tests.support.examples import examples
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run
 from visualizer.explanations.explain import explain
-from visualizer.heatmap.step_cell_and_prediction_highlights import (
+from visualizer.heatmap.step_highlights import (
     HighlightBlock,
     ShownStep,
     present_highlights,

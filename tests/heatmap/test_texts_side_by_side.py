@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 
 from tests.support.window_input import CONTROL
 from visualizer.attention.spec import AttentionSpec, Device
-from visualizer.attention.token_and_position_vectors import PADDING
+from visualizer.attention.token_embeddings import PADDING
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, LineSplit
 

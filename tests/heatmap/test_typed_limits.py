@@ -9,14 +9,14 @@ import pytest
 
 from tests.heatmap.test_panel_paint import SMALL, TINY, Painted, scale
 from tests.support.hand_made_panels import a_heatmap
+from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_indices
 from visualizer.heatmap.panel_colour_scale import ColourScale, outside_limits
 from visualizer.heatmap.panel_margins import limit_texts
-from visualizer.heatmap.value_to_colour_mapping import MAX_COLOUR_INDEX, colour_indices
-from visualizer.session.colour_options import ColourCurve, ColourLimits
+from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.panel_and_board_types import Heatmap
+    from visualizer.heatmap.board import Heatmap
 
 pytestmark = pytest.mark.usefixtures("application")
 

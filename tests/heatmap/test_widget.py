@@ -15,10 +15,10 @@ from tests.support.examples import others_slow
 from tests.support.hand_made_panels import a_heatmap, axis
 from tests.support.window_input import words
 from visualizer.heatmap import panel_margins_paint, panel_paint
+from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_placement import lay_out
-from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
-from visualizer.heatmap.hovered_or_pinned_cell_paint import paint_cursor
-from visualizer.heatmap.panel_and_board_types import Board
+from visualizer.heatmap.cell_cursor import CellCursor
+from visualizer.heatmap.cell_cursor_paint import paint_cursor
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import font
 from visualizer.widgets.theme import DARK, LIGHT, Theme

@@ -12,9 +12,9 @@ from tests.support.probe_results import a_reading
 from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.generation_tree import new_generation_tree
-from visualizer.generation.next_tokens_and_sampling_widget import NextTokenBarView
 from visualizer.generation.next_tokens_presenter import present_bars
-from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import LabCellPointer
+from visualizer.generation.next_tokens_widget import NextTokenBarView
+from visualizer.lab.attention_view.cell_cursor import LabCellPointer
 from visualizer.lab.attention_view.presenter import present_attention
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.snapshot_bar.presenter import present_scrub
@@ -23,7 +23,7 @@ from visualizer.lab.training.recorded_losses import Measured
 from visualizer.language.sampling import Sampling
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.cell_address import Cell
-from visualizer.widgets import accessible_roles_and_values
+from visualizer.widgets import accessibility
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Role = QAccessible.Role
 
 
 def test_what_draws_itself_says_what_it_shows(show: Show) -> None:
-    accessible_roles_and_values.install()
+    accessibility.install()
     attention, scrub, bars, tree = (
         LabAttentionView(),
         SnapshotBar(),

@@ -18,9 +18,9 @@ from tests.architecture.project_graph import ROOT
 from tests.support.lab_input import Student
 from tests.support.window_input import CONTROL, LEFT, SHIFT
 from visualizer import app
-from visualizer.heatmap.panel_cell_lookup import cell_of
+from visualizer.heatmap.panel_cells import cell_of
 from visualizer.lab.runs.run_store import losses_of
-from visualizer.lab.training import detached_training_controller
+from visualizer.lab.training import detached_controller
 from visualizer.lab.window import LabWindow
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import CorpusSource, TrainingSettings
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
     from visualizer.documents.document_file import SavedDocument
-    from visualizer.lab.lab_state_and_training_controller import LabStateController
+    from visualizer.lab.controller import LabStateController
 
 pytestmark = pytest.mark.slow
 
@@ -101,12 +101,8 @@ def test_it_goes_on_in_the_background_and_comes_back(real: Student) -> None:
     folder = real.window.lab.run.folder
     QTest.mouseClick(real.window.settings_pane.another, LEFT)
     real.answer("leaving", "&Keep training")
-    real.until(
-        lambda: not detached_training_controller.is_at_work(folder) or (folder / "orders").exists()
-    )
-    real.until(
-        lambda: (folder / "orders").exists() and detached_training_controller.is_at_work(folder)
-    )
+    real.until(lambda: not detached_controller.is_at_work(folder) or (folder / "orders").exists())
+    real.until(lambda: (folder / "orders").exists() and detached_controller.is_at_work(folder))
     real.until(lambda: len(losses_of(folder)) > 0)  # the orders are written before the last losses
     left = losses_of(folder).steps[-1]
     real.window.open_run(folder)
@@ -191,7 +187,7 @@ def test_the_program_ends_when_the_checkpoint_is_written() -> None:
     assert (run.returncode, run.stdout) == (0, "")
     (folder,) = Path(os.environ["XDG_DATA_HOME"]).glob("*/*/runs/*")
     assert RunFolder(folder).checkpoint.exists()
-    assert not detached_training_controller.is_at_work(folder)
+    assert not detached_controller.is_at_work(folder)
 
 
 def test_a_run_is_named_on_the_command_line(

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 
 from tests.support.lab_input import FAKE, NONE, Student
-from visualizer.lab.training.detached_training_controller import is_at_work
+from visualizer.lab.training.detached_controller import is_at_work
 from visualizer.lab.window import LabWindow
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from tests.support.lab_input import FAKE, NONE, Student
 from tests.support.window_input import LEFT
 from visualizer.lab import collapse_controller
 from visualizer.lab.window import LabWindow
+from visualizer.widgets.fixed_splitter import SizeKeepingSplitter
 from visualizer.widgets.setting_controls import CountControl, RateControl
-from visualizer.widgets.size_keeping_splitter import SizeKeepingSplitter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,8 +26,8 @@ from visualizer.errors import InputError
 from visualizer.generation.generated_tokens_presenter import LOADING
 from visualizer.lab.commands import LAB_COMMANDS, shortcut_list
 from visualizer.lab.runs import run_store
-from visualizer.lab.settings import training_text_preview_controller
-from visualizer.lab.training import detached_training_controller, process_controller
+from visualizer.lab.settings import preview_controller
+from visualizer.lab.training import detached_controller, process_controller
 from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.lab.training.recorded_losses import Losses
 from visualizer.lab.training.run_state import Phase
@@ -36,7 +36,7 @@ from visualizer.language.run_folder import RESTED, RunFolder, RunMetadata
 from visualizer.language.training_presets import PRESETS
 from visualizer.language.training_settings import ModelKind, TrainingSettings
 from visualizer.language.wire_format import Message
-from visualizer.session.colour_options import ColourLimits
+from visualizer.session.view_options import ColourLimits
 from visualizer.storage.file_lock import FileLock
 from visualizer.widgets.theme import DARK, LIGHT, Scheme, palette, theme_of
 
@@ -88,7 +88,7 @@ def test_it_pauses_steps_goes_on_and_stops(student: Student) -> None:
     student.press(Qt.Key.Key_Return, CONTROL | SHIFT)
     student.until_said("Stopped")
     assert run.folder.joinpath("losses.csv").exists()
-    assert not detached_training_controller.is_at_work(run.folder)
+    assert not detached_controller.is_at_work(run.folder)
     student.click("toggle")  # in another process, from where it stood
     student.until(lambda: student.button == "Pause")
     now = student.window.lab.run
@@ -190,7 +190,7 @@ def test_a_text_that_was_read_while_a_run_began_is_shown_for_the_next(
         assert goes_on.wait(10)
         return f"the text in blocks of {settings.block}"
 
-    monkeypatch.setattr(training_text_preview_controller, "sample_of", sample_of)
+    monkeypatch.setattr(preview_controller, "sample_of", sample_of)
     student.type("block", "20")
     begin(student)
     goes_on.set()
@@ -459,7 +459,7 @@ def test_closing_stops_with_a_checkpoint(student: Student) -> None:
     assert not student.window.isVisible()
     end_of_all(student)
     assert (folder / "step.json").exists()
-    assert not detached_training_controller.is_at_work(folder)
+    assert not detached_controller.is_at_work(folder)
 
 
 def test_where_there_is_no_room_for_a_checkpoint_it_stops_only_at_the_second_wish(
@@ -517,7 +517,7 @@ def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> Non
     student.answer("leaving", "&Keep training")
     assert student.window.lab.run is None
     end_of_all(student)
-    student.until(lambda: detached_training_controller.is_at_work(folder))
+    student.until(lambda: detached_controller.is_at_work(folder))
     student.activate()
     student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
     runs = student.window.runs_pane.list
@@ -555,7 +555,7 @@ def test_one_that_another_program_takes_over_is_stopped_here(student: Student) -
     folder = begin(student)
     student.click("toggle")
     student.until_said("Paused")
-    detached_training_controller.ask_to_stop(folder)
+    detached_controller.ask_to_stop(folder)
     student.until_said("Stopped")
     assert student.notices == ""
     student.click("toggle")
@@ -644,10 +644,10 @@ def test_one_that_was_waited_for_and_stops_already_is_started_again(
 def test_one_that_was_waited_for_before_it_held_the_run_is_stopped(
     student: Student, done: Path
 ) -> None:
-    detached_training_controller.order(done)
+    detached_controller.order(done)
     wait_for(student, done)
     leave(student, "&Stop")
-    assert not detached_training_controller.is_at_work(done)
+    assert not detached_controller.is_at_work(done)
     assert not (done / "stop").exists()  # nothing is written to a run that nobody holds
 
 
@@ -663,7 +663,7 @@ def test_one_that_is_to_go_on_is_stopped_while_its_window_process_ends(student: 
     leave(student, "&Stop")
     os.kill(number, signal.SIGCONT)
     end_of_all(student)
-    assert not detached_training_controller.is_at_work(folder)
+    assert not detached_controller.is_at_work(folder)
 
 
 def test_one_that_takes_too_long_to_stop_says_so(
@@ -761,10 +761,10 @@ def test_one_that_is_to_go_on_is_stopped_before_it_has_begun(student: Student) -
     assert lab.run
     folder = lab.run.folder
     leave(student, "&Keep training")
-    assert detached_training_controller.is_at_work(folder)
-    detached_training_controller.take_back(folder)
+    assert detached_controller.is_at_work(folder)
+    detached_controller.take_back(folder)
     end_of_all(student)
-    assert not detached_training_controller.is_at_work(folder)
+    assert not detached_controller.is_at_work(folder)
     assert not (folder / "background.log").exists()
 
 
@@ -787,15 +787,15 @@ def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -
     QTest.mouseClick(student.window.settings_pane.another, LEFT)
     student.answer("leaving", "&Keep training")
     end_of_all(student)
-    assert detached_training_controller.is_at_work(folder)
+    assert detached_controller.is_at_work(folder)
     choose_first(student)
     item = student.window.runs_pane.list.topLevelItem(0)
     assert item
     assert (item.text(0), item.text(1)) == (folder.name, "training")
     student.window.run_controller.rename_to(folder.name, "other")
     assert "is training in the background" in student.window.statusBar().currentMessage()
-    detached_training_controller.take_back(folder)
-    assert not detached_training_controller.is_at_work(folder)
+    detached_controller.take_back(folder)
+    assert not detached_controller.is_at_work(folder)
     student.until(lambda: not student.window.run_controller.at_work)  # it is looked at again
 
 
@@ -817,7 +817,7 @@ def test_a_background_that_does_not_start_is_said(student: Student) -> None:
     student.until(lambda: "Cannot continue training" in student.window.statusBar().currentMessage())
     message = student.window.statusBar().currentMessage()
     assert "It can be resumed from its last checkpoint" in message
-    assert not detached_training_controller.is_at_work(folder)
+    assert not detached_controller.is_at_work(folder)
 
 
 @pytest.mark.slow

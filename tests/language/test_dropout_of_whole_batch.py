@@ -9,8 +9,8 @@ import torch
 from torch.nn import functional
 
 from tests.support.small_trainings import quick
-from visualizer.language.dropout_of_whole_batch import DropoutOfWholeBatch
 from visualizer.language.language_models import build
+from visualizer.language.trainer import DropoutOfWholeBatch
 from visualizer.language.training_settings import ModelKind
 
 if TYPE_CHECKING:

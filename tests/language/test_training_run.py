@@ -23,7 +23,8 @@ from visualizer.attention import device
 from visualizer.cli.train import train
 from visualizer.errors import InputError
 from visualizer.lab.runs.run_store import losses_of, stored_runs
-from visualizer.language import run_folder, snapshot_retention, training_run
+from visualizer.language import run_folder, training_run
+from visualizer.language import training_run as snapshot_retention
 from visualizer.language.checkpoints import (
     TrainerState,
     read_checkpoint,

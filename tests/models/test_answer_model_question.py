@@ -10,7 +10,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from visualizer.attention.model_answers import (
+from visualizer.attention.model_reading import (
     AblationAnswer,
     CostlyAnswer,
     LensAnswer,
@@ -31,7 +31,7 @@ from visualizer.models.model_source import (
 )
 from visualizer.models.opened_model import OpenedModel
 from visualizer.models.text_reading import read_text
-from visualizer.progress_callback import no_progress
+from visualizer.progress import no_progress
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,16 +24,16 @@ from tests.support.tiny_models import (
     tiny_model,
 )
 from visualizer.attention.captured_attention import position_labels
-from visualizer.attention.model_layer_steps import ResidualStream, weight_names
+from visualizer.attention.layer_operations import ResidualStream, weight_names
 from visualizer.attention.spec import Dtype
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
 from visualizer.features.cell.presenter import head_cell_panel
-from visualizer.features.playback.step_captions import step_caption
+from visualizer.features.playback.presenter import step_caption
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod, record_attention
 from visualizer.models.layer_recorder import record_layers
-from visualizer.models.run_from_attention_calls import LayerRun, groups_of, run_of
-from visualizer.models.run_with_layer_stages import with_layers
+from visualizer.models.layer_stages import with_layers
+from visualizer.models.recorded_runs import LayerRun, groups_of, run_of
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve

@@ -14,7 +14,7 @@ import visualizer
 from tests.support.tiny_models import inputs_of, tiny_model
 from visualizer import InputError
 from visualizer.models.attention_recorder import record_attention
-from visualizer.models.run_from_attention_calls import groups_of
+from visualizer.models.recorded_runs import groups_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 

@@ -12,7 +12,7 @@ import visualizer
 from tests.support.examples import others_slow
 from tests.support.tiny_models import tiny_model
 from visualizer import InputError, ModelAttention
-from visualizer.features.line_view.weights_drawn_as_lines import why_none
+from visualizer.features.line_view.line_selection import why_none
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError
 from visualizer.models import model_tokenizer
-from visualizer.models.activation_patching import context_edits
+from visualizer.models.head_edits import context_edits
 from visualizer.models.model_source import HeadEdit, HeadEditKind
 from visualizer.models.tokenizer_process import AnswerLimits
 

@@ -17,13 +17,12 @@ from visualizer.errors import InputError
 from visualizer.models import chunked_prefill, long_text_recorder, opened_model, whole_text_cache
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.chunked_prefill import read_in_chunks, reads_alike_in_chunks
-from visualizer.models.long_text_recorder import record_long_text
+from visualizer.models.inference_boundary import NotByRuleError
+from visualizer.models.long_text_recorder import record_long_text, runs_of_long_text
 from visualizer.models.long_text_vectors import vectors_for
 from visualizer.models.model_source import HeadEdit, HeadEditKind
-from visualizer.models.not_by_rule_error import NotByRuleError
-from visualizer.models.runs_of_long_text import runs_of_long_text
 from visualizer.models.text_reading import open_source, read_text
-from visualizer.progress_callback import CancelledError, progress_told_to, stopped_when
+from visualizer.progress import CancelledError, progress_told_to, stopped_when
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -300,7 +299,7 @@ def test_python_reads_in_chunks_what_does_not_fit(
     _, model = open_source(folder, Device.CPU)
     whole = Model(model).attend(TEXT)
     assert not whole.runs[0].run.trace.is_blockwise
-    monkeypatch.setattr("visualizer.models.run_from_attention_calls.USABLE", 0)
+    monkeypatch.setattr("visualizer.models.recorded_runs.USABLE", 0)
     seen = Model(model).attend(TEXT)
     assert seen.runs[0].run.trace.is_blockwise
     assert seen.tokens == whole.tokens

@@ -17,15 +17,15 @@ from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import VOCABULARY, save_tiny_model
 from visualizer import InputError, Model
 from visualizer.api.attention_api import Attention
-from visualizer.attention.run_from_captured_attention import captured_run
+from visualizer.attention.captured_run import captured_run
 from visualizer.attention.spec import Device
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
-from visualizer.features.playback.step_captions import step_caption
+from visualizer.features.playback.presenter import step_caption
+from visualizer.file_opening import ROOMY
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, heads_in_words
 from visualizer.models.opened_model import open_model
 from visualizer.models.text_reading import open_source, read_text
-from visualizer.read_files_and_restore_runs import ROOMY
 from visualizer.session.document import Document
 from visualizer.session.timeline import Step
 

@@ -24,9 +24,8 @@ from visualizer.attention.spec import Device
 from visualizer.language.corpora.corpus import Split
 from visualizer.language.probe import Probe, read
 from visualizer.language.sampling import Sampling
-from visualizer.models.activation_patching import context_edits
-from visualizer.models.generation_with_cache import generate
-from visualizer.models.head_ablations import ablation_changes
+from visualizer.models.cached_generation import generate
+from visualizer.models.head_edits import ablation_changes, context_edits
 from visualizer.models.logit_attribution import logit_lens, logit_parts
 from visualizer.models.model_source import HeadEdit, HeadEditKind
 from visualizer.models.opened_model import OpenedModel, open_model

@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 from tests.support.examples import others_slow
 from tests.support.tiny_models import save_tiny_model
-from visualizer.models import head_ablations
-from visualizer.models.head_ablations import ablation_changes
+from visualizer.models import head_edits
+from visualizer.models.head_edits import ablation_changes
 from visualizer.models.opened_model import OpenedModel, open_model
-from visualizer.progress_callback import CancelledError
+from visualizer.progress import CancelledError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from visualizer.attention.model_answers import AblationAnswer
+    from visualizer.attention.model_reading import AblationAnswer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 TEXT = "the cat sat on the mat the cat"
@@ -33,7 +33,7 @@ def opened(folder: Path, kind: str = "llama") -> OpenedModel:
 def test_batches_are_what_each_head_gives_by_itself(
     tmp_path: Path, kind: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(head_ablations, "MAX_BATCH_TOKENS", most)
+    monkeypatch.setattr(head_edits, "MAX_BATCH_TOKENS", most)
     model, off = opened(tmp_path, kind), {(0, 2): 0.0}
     for edits in ({}, off):
         before = model.next_token_log_probabilities(TEXT, edits)

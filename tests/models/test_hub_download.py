@@ -16,7 +16,7 @@ from visualizer.errors import InputError
 from visualizer.models import hub_download
 from visualizer.models.hub_download import download, look_up
 from visualizer.models.local_models import list_models
-from visualizer.progress_callback import CancelledError, no_progress
+from visualizer.progress import CancelledError, no_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

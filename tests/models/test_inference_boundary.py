@@ -11,14 +11,10 @@ from torch.overrides import TorchFunctionMode
 
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
-from visualizer.models import (
-    opened_model,
-    run_from_attention_calls,
-    run_with_layer_stages,
-)
+from visualizer.models import layer_stages, opened_model, recorded_runs
 from visualizer.models.inference_boundary import inferred
 from visualizer.models.opened_model import OpenedModel, open_model
-from visualizer.progress_callback import CancelledError
+from visualizer.progress import CancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,13 +22,13 @@ if TYPE_CHECKING:
 
     import torch
 
-    from visualizer.models.run_from_attention_calls import LayerRun
+    from visualizer.models.recorded_runs import LayerRun
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 TEXT = "the cat sat on the mat"
 NOTICES = (
-    run_from_attention_calls.SCORES_UNKNOWN_NOTICE,
-    run_with_layer_stages.STAGES_UNKNOWN_NOTICE,
+    recorded_runs.SCORES_UNKNOWN_NOTICE,
+    layer_stages.STAGES_UNKNOWN_NOTICE,
 )
 ODD = (RuntimeError("odd"), AttributeError("odd"), IndexError("odd"), RecursionError("odd"))
 
@@ -85,7 +81,7 @@ class RaisesAt(TorchFunctionMode):
 STEPS = (
     (opened_model, "with_layers"),
     (opened_model, "groups_of"),
-    (run_from_attention_calls, "run_of_layers"),
+    (recorded_runs, "run_of_layers"),
 )
 
 
@@ -131,7 +127,7 @@ def test_a_module_that_cannot_be_asked_for_its_weights(
     model.model.model.layers[1].mlp.down_proj.named_parameters = odd
     (found,) = model.attend(TEXT)
     assert are_shown((found,), plain)
-    assert run_with_layer_stages.STAGES_UNKNOWN_NOTICE in found.notices
+    assert layer_stages.STAGES_UNKNOWN_NOTICE in found.notices
     assert "queries" in found.run.trace
     assert "feed_forward" not in found.run.trace
     (record,) = logged(caplog)
@@ -156,7 +152,7 @@ def test_an_argument_that_is_not_known_leaves_weights_alone(
     (found,) = model.attend(TEXT)
     assert are_shown((found,), plain)
     assert found.run.trace.names == ("weights",)
-    assert run_from_attention_calls.SCORES_UNKNOWN_NOTICE in found.notices
+    assert recorded_runs.SCORES_UNKNOWN_NOTICE in found.notices
     assert len(logged(caplog)) == 2  # one a layer
 
 

@@ -13,14 +13,14 @@ from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
 from visualizer.models import opened_model
+from visualizer.models.layer_stages import with_layers
 from visualizer.models.opened_model import open_model
-from visualizer.models.run_with_layer_stages import with_layers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.models.opened_model import OpenedModel
-    from visualizer.models.run_from_attention_calls import LayerRun
+    from visualizer.models.recorded_runs import LayerRun
 
 FIRST, OTHER = "the cat sat on the mat", "a dog ran to the log and sat"
 

@@ -13,7 +13,7 @@ from tests.support.explained_values import result_of
 from tests.support.reference_llama import ReferenceLlama
 from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention.model_layer_steps import EmbeddedTokens, ResidualStream
+from visualizer.attention.layer_operations import EmbeddedTokens, ResidualStream
 from visualizer.attention.spec import Device, Dtype
 from visualizer.explanations.cell_terms import CombineRule
 from visualizer.explanations.explain import explain

@@ -13,7 +13,7 @@ from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError, Model
 from visualizer.models.logit_attribution import logit_lens
-from visualizer.progress_callback import CancelledError, stopped_when
+from visualizer.progress import CancelledError, stopped_when
 
 if TYPE_CHECKING:
     from pathlib import Path

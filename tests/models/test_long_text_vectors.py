@@ -13,15 +13,15 @@ import torch
 from tests.support.mapped_files import mapped_of, opened_of
 from tests.support.tiny_models import WORDS, save_tiny_model
 from visualizer.attention import device as attention_device
+from visualizer.attention.mapped_tensors import LEEWAY
 from visualizer.attention.run import USABLE
 from visualizer.attention.spec import Device, Dtype
-from visualizer.attention.tensors_in_file import LEEWAY
 from visualizer.errors import InputError
+from visualizer.format import format_size
 from visualizer.models import long_text_vectors, opened_model
 from visualizer.models.long_text_vectors import file_for_vectors
 from visualizer.models.text_reading import open_source, read_text
-from visualizer.number_format import format_size
-from visualizer.progress_callback import CancelledError, stopped_when
+from visualizer.progress import CancelledError, stopped_when
 from visualizer.session.computation_caption import facts
 
 if TYPE_CHECKING:

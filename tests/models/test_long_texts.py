@@ -15,22 +15,21 @@ from tests.support.screens import resolved
 from tests.support.tiny_models import WORDS, save_tiny_model, tiny_model
 from visualizer.attention import blockwise_tensor
 from visualizer.attention.captured_attention import LayerMask
+from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.head_measures import measure
 from visualizer.attention.spec import Device, Mask
-from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.errors import InputError
 from visualizer.explanations.explain import explain
 from visualizer.features.cell.presenter import head_cell_panel
-from visualizer.features.playback.step_captions import step_caption
+from visualizer.features.playback.presenter import step_caption
 from visualizer.models import long_text_recorder, opened_model
 from visualizer.models.attention_recorder import record_attention
-from visualizer.models.layer_selection_and_head_measures import MEASURES
-from visualizer.models.long_text_recorder import record_long_text, rule_of
+from visualizer.models.inference_boundary import NotByRuleError
+from visualizer.models.layer_lookup import MEASURES
+from visualizer.models.long_text_recorder import record_long_text, rule_of, runs_of_long_text
 from visualizer.models.model_source import HeadEdit, HeadEditKind
-from visualizer.models.not_by_rule_error import NotByRuleError
-from visualizer.models.runs_of_long_text import runs_of_long_text
 from visualizer.models.text_reading import open_source, read_text
-from visualizer.progress_callback import CancelledError, stopped_when
+from visualizer.progress import CancelledError, stopped_when
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Step
 from visualizer.session.view import View
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.models.attention_recorder import AttentionCall
-    from visualizer.models.run_from_attention_calls import LayerRun
+    from visualizer.models.recorded_runs import LayerRun
 
 TOKENS = 60
 TEXT = " ".join(WORDS * 4)
@@ -311,7 +310,7 @@ def test_other_models_read_it_whole_where_that_fits(
     source, _ = open_source(folder, Device.CPU)
     run = read_text(source, TEXT, Device.CPU)
     assert not run.trace.is_blockwise
-    monkeypatch.setattr("visualizer.models.run_from_attention_calls.USABLE", 0)
+    monkeypatch.setattr("visualizer.models.recorded_runs.USABLE", 0)
     with pytest.raises(InputError, match="kept in memory: 2 layers × 4 heads"):
         read_text(source, f"{TEXT} cat", Device.CPU)
 

@@ -13,13 +13,13 @@ from tests.support.screens import resolved
 from tests.support.shown_arithmetic import cell_faults, line_faults
 from tests.support.tiny_models import inputs_of, tiny_model
 from visualizer.attention.captured_attention import position_labels
-from visualizer.attention.model_layer_steps import SinkSoftmax
+from visualizer.attention.layer_operations import SinkSoftmax
 from visualizer.features.cell.presenter import head_cell_panel
-from visualizer.features.playback.step_captions import step_caption
+from visualizer.features.playback.presenter import step_caption
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.layer_recorder import record_layers
-from visualizer.models.run_from_attention_calls import groups_of, run_of
-from visualizer.models.run_with_layer_stages import with_layers
+from visualizer.models.layer_stages import with_layers
+from visualizer.models.recorded_runs import groups_of, run_of
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Step
 from visualizer.session.view import View

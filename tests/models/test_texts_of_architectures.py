@@ -21,9 +21,9 @@ from tests.support.tiny_models import (
     VOCABULARY,
     save_tiny_model,
 )
-from visualizer.attention.model_layer_steps import ResidualStream
+from visualizer.attention.layer_operations import ResidualStream
 from visualizer.explanations.explain import explain
-from visualizer.models.generation_with_cache import TokenReader, matrix_of_rows
+from visualizer.models.cached_generation import TokenReader, matrix_of_rows
 from visualizer.models.opened_model import OpenedModel, open_model
 
 if TYPE_CHECKING:

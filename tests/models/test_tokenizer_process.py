@@ -21,7 +21,7 @@ from visualizer.errors import InputError
 from visualizer.models import model_tokenizer, text_reading
 from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.models.tokenizer_process import COMMAND, AnswerLimits, tokenizer_process
-from visualizer.progress_callback import CancelledError
+from visualizer.progress import CancelledError
 from visualizer.session import model_opening
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from tests.support.tiny_models import save_tiny_model, tiny_model
 from visualizer.attention.spec import Device, Dtype
 from visualizer.models.model_folder import bytes_in_memory, read_model_folder
 from visualizer.models.opened_model import open_model
-from visualizer.progress_callback import CancelledError
+from visualizer.progress import CancelledError
 from visualizer.session.model_opening import open_model_source
 
 if TYPE_CHECKING:

@@ -16,13 +16,12 @@ from tests.support.examples import examples
 from tests.support.screens import needs, present, warm
 from tests.support.struct_strategies import structs
 from visualizer.attention.captured_attention import CapturedAttention
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.captured_run import captured_run
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.head_measures import measure
 from visualizer.attention.model_reading import ModelReading
-from visualizer.attention.run_from_captured_attention import captured_run
-from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.errors import InputError
-from visualizer.export.data import npz_writer
+from visualizer.export.data import array_writers
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.code.presenter import CODE
 from visualizer.features.code.script import script
@@ -33,16 +32,15 @@ from visualizer.features.setup.presenter import SETUP
 from visualizer.features.token_strip.presenter import TOKENS
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.line_options import LineOptions
 from visualizer.session.timeline import Grain, Place, Playhead
-from visualizer.session.token_selection_and_search import TokenRole, TokenSelection
-from visualizer.session.typed_token_labels import typed_labels
+from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.session.user_prediction import Prediction, PredictionQuestion
 from visualizer.session.view import CodeDialect, TableSelection, View
+from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions, LineOptions
+from visualizer.session.worker_jobs import typed_labels
 from visualizer.session.zoom_ranges import Zoom
 from visualizer.shell import pane_table
 from visualizer.shell.panel_presenters import STATUS
@@ -375,11 +373,11 @@ def test_tokens_of_other_queries_and_keys_are_shown_by_their_role() -> None:
 
 
 def test_an_export_can_be_opened_again(tmp_path: Any) -> None:
-    from visualizer.attention.importers.readers_by_suffix import read_tensor_file
+    from visualizer.attention.importers.readers import read_tensor_file
 
     run = a_run((2, 2, 2, 3), ("Le", "chat"), ("The", "cat", "sat"))
     file = io.BytesIO()
-    npz_writer.npz(run, file)
+    array_writers.npz(run, file)
     (tmp_path / "attn.npz").write_bytes(file.getvalue())
     assert read_tensor_file(tmp_path / "attn.npz", Document().spec)[0] == run.captured
 

@@ -14,21 +14,21 @@ from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run, places
-from visualizer.attention.model_layer_stages import StepOfStage, layer_rows
+from visualizer.attention.cached_tensor import CachedTensor
+from visualizer.attention.layer_stages import StepOfStage, layer_rows
 from visualizer.attention.spec import Mask
-from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.attention.trace import Trace
 from visualizer.features.cell.presenter import CellPanel, head_cell_panel
-from visualizer.number_format import format_number
+from visualizer.format import format_number
 from visualizer.session.cell_address import Cell
 from visualizer.session.resolved_view import existing
-from visualizer.session.stage_toggle_and_cell_pinning import (
+from visualizer.session.view import View
+from visualizer.session.view_changes import (
     MAX_TRAIL_CELLS,
     go_back,
     go_forward,
     pin_cell,
 )
-from visualizer.session.view import View
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run

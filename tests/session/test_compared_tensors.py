@@ -15,17 +15,16 @@ from tests.support.attention_strategies import Batch, cases, specs, texts
 from tests.support.reference_attention import Known, reference
 from tests.support.screens import resolved
 from tests.support.small_runs import EVERYTHING, a_run
-from visualizer.attention import dropout_mask, masks
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention import masks
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
+from visualizer.attention.masks import kept_by_dropout
 from visualizer.attention.run import run
 from visualizer.attention.spec import Mask, Mode
-from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.heatmap.board import Board
 from visualizer.heatmap.comparison_board_presenter import present_compared
-from visualizer.heatmap.panel_and_board_types import Board
-from visualizer.progress_callback import CancelledError, stopped_when
-from visualizer.session.compared_tensors import change_of, mean_tensor
+from visualizer.progress import CancelledError, stopped_when
+from visualizer.session.comparison import change_of, mean_tensor, mismatch
 from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.comparison_text import mismatch
 from visualizer.session.dropout_samples import SampleTally, mean_of, most_samples, seed_of, why_none
 from visualizer.session.view import View
 
@@ -40,9 +39,7 @@ DROPS: dict[str, Any] = {"dropout": 0.5, "mode": Mode.TRAIN}
 def known(trace: Trace) -> dict[str, Known]:
     spec = trace.spec
     weights = {name: tensor.numpy() for name, tensor in trace.parameters.items()}
-    kept = dropout_mask.kept_by_dropout(
-        spec.dropout, spec.dropout_seed, tuple(trace.tensor("weights").shape)
-    )
+    kept = kept_by_dropout(spec.dropout, spec.dropout_seed, tuple(trace.tensor("weights").shape))
     first = trace.read(trace.stages[0].name).astype(np.float64)
     return reference(spec, first, weights, kept)
 
@@ -160,9 +157,7 @@ def test_the_mean_nears_the_weights_as_one_over_the_root_of_the_count() -> None:
 def test_what_was_counted_is_counted_on_and_anew_only_where_it_must() -> None:
     live = a_run(**DROPS)
     shape, spec = tuple(live.trace.tensor("weights").shape), live.trace.spec
-    by_hand = [
-        dropout_mask.kept_by_dropout(0.5, spec.dropout_seed + sample, shape) for sample in range(9)
-    ]
+    by_hand = [kept_by_dropout(0.5, spec.dropout_seed + sample, shape) for sample in range(9)]
     tally = SampleTally()
     for count in (1, 8, 9, 3):
         np.testing.assert_array_equal(tally.upto(spec, shape, count), sum(by_hand[:count]))

@@ -22,7 +22,7 @@ from visualizer.session.head_retrieval import (
     marked_place,
     read_retrieval,
 )
-from visualizer.session.token_selection_and_search import TokenRole, TokenSelection
+from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.session.view import View
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from tests.support.explained_values import result_of
 from tests.support.screens import present, resolved, warm
 from tests.support.small_runs import EVERYTHING, a_run, cells
+from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.run import Run
-from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.attention.trace import Trace
 from visualizer.explanations.explain import explain
-from visualizer.export.data.csv_writer import write_csv
 from visualizer.export.data.exported_matrices import shown_matrices
 from visualizer.export.data.json_writer import write_json
+from visualizer.export.data.table_writers import write_csv
 from visualizer.features.head_table.presenter import HEADS
 from visualizer.features.line_view.presenter import LINES
 from visualizer.features.token_strip.presenter import TOKENS

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.support.golden_documents import READ, SEEN
 from visualizer.errors import InputError
 from visualizer.models.model_source import ImageFile
-from visualizer.session.message_without_model_reading import (
+from visualizer.session.model_panes import (
     IMAGE_REQUIRED,
     READING,
     READING_IMAGE,

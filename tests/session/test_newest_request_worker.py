@@ -12,7 +12,7 @@ from PySide6.QtCore import QCoreApplication, QObject, QThread
 from shiboken6 import isValid
 
 from visualizer.errors import MEMORY_ERROR, InputError
-from visualizer.progress_callback import CancelledError, check_stopped, tell_progress
+from visualizer.progress import CancelledError, check_stopped, tell_progress
 from visualizer.session import newest_request_worker
 from visualizer.session.newest_request_worker import Worker, wait_for_left_workers
 

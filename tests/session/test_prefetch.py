@@ -13,19 +13,17 @@ from tests.support.examples import examples
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run
 from tests.support.struct_strategies import structs
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.cached_tensor import CachedTensor
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.spec import Mode
-from visualizer.attention.tensor_with_cached_reductions import CachedTensor
-from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.session.cell_address import Cell
-from visualizer.session.colour_options import ColourLimits, ColourOptions
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document
-from visualizer.session.line_options import LineOptions
 from visualizer.session.timeline import Place, Playhead
-from visualizer.session.token_selection_and_search import TokenSelection
+from visualizer.session.token_selection import TokenSelection
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
+from visualizer.session.view_options import ColourLimits, ColourOptions, LineOptions
 from visualizer.session.worker_jobs import as_far_as_read
 from visualizer.session.zoom_ranges import Zoom
 from visualizer.shell import pane_table

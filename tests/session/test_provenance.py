@@ -13,7 +13,7 @@ import visualizer
 from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run, elsewhere
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention.run_from_captured_attention import captured_run
+from visualizer.attention.captured_run import captured_run
 from visualizer.attention.spec import (
     AttentionSpec,
     Device,
@@ -23,16 +23,16 @@ from visualizer.attention.spec import (
 )
 from visualizer.documents.document_file import SUFFIX, document_bytes
 from visualizer.documents.open_document import open_document
+from visualizer.file_opening import (
+    open_as_document,
+    read_layer_of_trained_example,
+    restore_document,
+)
 from visualizer.language import trained_example
 from visualizer.language.checkpoints import write_weights
 from visualizer.language.language_models import build
 from visualizer.language.run_folder import RunFolder
 from visualizer.models.opened_model import open_model
-from visualizer.read_files_and_restore_runs import (
-    open_as_document,
-    read_layer_of_trained_example,
-    restore_document,
-)
 from visualizer.session.document import Document
 from visualizer.session.provenance import lab_provenance, provenance, provenance_of_view
 from visualizer.session.view import View

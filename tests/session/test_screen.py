@@ -15,9 +15,9 @@ from visualizer.features.cell.presenter import CELL
 from visualizer.features.setup.presenter import SETUP
 from visualizer.features.stage_bar.presenter import STAGE_BAR
 from visualizer.features.token_strip.presenter import TOKENS
+from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
-from visualizer.heatmap.panel_and_board_types import Board
+from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.screen import ReadingProgress

@@ -12,7 +12,7 @@ from tests.support.attention_strategies import Case, cases, drawn_step
 from tests.support.examples import examples
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run
-from visualizer.attention.model_layer_stages import ORDER
+from visualizer.attention.layer_stages import ORDER
 from visualizer.attention.stages import TABLE
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Grain, Place, Playhead, Step, Timeline, described_cell

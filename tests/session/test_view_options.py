@@ -13,17 +13,16 @@ from msgspec.structs import replace
 from tests.support.examples import examples
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run, board, panel
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.spec import Mask
-from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.comparison_board_presenter import present_compared
-from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.session.cell_address import Cell
-from visualizer.session.colour_options import ColourLimits, ColourOptions
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.view import View
+from visualizer.session.view_options import ColourLimits, ColourOptions
 from visualizer.session.zoom_ranges import Zoom
 
 if TYPE_CHECKING:

@@ -9,20 +9,20 @@ import pytest
 
 from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.attention.spec import BooleanMatrix, Route
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.head_scatter.presenter import SCATTER, present_scatter
 from visualizer.features.head_table.presenter import HEADS, present_heads
 from visualizer.features.layer_overview.presenter import present_layers
 from visualizer.features.line_view.presenter import LINES
-from visualizer.features.playback.step_captions import step_caption
+from visualizer.features.playback.presenter import step_caption
 from visualizer.features.token_strip.presenter import TOKENS, cell_of_token
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.line_options import PANE as LINES_PANE
 from visualizer.session.timeline import Step
 from visualizer.session.view import View
+from visualizer.session.view_options import PANE as LINES_PANE
 from visualizer.shell.panel_presenters import STATUS
 from visualizer.shell.screen_reader_announcer import spoken_cell
 

@@ -12,8 +12,8 @@ from shiboken6 import isValid
 
 from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
 from visualizer import app
-from visualizer.attention import run_parameters_as_spec_weights
-from visualizer.attention.numbers_elsewhere import numbers_arrived
+from visualizer.attention import fixed_weights
+from visualizer.attention.remote_numbers import numbers_arrived
 from visualizer.attention.spec import LAYERS, NumberMatrix
 from visualizer.documents.document_file import SavedDocument
 from visualizer.errors import MEMORY_ERROR, InputError
@@ -389,7 +389,7 @@ def test_too_many_weights_are_not_kept_and_that_is_said(
     gated: MainWindow, gate: Gate, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = Hand(qtbot, gated)
-    monkeypatch.setattr(run_parameters_as_spec_weights, "MAX_ELEMENTS", 10)
+    monkeypatch.setattr(fixed_weights, "MAX_ELEMENTS", 10)
     hand.press(Qt.Key.Key_K)
     assert (
         hand.problem("own_weights")

@@ -27,8 +27,8 @@ from visualizer.lab.window import LabWindow
 from visualizer.session.cell_address import Cell
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.panel_presenters import STATUS
-from visualizer.widgets import accessible_roles_and_values
-from visualizer.widgets.busy_line import ProgressLine
+from visualizer.widgets import accessibility
+from visualizer.widgets.status_bar import ProgressLine
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def announced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         assert isinstance(event, QAccessibleAnnouncementEvent)
         said.append(event.message())
 
-    monkeypatch.setattr(accessible_roles_and_values, "QAccessible", _Recorded(update))
+    monkeypatch.setattr(accessibility, "QAccessible", _Recorded(update))
     return said
 
 
@@ -190,7 +190,7 @@ def test_values_of_a_lesson(hand: Hand) -> None:
 
 
 def test_progress_says_that_numbers_are_on_their_way(qtbot: QtBot) -> None:
-    accessible_roles_and_values.install()
+    accessibility.install()
     progress = ProgressLine()
     qtbot.addWidget(progress)
     progress.show_working(True, LIGHT)
@@ -277,7 +277,7 @@ def test_what_is_wrong_is_announced_once(hand: Hand, announced: list[str]) -> No
 
 
 def test_what_is_told_goes_with_its_widget(qapp: QApplication) -> None:
-    accessible_roles_and_values.install()
+    accessibility.install()
     for _ in range(50):
         board = BoardView()
         told = QAccessible.queryAccessibleInterface(board)
@@ -294,9 +294,9 @@ def test_what_is_told_goes_with_its_widget(qapp: QApplication) -> None:
 ENDING = """
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QApplication
-from visualizer.widgets.accessible_roles_and_values import announce
-from visualizer.widgets.accessible_roles_and_values import install
-from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.accessibility import announce
+from visualizer.widgets.accessibility import install
+from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.heatmap.widget import BoardView
 application = QApplication([])
 QAccessible.setActive(True)

@@ -12,10 +12,10 @@ from PySide6.QtWidgets import QPushButton
 
 from tests.support.window_input import CONTROL, Hand
 from tests.support.zoom_gestures import seen
-from visualizer import read_files_and_restore_runs
+from visualizer import file_opening
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.modules import CausalAttention
-from visualizer.documents.document_change import DocumentChange
+from visualizer.documents.open_document import DocumentChange
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 
@@ -220,7 +220,7 @@ def test_weights_of_a_module_are_opened_and_computed_with(hand: Hand, tmp_path: 
     module = CausalAttention(3, 4, 6, 0.0, qkv_bias=True)
     torch.save(module.state_dict(), tmp_path / "a.pt")
     workspace = hand.window.workspace
-    change = read_files_and_restore_runs.read_file(tmp_path / "a.pt", workspace.document)
+    change = file_opening.read_file(tmp_path / "a.pt", workspace.document)
     assert isinstance(change, DocumentChange)
     assert change.notice == "Causal attention, 3 → 4."
     workspace.show_document(change.document, workspace.wanted)
@@ -237,7 +237,7 @@ def test_a_file_is_opened_and_shown(hand: Hand, tmp_path: Path) -> None:
     array = weights(1, 2, 3, 4)
     np.savez(tmp_path / "a.npz", attention=array, query_tokens=np.array(["a", "b", "c"]))
     workspace = hand.window.workspace
-    change = read_files_and_restore_runs.read_file(tmp_path / "a.npz", workspace.document)
+    change = file_opening.read_file(tmp_path / "a.npz", workspace.document)
     assert isinstance(change, DocumentChange)
     assert change.notice == ""
     workspace.show_document(change.document, workspace.wanted)

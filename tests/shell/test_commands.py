@@ -18,8 +18,7 @@ import visualizer
 from tests.support.command_calls import called
 from tests.support.window_input import CONTROL, SHIFT
 from visualizer.session.cell_address import Cell
-from visualizer.session.colour_maps import AUTOMATIC, MapKind, maps_of
-from visualizer.session.colour_options import ColourCurve, ColourLimits
+from visualizer.session.view_options import AUTOMATIC, ColourCurve, ColourLimits, MapKind, maps_of
 from visualizer.shell.commands import COMMANDS, WITHIN, shortcut_list
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.settings_dialog import SettingsDialog
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
 
     from tests.support.window_input import Hand
-    from visualizer.session.colour_maps import ColourMap
+    from visualizer.session.view_options import ColourMap
     from visualizer.shell.window import MainWindow
 
 

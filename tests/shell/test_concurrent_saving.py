@@ -32,7 +32,7 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.shell import autosave_controller
-from visualizer.shell.document_read_and_write import LATE_NUMBERS
+from visualizer.shell.document_io import LATE_NUMBERS
 from visualizer.storage import atomic_file
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from visualizer import app
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.mechanisms import mechanism_of
 from visualizer.attention.model_reading import ModelReading
-from visualizer.cli.document_and_figure_settings_from_options import document_of
+from visualizer.cli.document_options import document_of
 from visualizer.cli.options import parser
 from visualizer.documents import recovery_file
 from visualizer.documents.document_file import (
@@ -41,14 +41,14 @@ from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export
 from visualizer.features.setup.presenter import SETUP
+from visualizer.file_opening import open_as_document
 from visualizer.models.model_source import ModelSource
-from visualizer.read_files_and_restore_runs import open_as_document
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, starting_document
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.view import View
 from visualizer.shell import autosave_controller, document_controller, recovery_prompt
-from visualizer.shell.document_read_and_write import (
+from visualizer.shell.document_io import (
     LACKS_NUMBERS,
     WriteResult,
     write_saved_document,

@@ -18,7 +18,7 @@ from tests.support.waiting import wait_until
 from tests.support.window_input import LEFT, PATIENCE_MS, name_file, words
 from visualizer.documents.document_file import SavedDocument
 from visualizer.features.token_strip.presenter import TOKENS
-from visualizer.read_files_and_restore_runs import open_as_document, read_file
+from visualizer.file_opening import open_as_document, read_file
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import visualizer
-from visualizer.documents.document_change import DocumentChange
+from visualizer.documents.open_document import DocumentChange
 from visualizer.features.next_token.presenter import NEXT_TOKEN
+from visualizer.file_opening import read_file
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.trained_example import FOLDER, STEPS, TEXT
-from visualizer.read_files_and_restore_runs import read_file
 from visualizer.session.document import BOOK_SENTENCE, Document
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.support.window_input import Hand
-    from visualizer.attention.tensor_with_cached_reductions import Index
-    from visualizer.heatmap.panel_and_board_types import Heatmap
+    from visualizer.attention.cached_tensor import Index
+    from visualizer.heatmap.board import Heatmap
 
 WORDS = "the quick brown fox jumps over a lazy dog and then it sleeps "
 

@@ -11,13 +11,13 @@ from PySide6.QtCore import Qt
 import visualizer
 from tests.support.held_reading import HeldReading, read_few_tokens_at_once
 from visualizer.features.layer_overview.presenter import LAYERS
-from visualizer.features.line_view.lines_of_long_text import MAX_LINES
+from visualizer.features.line_view.long_text_lines import MAX_LINES
 from visualizer.features.line_view.presenter import LINES
 from visualizer.features.mask_editor import presenter as mask_edit
 from visualizer.features.mask_editor.presenter import MASK_EDIT
+from visualizer.file_opening import read_file
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.models import opened_model
-from visualizer.read_files_and_restore_runs import read_file
 from visualizer.session.document import Document
 from visualizer.session.head_order import HeadOrder
 

@@ -14,7 +14,7 @@ from PySide6.QtTest import QTest
 
 import visualizer
 from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
-from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, may_wait, numbers_arrived
+from visualizer.attention.remote_numbers import NumbersOnTheirWayError, may_wait, numbers_arrived
 from visualizer.attention.trace import Trace
 from visualizer.errors import MEMORY_ERROR, InputError
 from visualizer.features.head_scatter.presenter import SCATTER
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.window_input import Hand
-    from visualizer.attention.model_answers import ModelAnswer
+    from visualizer.attention.model_reading import ModelAnswer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 

@@ -16,20 +16,20 @@ import visualizer
 from tests.support.tiny_models import POSITIONS, VOCABULARY, save_tiny_model
 from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
 from tests.support.window_input import CONTROL, PATIENCE_MS, link_in, words
-from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.attention.display_transforms import WeightTransform
 from visualizer.errors import InputError
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.layer_overview.presenter import LAYERS
 from visualizer.features.mask_editor import controller
 from visualizer.features.mask_editor.presenter import MASK_EDIT
+from visualizer.file_opening import read_file
+from visualizer.format import format_number
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.models import opened_model, run_with_layer_stages
+from visualizer.models import layer_stages, opened_model
 from visualizer.models.model_source import CutEdges, HeadEditKind, heads_off
-from visualizer.number_format import format_number
-from visualizer.read_files_and_restore_runs import read_file
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
+from visualizer.session.view_options import MaskBrush
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -636,7 +636,7 @@ def test_what_cannot_be_inferred_of_a_model_is_left_out_with_a_notice(
     def break_(*given: object) -> None:
         raise RuntimeError("odd")
 
-    monkeypatch.setattr(run_with_layer_stages, "known_layers", break_)
+    monkeypatch.setattr(layer_stages, "known_layers", break_)
     hand.type_sentence(TEXT)
     hand.settle()
     open_by_menu(hand, folder)
@@ -647,7 +647,7 @@ def test_what_cannot_be_inferred_of_a_model_is_left_out_with_a_notice(
     assert run
     assert "weights" in run.trace
     assert "residual" not in run.trace
-    assert run_with_layer_stages.STAGES_UNKNOWN_NOTICE in words(hand.window.notice)
+    assert layer_stages.STAGES_UNKNOWN_NOTICE in words(hand.window.notice)
     assert caplog.records
     assert all(record.exc_info for record in caplog.records)
     caplog.clear()

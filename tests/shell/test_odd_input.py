@@ -16,7 +16,7 @@ from tests.support.window_input import CONTROL, SHIFT, link_in, words
 from visualizer.attention import device as attention_device
 from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import BooleanMatrix, Device, NumberMatrix
-from visualizer.documents.plain_text_file import (
+from visualizer.documents.open_document import (
     MAX_LINE_CHARACTERS,
     MAX_TEXT_CHARACTERS,
     first_part,

@@ -22,9 +22,9 @@ from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.session import worker_jobs
 from visualizer.session.cell_address import Cell
-from visualizer.session.head_measurement_controller import FAILED
-from visualizer.session.head_measurement_offer import LONG
-from visualizer.session.token_selection_and_search import TokenRole, TokenSelection
+from visualizer.session.measurement_controller import FAILED
+from visualizer.session.model_panes import LONG
+from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.shell.pane_table import PANES
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from tests.support.hostile_markup import (
     tip_at,
 )
 from tests.support.window_input import Hand, words
-from visualizer.api.figure_and_explained_number import Explained
+from visualizer.api.notebook_values import Explained
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.documents import recent_files
 from visualizer.export.figure_settings import FigureSettings

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QComboBox
 import visualizer
 from tests.support.tiny_models import POSITIONS, VOCABULARY, save_tiny_model
 from tests.support.window_input import words
-from visualizer.read_files_and_restore_runs import read_file
+from visualizer.file_opening import read_file
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:

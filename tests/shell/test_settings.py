@@ -17,9 +17,9 @@ from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, Hand
 from visualizer import app
 from visualizer.attention.spec import Device
-from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.document import Document, starting_document
 from visualizer.session.view import View
+from visualizer.session.view_options import MapKind, maps_of
 from visualizer.shell.pane_docks import USUAL_WIDTHS
 from visualizer.shell.pane_table import LEFT
 from visualizer.shell.settings_controller import kept_folders

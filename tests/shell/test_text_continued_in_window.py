@@ -21,7 +21,7 @@ from visualizer.features.model_generation.presenter import MODEL_REQUIRED, SPLIT
 from visualizer.generation.generation_tree import ROOT
 from visualizer.language.sampling import Sampling
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
-from visualizer.progress_callback import check_stopped
+from visualizer.progress import check_stopped
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,9 +21,9 @@ from PySide6.QtWidgets import (
 
 from tests.support.window_input import CONTROL, SHIFT, Hand, words
 from visualizer.attention.spec import Mode
-from visualizer.cli.document_and_figure_settings_from_options import document_of
+from visualizer.cli.document_options import document_of
 from visualizer.cli.options import parser
-from visualizer.number_format import format_number
+from visualizer.format import format_number
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from visualizer.documents.recent_files import remember
 from visualizer.shell.pane_focus_cycle import tab_stops
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.window_manager import WindowManager
-from visualizer.storage.private_json_file import read_private_json, write_private_json
+from visualizer.storage.settings_file import read_private_json, write_private_json
 from visualizer.widgets import app_settings
 from visualizer.widgets.theme import DARK, LIGHT, Scheme
 

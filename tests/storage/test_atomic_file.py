@@ -20,7 +20,7 @@ import pytest
 from tests.support.small_runs import a_run
 from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
-from visualizer.export.data.npz_writer import npz
+from visualizer.export.data.array_writers import npz
 from visualizer.storage import link_safe_folder
 from visualizer.storage.atomic_file import write
 from visualizer.storage.link_safe_folder import ContainedFolder

@@ -12,9 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.storage.private_json_file import MAX_BYTES, read_private_json, write_private_json
 from visualizer.storage.regular_file import version_at
-from visualizer.storage.settings_file import SettingsFile
+from visualizer.storage.settings_file import (
+    MAX_BYTES,
+    SettingsFile,
+    read_private_json,
+    write_private_json,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

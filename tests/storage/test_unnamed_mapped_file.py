@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.mapped_files import mapped_of, opened_of
-from visualizer.progress_callback import CancelledError, stopped_when
+from visualizer.progress import CancelledError, stopped_when
 from visualizer.storage.unnamed_mapped_file import map_unnamed_file
 
 if TYPE_CHECKING:

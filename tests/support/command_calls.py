@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from visualizer.widgets.command_actions_and_menus import Command
+    from visualizer.widgets.commands import Command
 
 
 class _Path:

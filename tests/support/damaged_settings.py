@@ -14,7 +14,7 @@ from tests.support.damaged_files import VALUES, flip, lose, put_in
 from visualizer.attention.spec import Device
 from visualizer.export.export_controller import load_export_settings, save_export_settings
 from visualizer.export.export_settings import ExportSettings
-from visualizer.session.colour_maps import MapKind
+from visualizer.session.view_options import MapKind
 from visualizer.widgets import app_settings
 from visualizer.widgets.theme import Scheme
 

@@ -15,7 +15,7 @@ from visualizer.attention.captured_attention import (
     ImagePatches,
     LayerMask,
 )
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.settings import BOUNDS, SettingKind
 from visualizer.attention.spec import (
     BIAS,
@@ -37,7 +37,6 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.stages import TABLE
-from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.models.model_source import (
     MAX_HEAD_SCALE,
@@ -48,18 +47,24 @@ from visualizer.models.model_source import (
     ModelSource,
 )
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.session.colour_maps import MapKind, maps_of
-from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.head_order import HeadOrder
-from visualizer.session.line_options import MAX_LINES_PER_QUERY, LineOptions
-from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
-from visualizer.session.model_pane_options import AttributionOptions, HeadScatterOptions
+from visualizer.session.model_panes import AttributionOptions, HeadScatterOptions
 from visualizer.session.timeline import SPEEDS, Grain, Place, Playhead
-from visualizer.session.token_selection_and_search import TokenRole, TokenSelection
+from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.session.user_prediction import Prediction, PredictionQuestion
 from visualizer.session.view import CodeDialect, TableSelection, View
+from visualizer.session.view_options import (
+    MAX_LINES_PER_QUERY,
+    ColourCurve,
+    ColourLimits,
+    ColourOptions,
+    LineOptions,
+    MapKind,
+    MaskEditState,
+    maps_of,
+)
 from visualizer.session.zoom_ranges import Zoom
 
 STAGES = st.sampled_from(sorted({row.name for row in TABLE}))

@@ -16,7 +16,7 @@ from visualizer.attention.captured_attention import (
 from visualizer.attention.run import Run, run
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Mask, NumberMatrix
 from visualizer.documents.document_file import SUFFIX, document_bytes
-from visualizer.documents.schema_migrations import SCHEMA
+from visualizer.documents.schema import SCHEMA
 from visualizer.models.model_source import (
     CutEdges,
     HeadEdit,

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap
+from visualizer.heatmap.board import Axis, Board, Heatmap
 from visualizer.heatmap.panel_colour_scale import ColourScale
-from visualizer.session.colour_options import ColourCurve, ColourLimits
+from visualizer.session.view_options import ColourCurve, ColourLimits
 
 UNIT = ColourScale("viridis", ColourCurve.LINEAR, ColourLimits.SHARED, 0.0, 1.0)
 LOG = ColourScale("viridis", ColourCurve.LOG, ColourLimits.SHARED, 0.0, 1.0)

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from visualizer.models import chunked_prefill, long_text_recorder, opened_model
-from visualizer.progress_callback import check_stopped
+from visualizer.progress import check_stopped
 from visualizer.session import newest_request_worker
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from tests.support.served_models import TOKEN
-from visualizer.models.model_protocol.answer_body import read_body
-from visualizer.models.model_protocol.request_signature import HEADER, RequestSigner
+from visualizer.models.model_protocol.answers import read_body
+from visualizer.models.model_protocol.authentication import HEADER, RequestSigner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

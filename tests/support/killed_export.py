@@ -30,7 +30,7 @@ from visualizer.documents.open_document import open_document
 from visualizer.export.figure_settings import FigureExtent, FigureSettings
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.writers import export
-from visualizer.read_files_and_restore_runs import ROOMY
+from visualizer.file_opening import ROOMY
 from visualizer.session.document import Document
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.timeline import Grain

@@ -13,9 +13,9 @@ from unittest.mock import patch
 import torch
 
 from visualizer.attention.spec import Device
-from visualizer.models import unfinished_reading_on_disk
+from visualizer.models import unfinished_reading
 from visualizer.models.opened_model import open_model
-from visualizer.progress_callback import progress_told_to
+from visualizer.progress import progress_told_to
 
 
 def _end(done: int, of: int) -> None:
@@ -28,7 +28,7 @@ if __name__ == "__main__":
     model = open_model(Path(sys.argv[1]), Device.CPU, is_from_disk=True)
     # Whatever the folder of the tests lies on.
     with (
-        patch.object(unfinished_reading_on_disk, "is_in_memory", return_value=False),
+        patch.object(unfinished_reading, "is_in_memory", return_value=False),
         progress_told_to(_end),
     ):
         model.attend(sys.argv[2])

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from visualizer.memory_allocator_settings import return_freed_memory
+from visualizer.runtime import return_freed_memory
 
 
 def main(folder: str, text: str, file: str, group: str = "") -> None:

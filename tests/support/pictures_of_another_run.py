@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
-    from visualizer.heatmap.panel_and_board_types import Heatmap
+    from visualizer.heatmap.board import Heatmap
 
 
 def panels_of_another_run(hand: Hand) -> list[Heatmap]:

@@ -35,16 +35,16 @@ from tests.support.waiting import wait_until
 from tests.support.window_input import PATIENCE_MS, leave
 from visualizer import app
 from visualizer.documents.document_file import SavedDocument
-from visualizer.export.dialog.preview_controller import PreviewController
+from visualizer.export.dialog.preview_widget import PreviewController
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
-from visualizer.features.model_generation.head_rows_widget import HeadRowsView
+from visualizer.features.model_generation.widget import HeadRowsView
 from visualizer.features.shapes.widget import ShapesPane
-from visualizer.generation.next_tokens_and_sampling_widget import NextTokenBarView
+from visualizer.generation.next_tokens_widget import NextTokenBarView
 from visualizer.session.document import Document
 from visualizer.session.newest_request_worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController
 from visualizer.shell.pane_table import PANES
-from visualizer.widgets.solo_toggle_button import SoloToggleButton
+from visualizer.widgets.buttons import SoloToggleButton
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from visualizer.attention.activation_functions import ACTIVATIONS
+from visualizer.attention.layer_operations import ACTIVATIONS
 from visualizer.explanations.explain import equation
-from visualizer.number_format import format_number
+from visualizer.format import format_number
 from visualizer.session.timeline import Step
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ import numpy as np
 
 from tests.support.screens import resolved
 from visualizer.attention.captured_attention import CapturedAttention
+from visualizer.attention.captured_run import captured_run
 from visualizer.attention.run import run
-from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.attention.stages import TABLE
+from visualizer.heatmap.board import Board, Heatmap
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.heatmap.panel_and_board_types import Board, Heatmap
 from visualizer.language.tokenizers import Tokenizer, tokenize
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import BOOK_SENTENCE

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from PySide6.QtGui import QColor
 
 from visualizer import app
-from visualizer.heatmap import value_to_colour_mapping
+from visualizer.heatmap import colour_mapping
 from visualizer.session.document import Document
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.view import View
@@ -48,10 +48,10 @@ def numbers(page: FigurePage) -> set[str]:
 def cell_colours(page: FigurePage) -> Iterator[tuple[float, float, QColor]]:
     """Yield an off-centre point of each numbered cell on the page, with its colour."""
     for slot in page.layout.slots:
-        indices = value_to_colour_mapping.colour_indices(slot.heatmap)
-        table = value_to_colour_mapping.table(slot.heatmap.colour.map, page.theme)
+        indices = colour_mapping.colour_indices(slot.heatmap)
+        table = colour_mapping.table(slot.heatmap.colour.map, page.theme)
         for (row, column), index in np.ndenumerate(indices):
-            if index <= value_to_colour_mapping.MAX_COLOUR_INDEX:
+            if index <= colour_mapping.MAX_COLOUR_INDEX:
                 x = slot.cells.left() + (column + 0.5) * slot.cell_width
                 y = slot.cells.top() + (row + 0.2) * slot.cell_height  # above its number
                 place = page.at + page.panels.topLeft()

@@ -11,7 +11,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from visualizer.models.model_server.rank_settings import STORE
+from visualizer.models.model_server.rank_processes import STORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ def _refuse(ranks: ModelRanks) -> None:
 
 
 def _cancel(ranks: ModelRanks) -> None:
-    from visualizer.progress_callback import CancelledError
+    from visualizer.progress import CancelledError
 
     raise CancelledError
 
@@ -128,7 +128,7 @@ JOBS: dict[str, tuple[tuple[Work, Work], ...]] = {
 
 def _outcome(ranks: Any, work: Work) -> str:
     from visualizer.errors import InputError
-    from visualizer.progress_callback import CancelledError
+    from visualizer.progress import CancelledError
 
     try:
         with ranks.job():

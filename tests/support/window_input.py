@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from pytestqt.qtbot import QtBot
 
+    from visualizer.heatmap.board import Board, Heatmap
     from visualizer.heatmap.cell_pointing_widget import CellScrollArea
-    from visualizer.heatmap.panel_and_board_types import Board, Heatmap
     from visualizer.session.cell_address import Cell
     from visualizer.shell.window import MainWindow
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from visualizer import garbage_collection
-from visualizer.garbage_collection import collect_garbage, is_held_off
+from visualizer import runtime
+from visualizer.runtime import collect_garbage, is_held_off
 from visualizer.widgets.garbage_collector import GarbageCollector
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def collector(qapp: Any) -> Iterator[GarbageCollector]:
     made = GarbageCollector(qapp, NEVER_MS)
     assert not gc.isenabled()
     yield made
-    garbage_collection._collectors.clear()
+    runtime._collectors.clear()
     made.deleteLater()
     gc.set_threshold(*thresholds)
     gc.enable()
@@ -50,7 +50,7 @@ def test_new_objects_are_looked_at_often_and_old_ones_seldom(
     gc.set_threshold(1)
     kept = [[] for _ in range(100)]  # type: ignore[var-annotated]
     with monkeypatch.context() as patch:
-        patch.setattr(garbage_collection, "_suspensions", [None])
+        patch.setattr(runtime, "_suspensions", [None])
         assert is_held_off()
         collector.look()
     assert looked_at == []
@@ -81,7 +81,7 @@ def test_garbage_of_another_thread_is_collected_here(qtbot: QtBot) -> None:
 def test_who_waits_for_a_collection_does_not_wait_for_ever(
     monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
-    monkeypatch.setattr(garbage_collection, "WAIT_S", 0.01)
+    monkeypatch.setattr(runtime, "WAIT_S", 0.01)
     collected: list[str] = []
     Cycle(collected)
     thread = threading.Thread(target=collect_garbage)

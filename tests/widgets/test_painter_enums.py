@@ -12,7 +12,7 @@ import os, sys, threading
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QImage, QPainter, QPen
-from visualizer.widgets.painter_enums import create_painter_enums
+from visualizer.export.figures.figure_page import create_painter_enums
 
 create_painter_enums()
 sys.setswitchinterval(1e-6)

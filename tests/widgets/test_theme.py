@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPalette
 from PySide6.QtWidgets import QApplication, QDialog, QLabel, QMainWindow
 
 from tests.support.colour_vision import EYES, contrast, oklab, rgb
-from visualizer.heatmap.hovered_or_pinned_cell_paint import frame
+from visualizer.heatmap.cell_cursor_paint import frame
 from visualizer.widgets import fonts
 from visualizer.widgets.fonts import font, text_scale
 from visualizer.widgets.theme import (

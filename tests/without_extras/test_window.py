@@ -9,8 +9,8 @@ import pytest
 from PySide6.QtWidgets import QLabel
 
 from visualizer.errors import InputError
+from visualizer.file_opening import read_file, read_trained_example
 from visualizer.language.trained_example import FOLDER as TRAINED_RUN
-from visualizer.read_files_and_restore_runs import read_file, read_trained_example
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:

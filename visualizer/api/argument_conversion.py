@@ -37,7 +37,7 @@ from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
 from visualizer.export.option_parsing import SIZES, figure_settings, size_of
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.session.document_from_texts_and_settings import document_of, text_of
+from visualizer.session.document_builder import document_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -20,14 +20,14 @@ from visualizer.api.argument_validation import (
     whole_number,
 )
 from visualizer.api.attention_api import Attention, stages_of
-from visualizer.attention.captured_numbers import captured_header
+from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.token_labels import readable_tokens
 from visualizer.brief_repr import shortened
 from visualizer.errors import InputError
 from visualizer.export.offscreen_qt_application import qt_for_drawing
-from visualizer.memory_allocator_settings import return_freed_memory
-from visualizer.models.layer_selection_and_head_measures import (
+from visualizer.file_opening import ROOMY
+from visualizer.models.layer_lookup import (
     head_rows,
     layer_numbers,
     part_names,
@@ -36,7 +36,7 @@ from visualizer.models.layer_selection_and_head_measures import (
     runs_of_part,
 )
 from visualizer.models.model_source import MAX_HEAD_SCALE, HeadEdit, HeadEditKind
-from visualizer.read_files_and_restore_runs import ROOMY
+from visualizer.runtime import return_freed_memory
 from visualizer.session.document import Document
 from visualizer.session.head_order import HeadOrder
 from visualizer.storage import atomic_file
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from visualizer.api.figure_and_explained_number import Explained, Figure
     from visualizer.api.keyword_argument_types import Look
-    from visualizer.attention.model_answers import LogitParts
-    from visualizer.models.generation_with_cache import GeneratedText
+    from visualizer.api.notebook_values import Explained, Figure
+    from visualizer.attention.model_reading import LogitParts
+    from visualizer.models.cached_generation import GeneratedText
     from visualizer.models.kept_parts import KeptParts
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import OpenedModel
-    from visualizer.models.run_from_attention_calls import LayerRun
-    from visualizer.models.runs_of_recorded_texts import RecordedBatch
+    from visualizer.models.recorded_runs import LayerRun
+    from visualizer.models.recorded_texts import RecordedBatch
 
 
 def open_model(
@@ -190,7 +190,7 @@ class Model:
     def _attend_each(
         self, given: object, second: object, kept: KeptParts, *, is_chat: bool
     ) -> tuple[ModelAttention, ...]:
-        from visualizer.models.several_texts import attend_each
+        from visualizer.models.text_reading import attend_each
 
         texts = [string("text", text) for text in several("text", "a text or a list", given)]
         if second is not None:
@@ -293,7 +293,7 @@ class Model:
     def _predict_with_edits(
         self, text: str, edits: list[HeadEdit], most: int
     ) -> list[tuple[str, float]]:
-        from visualizer.models.activation_patching import log_probabilities_with
+        from visualizer.models.head_edits import log_probabilities_with
 
         given, count = string("text", text), whole_number("most", most)
         return self.opened.likeliest(log_probabilities_with(self.opened, given, edits), count)
@@ -392,7 +392,7 @@ class Model:
             If the model does not generate text, or a setting is invalid.
         """
         from visualizer.language.sampling import Sampling
-        from visualizer.models.generation_with_cache import generate
+        from visualizer.models.cached_generation import generate
 
         return generate(
             self.opened,
@@ -416,7 +416,7 @@ class Model:
         InputError
             If the model does not generate text, or its layers differ in their number of heads.
         """
-        from visualizer.models.head_ablations import ablation_changes
+        from visualizer.models.head_edits import ablation_changes
 
         return ablation_changes(self.opened, string("text", text)).changes
 
@@ -497,8 +497,7 @@ def capture(
         If the object contains no transformers model or several, or none of the model's attention
         was computed.
     """
-    from visualizer.models.recorded_texts import record_texts
-    from visualizer.models.runs_of_recorded_texts import RecordedBatch
+    from visualizer.models.recorded_texts import RecordedBatch, record_texts
     from visualizer.models.transformers_model_within import transformers_model_within
 
     words = () if tokens is None else _parse_token_lists(tokens)
@@ -669,7 +668,7 @@ class ModelAttention:
         chosen = choice("order", HeadOrder, order)
         runs = [(each.run, each.group.layers) for each in self._runs_of_only_part()]
         with qt_for_drawing():
-            from visualizer.export.figures.overview_writer import overview_png
+            from visualizer.export.figures.png_writer import overview_png
 
             return Overview(overview_png(runs, chosen), repr(self)[1:-1])
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from visualizer.attention.blockwise_stages import BlockwiseStages
+from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.spec_validation import check
 from visualizer.attention.stage_computation import StageInputs, computed
 from visualizer.attention.stages import Operation, Stage, parameter_names, shape, stages
-from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
 

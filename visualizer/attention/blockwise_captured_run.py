@@ -21,12 +21,12 @@ from visualizer.attention.captured_attention import (
     captured_stages,
     with_mask,
 )
-from visualizer.attention.model_layer_steps import ScoreCap, SinkSoftmax
+from visualizer.attention.captured_run import WITH_SINKS
+from visualizer.attention.layer_operations import ScoreCap, SinkSoftmax
+from visualizer.attention.mapped_tensors import is_in_file
 from visualizer.attention.run import Run
-from visualizer.attention.run_from_captured_attention import WITH_SINKS
 from visualizer.attention.spec import Dtype
 from visualizer.attention.stages import stages
-from visualizer.attention.tensors_in_file import is_in_file
 from visualizer.attention.trace import Trace
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from visualizer.attention.blockwise_tensor import Place
     from visualizer.attention.head_measures import HeadMeasures
-    from visualizer.attention.model_layer_steps import LayerStep
+    from visualizer.attention.layer_operations import LayerStep
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
 
     Tensor = torch.Tensor
 

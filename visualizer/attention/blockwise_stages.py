@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from msgspec.structs import replace
 
-from visualizer.attention import dropout_mask
+from visualizer.attention import masks
 from visualizer.attention.blockwise_tensor import (
     CHUNK,
     BlockSource,
@@ -31,6 +31,7 @@ from visualizer.attention.blockwise_tensor import (
     chunks,
     columns_to_read,
 )
+from visualizer.attention.layer_operations import ScoreCap
 from visualizer.attention.masks import (
     Masking,
     allowed_cells,
@@ -38,7 +39,6 @@ from visualizer.attention.masks import (
     are_all_allowed,
     readable_keys,
 )
-from visualizer.attention.model_layer_steps import ScoreCap
 from visualizer.attention.spec import Normalisation
 from visualizer.attention.stage_computation import StageInputs, computed
 from visualizer.attention.stages import Operation, Stage, shape, stages
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.spec import AttentionSpec
-    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 
 
 MAX_CACHED_CONTEXT_ROWS = 64
@@ -448,7 +448,7 @@ def _keep_mask(maker: MatrixBlocks, place: Place, rows: Tensor, keys: range) -> 
     matrix = maker.text(place) * spec.heads + place[-1]
     starts = ((matrix * queries + row) * count + keys.start for row in rows.tolist())
     return np.stack([
-        dropout_mask.kept_in_range(spec.dropout, spec.dropout_seed, start, len(keys))
+        masks.kept_in_range(spec.dropout, spec.dropout_seed, start, len(keys))
         for start in starts
     ])  # fmt: skip
 

@@ -20,18 +20,17 @@ import numpy as np
 import torch
 from msgspec import Struct
 
-from visualizer.attention.head_aggregates import aggregate_heads
-from visualizer.attention.tensor_with_cached_reductions import CachedTensor, readable
-from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.attention.weights_in_bands import Band
+from visualizer.attention.cached_tensor import CachedTensor, readable
+from visualizer.attention.display_transforms import WeightTransform, aggregate_heads
+from visualizer.attention.weight_band import Band
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
     from torch import Tensor
 
-    from visualizer.attention.head_aggregates import HeadAggregate
-    from visualizer.attention.tensor_with_cached_reductions import Index
+    from visualizer.attention.cached_tensor import Index
+    from visualizer.attention.display_transforms import HeadAggregate
 
 BAND = 512
 """Rows that are computed together, with all their columns."""

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from msgspec import Struct
 
+from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.captured_attention import with_mask
 from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.attention.layered_tensor import ComputedTensor, LayerCache, LayeredTensor
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import stages
-from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from visualizer.attention.head_aggregates import aggregate_heads
-from visualizer.attention.tensor_with_cached_reductions import (
+from visualizer.attention.cached_tensor import (
     CachedTensor,
     Index,
     kept_with,
     row_limits,
 )
-from visualizer.attention.weight_transforms import (
+from visualizer.attention.display_transforms import (
     WeightTransform,
+    aggregate_heads,
     times_lengths,
     without_first,
 )
@@ -26,8 +26,8 @@ from visualizer.attention.weight_transforms import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from visualizer.attention.head_aggregates import HeadAggregate
-    from visualizer.attention.tensor_with_cached_reductions import RowLimits
+    from visualizer.attention.cached_tensor import RowLimits
+    from visualizer.attention.display_transforms import HeadAggregate
 
     Tensor = torch.Tensor
 

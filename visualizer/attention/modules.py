@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from visualizer.attention.attend import attend
 from visualizer.attention.mechanisms import Mechanism, spec_of
-from visualizer.attention.own_weight_matrices import as_matrix
+from visualizer.attention.parameter_init import as_matrix
 from visualizer.attention.spec import (
     LAYERS,
     Arrangement,

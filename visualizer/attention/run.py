@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from visualizer.attention import device as attention_device
 from visualizer.attention.attend import attend
 from visualizer.attention.mechanisms import with_block_size
-from visualizer.attention.own_weight_matrices import own_tensor
-from visualizer.attention.parameter_init import draw
+from visualizer.attention.parameter_init import draw, own_tensor
 from visualizer.attention.run_notices import notices_of
 from visualizer.attention.spec import (
     DRAWN_FROM,
@@ -30,7 +29,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.spec_validation import check
 from visualizer.attention.stages import bytes_needed, matrix_bytes
-from visualizer.attention.token_and_position_vectors import PADDING, embed
+from visualizer.attention.token_embeddings import PADDING, embed
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import FIRST_TOKENS, InputError, is_out_of_memory
 

@@ -13,8 +13,9 @@ from msgspec import Struct
 from torch import Tensor
 from torch.nn import functional
 
-from visualizer.attention import dropout_mask, masks
-from visualizer.attention.own_weight_matrices import as_matrix
+from visualizer.attention import masks
+from visualizer.attention.masks import kept_by_dropout
+from visualizer.attention.parameter_init import as_matrix
 from visualizer.attention.spec import (
     Activation,
     Arrangement,
@@ -29,7 +30,7 @@ from visualizer.attention.stages import (
     parameter_names,
     shape,
 )
-from visualizer.attention.token_and_position_vectors import sinusoids
+from visualizer.attention.token_embeddings import sinusoids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -153,7 +154,7 @@ def _apply_dropout(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
         kept = torch.from_numpy(masks.own_cells("own_kept", spec.own_kept, work.tokens))
     else:
         kept = torch.from_numpy(
-            dropout_mask.kept_by_dropout(spec.dropout, spec.dropout_seed, tuple(weights.shape))
+            kept_by_dropout(spec.dropout, spec.dropout_seed, tuple(weights.shape))
         )
     room = work.room(stage)
     larger = torch.div(weights, 1 - spec.dropout, out=room)

@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from visualizer.attention.cached_tensor import (
+    CachedTensor,
+    Index,
+    is_kept_with,
+    kept_with,
+    readable,
+)
 from visualizer.attention.captured_attention import LayerMask, with_mask
-from visualizer.attention.head_measurement import HeadMeasurement
+from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.head_measures import (
+    HeadMeasurement,
     HeadMeasures,
     first_query,
     keys_read,
@@ -23,18 +31,10 @@ from visualizer.attention.head_measures import (
     measure_uniform,
     measure_uniform_in_ranges,
 )
+from visualizer.attention.layer_operations import ResidualStream
 from visualizer.attention.masks import FORBIDDING, Masking, allowed_cells, key_ranges
-from visualizer.attention.model_layer_steps import ResidualStream
 from visualizer.attention.stages import Operation, Stage, given_row, is_hatched, shape, stages
-from visualizer.attention.tensor_with_cached_reductions import (
-    CachedTensor,
-    Index,
-    is_kept_with,
-    kept_with,
-    readable,
-)
-from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.progress_callback import no_progress
+from visualizer.progress import no_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from visualizer.attention.blockwise_tensor import BlockwiseTensor
-    from visualizer.attention.head_aggregates import HeadAggregate
+    from visualizer.attention.display_transforms import HeadAggregate
     from visualizer.attention.spec import AttentionSpec, Texts
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
 
 LeadingIndex = tuple[int, ...]
 """Indices on a trace's leading axes, such as layer and text; empty if there are none."""

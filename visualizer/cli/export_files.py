@@ -12,21 +12,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.cli.options import option_of, value_of
-from visualizer.console_messages_and_progress import close_standard_output, say
+from visualizer.console import close_standard_output, say
 from visualizer.errors import InputError, reason_of
 from visualizer.export.formats import FormatKind, decides_by_view, format_of
-from visualizer.export.missing_font_characters import missing_fonts
+from visualizer.export.missing_characters import missing_fonts
 from visualizer.export.offscreen_qt_application import qt_for_drawing
-from visualizer.number_format import format_count
+from visualizer.format import format_count
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
-    from visualizer.console_messages_and_progress import ConsoleProgress
+    from visualizer.console import ConsoleProgress
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.formats import ExportFormat
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
     from visualizer.session.exportable_snapshot import Snapshot
 
 ALL = "all"

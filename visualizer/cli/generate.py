@@ -7,15 +7,15 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from visualizer.cli import option_types
-from visualizer.console_messages_and_progress import printable, say, write_out
+from visualizer.console import printable, say, write_out
 from visualizer.errors import InputError
-from visualizer.interruption_of_windowless_work import InterruptedRunError, end_at_once, stoppable
 from visualizer.language.first_probe_text import first_probe_of
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.sampling import Sampling, check
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.models.model_folder import is_model_folder
 from visualizer.optional_packages import FIELD as MISSING_PACKAGE
+from visualizer.runtime import InterruptedRunError, end_at_once, stoppable
 
 if TYPE_CHECKING:
     import argparse
@@ -159,14 +159,14 @@ def _parse_folder(text: str) -> Path:
 
 
 def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> None:
-    from visualizer.attention.torch_library_loading import load_torch_library
+    from visualizer.attention.torch_preload import load_torch_library
 
     if options.prompt is None:
         raise InputError("text", "required for a transformers model")
     if options.step is not None:
         raise InputError("step", ("not available for transformers models, which have no snapshots"))
     load_torch_library()
-    from visualizer.models.generation_with_cache import generate as generate_with_cache
+    from visualizer.models.cached_generation import generate as generate_with_cache
     from visualizer.models.opened_model import open_model
 
     shown = _escape_text if sys.stdout and sys.stdout.isatty() else str
@@ -192,7 +192,7 @@ def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
             "chat", ("not available for models of the lab, which have no chat template")
         )
     from visualizer.language.opened_training_run import OpenRun
-    from visualizer.language.text_generation import generated_tokens
+    from visualizer.language.saved_model import generated_tokens
 
     opened = OpenRun(RunFolder(options.folder), is_held=False)
     try:

@@ -20,7 +20,7 @@ from visualizer.export.formats import (
     suffixes,
     why_not_writable,
 )
-from visualizer.session.colour_maps import MapKind, maps_of
+from visualizer.session.view_options import MapKind, maps_of
 
 if TYPE_CHECKING:
     import argparse

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from visualizer.attention.model_layer_stages import DESCRIPTIONS, ORDER
+from visualizer.attention.layer_stages import DESCRIPTIONS, ORDER
 from visualizer.cli import option_types
-from visualizer.console_messages_and_progress import write_out
+from visualizer.console import write_out
 from visualizer.export.export_settings import PAPERS
 from visualizer.export.formats import FORMATS, why_not_writable
 from visualizer.export.option_parsing import SIZES
 from visualizer.language.training_presets import PRESETS
-from visualizer.session.colour_maps import COLOUR_MAPS, MapKind
+from visualizer.session.view_options import COLOUR_MAPS, MapKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

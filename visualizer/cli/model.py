@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from visualizer.attention.captured_numbers import captured_header
+from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.spec import Device, Dtype
 from visualizer.cli import option_types
-from visualizer.cli.document_and_figure_settings_from_options import (
+from visualizer.cli.document_options import (
     colours_of,
     figure_settings_of,
 )
@@ -27,26 +27,25 @@ from visualizer.cli.export_files import (
 )
 from visualizer.cli.invalid_and_idle_options import complaint_about_files
 from visualizer.cli.options import OPTION_GROUPS
-from visualizer.console_messages_and_progress import ConsoleProgress, say, write_out
+from visualizer.console import ConsoleProgress, say, write_out
 from visualizer.errors import InputError
 from visualizer.export.figures.document_attachment import size_of_all_layers
 from visualizer.export.offscreen_qt_application import qt_for_drawing
-from visualizer.interruption_of_windowless_work import InterruptedRunError, stoppable
-from visualizer.number_format import format_size
-from visualizer.progress_callback import no_progress, progress_told_to
-from visualizer.read_files_and_restore_runs import ROOMY
+from visualizer.file_opening import ROOMY
+from visualizer.format import format_size
+from visualizer.progress import no_progress, progress_told_to
+from visualizer.runtime import InterruptedRunError, stoppable
 from visualizer.session.document import Document
-from visualizer.session.document_from_texts_and_settings import text_of
+from visualizer.session.document_builder import text_of, with_parsed_stages_and_heads
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.head_order import HeadOrder
-from visualizer.session.stage_and_head_parsing import with_parsed_stages_and_heads
 from visualizer.storage import atomic_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from visualizer.models.opened_model import OpenedModel
-    from visualizer.models.run_from_attention_calls import LayerRun
+    from visualizer.models.recorded_runs import LayerRun
 
 MODEL = "model"
 EXAMPLES = """examples:
@@ -224,7 +223,7 @@ def _find_error(options: argparse.Namespace) -> str:
 
 def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> int:
     from visualizer.attention.device import check_available
-    from visualizer.models.layer_selection_and_head_measures import layer_numbers
+    from visualizer.models.layer_lookup import layer_numbers
     from visualizer.models.opened_model import open_model
 
     texts = _all_texts(options)
@@ -292,7 +291,7 @@ def _read_each(
     progress: ConsoleProgress,
 ) -> None:
     """Process several texts and write one table of all heads, with the number of each text."""
-    from visualizer.models.several_texts import attend_each
+    from visualizer.models.text_reading import attend_each
 
     rows: list[tuple[int | str, ...]] = []
     notices: dict[str, None] = {}
@@ -309,7 +308,7 @@ def _read_each(
 
 
 def _select_part(runs: tuple[LayerRun, ...], name: str | None) -> tuple[LayerRun, ...]:
-    from visualizer.models.layer_selection_and_head_measures import runs_of_only_part, runs_of_part
+    from visualizer.models.layer_lookup import runs_of_only_part, runs_of_part
 
     return runs_of_part(runs, name) if name else runs_of_only_part(runs)
 
@@ -323,7 +322,7 @@ def _export_jobs(
     options: argparse.Namespace, runs: Sequence[LayerRun], layer: int, words: str
 ) -> list[ExportJob]:
     """Return the files that show a layer."""
-    from visualizer.models.layer_selection_and_head_measures import layer_numbers, run_of_layer
+    from visualizer.models.layer_lookup import layer_numbers, run_of_layer
 
     found = run_of_layer(runs, layer)
     if found is None:
@@ -346,7 +345,7 @@ def _export_jobs(
 
 def _write_overview(runs: Sequence[LayerRun], path: Path) -> None:
     with qt_for_drawing():
-        from visualizer.export.figures.overview_writer import overview_png
+        from visualizer.export.figures.png_writer import overview_png
 
         content = overview_png([(each.run, each.group.layers) for each in runs], HeadOrder.LAYER)
     atomic_file.write(path, lambda file: file.write(content))
@@ -354,7 +353,7 @@ def _write_overview(runs: Sequence[LayerRun], path: Path) -> None:
 
 def _head_rows(runs: Sequence[LayerRun]) -> list[tuple[int | str, ...]]:
     """Return the table of all heads, counted from 1 as everywhere except in Python."""
-    from visualizer.models.layer_selection_and_head_measures import MEASURES, head_rows
+    from visualizer.models.layer_lookup import MEASURES, head_rows
 
     return [
         (int(row["layer"]) + 1, int(row["head"]) + 1, *(f"{row[name]:.6g}" for name in MEASURES))
@@ -364,7 +363,7 @@ def _head_rows(runs: Sequence[LayerRun]) -> list[tuple[int | str, ...]]:
 
 def _write_table(names: Sequence[str], rows: Sequence[tuple[int | str, ...]], path: Path) -> None:
     """Write a table of heads: their indices and their measures."""
-    from visualizer.models.layer_selection_and_head_measures import MEASURES
+    from visualizer.models.layer_lookup import MEASURES
 
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")

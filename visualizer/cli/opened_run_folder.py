@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from visualizer.cli.export_files import ALL, SEVERAL, STANDARD_OUTPUT, named_path
 from visualizer.errors import InputError
-from visualizer.lab.attention_view.opening_probe_text import opening_probe
+from visualizer.file_opening import ROOMY
 from visualizer.lab.layer_document import saved_of
+from visualizer.lab.runs.run_store import opening_probe
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.wire_format import Message
-from visualizer.read_files_and_restore_runs import ROOMY
 
 if TYPE_CHECKING:
     from pathlib import Path

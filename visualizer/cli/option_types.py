@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from visualizer.attention.settings import InvalidValueError, choose
-from visualizer.console_messages_and_progress import say
+from visualizer.console import say
 from visualizer.errors import InputError, reason_of
 from visualizer.export.figure_settings import MAX_DPI, MIN_DPI
 from visualizer.export.formats import format_of, suffixes
 from visualizer.export.option_parsing import SIZES, size_of
 from visualizer.language.run_folder import RunFolder
 from visualizer.models.model_folder import CONFIG
-from visualizer.session.document_from_texts_and_settings import text_of
+from visualizer.session.document_builder import text_of
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.settings import BY_NAME, Setting, SettingKind
 from visualizer.attention.spec import OWN_LAYERS
-from visualizer.cli import listed_names, matrices_in_files, option_types
+from visualizer.cli import listed_names, option_types, own_matrices
 from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
 from visualizer.export.formats import FORMATS, suffixes
 from visualizer.export.option_parsing import SIZES, span_of, speed_of
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.session import document_from_texts_and_settings
-from visualizer.session.colour_maps import COLOUR_MAPS
+from visualizer.session import document_builder
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.stage_and_head_parsing import heads_of, stages_of
+from visualizer.session.document_builder import heads_of, stages_of
 from visualizer.session.timeline import Grain
+from visualizer.session.view_options import COLOUR_MAPS
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
@@ -122,14 +122,14 @@ _DEFAULTS, _FIGURE = Document(), FigureSettings()
 _MATRIX_FILES = ".npy, .npz, .safetensors or .pt"
 _FILES: dict[str, tuple[Callable[[str], object], str]] = {
     "own_input": (
-        matrices_in_files.vectors_in_file,
+        own_matrices.vectors_in_file,
         (
             "file with the token vectors, instead of random ones: a matrix with one row "
             f"per token, in {_MATRIX_FILES}"
         ),
     ),
     "own_weights": (
-        matrices_in_files.weights_in_file,
+        own_matrices.weights_in_file,
         (
             "file with weights, instead of random ones: the state_dict of a module, or "
             f"any of the matrices {', '.join(OWN_LAYERS)}, applied as x @ W; in "
@@ -137,15 +137,15 @@ _FILES: dict[str, tuple[Callable[[str], object], str]] = {
         ),
     ),
     "own_mask": (
-        matrices_in_files.mask_in_file,
+        own_matrices.mask_in_file,
         (
             "file with the mask: one row per query, one column per key, 1 allowed, 0 "
-            f"forbidden; as text in {', '.join(matrices_in_files.TEXTS)}, or as a matrix "
+            f"forbidden; as text in {', '.join(own_matrices.TEXTS)}, or as a matrix "
             f"in {_MATRIX_FILES}"
         ),
     ),
     "own_kept": (
-        matrices_in_files.mask_in_file,
+        own_matrices.mask_in_file,
         (
             "file with the weights that dropout keeps, instead of random ones; in the "
             "format of --own-mask"
@@ -214,7 +214,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             ),
         },
         "--text": {
-            "type": option_types.as_argument_error(document_from_texts_and_settings.text_of),
+            "type": option_types.as_argument_error(document_builder.text_of),
             "action": "append",
             "help": "input text; repeat the option for a batch of texts",
         },

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Device
 from visualizer.cli import option_types
-from visualizer.console_messages_and_progress import ConsoleProgress, say, write_out
+from visualizer.console import ConsoleProgress, say, write_out
 from visualizer.errors import InputError, reason_of
 from visualizer.models.model_folder import read_model_folder
-from visualizer.models.model_protocol.request_signature import new_token
-from visualizer.models.model_protocol.token_strength import weakness_of
+from visualizer.models.model_protocol.authentication import new_token, weakness_of
 from visualizer.optional_packages import FIELD as MISSING_PACKAGE
 from visualizer.optional_packages import require_package
 

@@ -11,7 +11,7 @@ from visualizer.cli.model import MODEL, model_parser
 from visualizer.cli.options import parser
 from visualizer.cli.serve import SERVE, serve_parser
 from visualizer.cli.train import TRAIN, train_parser
-from visualizer.console_messages_and_progress import say, write_out
+from visualizer.console import say, write_out
 from visualizer.errors import InputError
 from visualizer.optional_packages import require_package
 

@@ -11,11 +11,10 @@ from msgspec.structs import replace
 
 from visualizer.attention.spec import Device
 from visualizer.cli import listed_names, option_types
-from visualizer.cli.processes_of_torchrun import is_started_by_torchrun, train_together
-from visualizer.console_messages_and_progress import ConsoleProgress, say, write_out
+from visualizer.cli.torchrun import is_started_by_torchrun, train_together
+from visualizer.console import ConsoleProgress, say, write_out
 from visualizer.errors import InputError
-from visualizer.interruption_of_windowless_work import STOPPED, InterruptedRunError, stoppable
-from visualizer.lab.settings.lab_setting_definitions import LAB_SETTINGS
+from visualizer.lab.settings.definitions import LAB_SETTINGS
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_presets import PRESETS
 from visualizer.language.training_settings import (
@@ -27,6 +26,7 @@ from visualizer.language.training_settings import (
     TrainingSettings,
     problems,
 )
+from visualizer.runtime import STOPPED, InterruptedRunError, stoppable
 
 if TYPE_CHECKING:
     import argparse
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from enum import StrEnum
     from types import FrameType
 
-    from visualizer.language.distributed_process_group import DistributedProcessGroup
     from visualizer.language.opened_training_run import OpenRun
+    from visualizer.language.process_group import DistributedProcessGroup
+    from visualizer.language.training_progress import TrainingSpeed
     from visualizer.language.training_run import TrainingRun
-    from visualizer.language.training_speed_and_time_left import TrainingSpeed
 
 TRAIN = "train"
 EXAMPLES = """examples:
@@ -305,7 +305,7 @@ def _train_run(
     progress: TrainingConsoleProgress,
     group: DistributedProcessGroup | None,
 ) -> int:
-    from visualizer.language.distributed_process_group import LostProcessError
+    from visualizer.language.process_group import LostProcessError
     from visualizer.language.training_run import DivergedError
 
     running = opened.running
@@ -362,8 +362,8 @@ def _start_other_processes(
     """Start the other processes; return notices for the user."""
     if not group or running.is_done:
         return ()
-    from visualizer.language.distributed_process_group import LostProcessError
     from visualizer.language.distributed_training import lead
+    from visualizer.language.process_group import LostProcessError
 
     try:
         return lead(running, group)
@@ -394,7 +394,7 @@ def _train_until_stopped(
     group: DistributedProcessGroup | None,
 ) -> None:
     """Train until complete, or until a signal or a window requests a stop."""
-    from visualizer.language.training_speed_and_time_left import TrainingSpeed
+    from visualizer.language.training_progress import TrainingSpeed
 
     speed, reported_at, quarters = TrainingSpeed(), 0.0, set(range(5))
     while not running.is_done and not progress.asked:
@@ -414,7 +414,7 @@ def _train_until_stopped(
 
 
 def _describe_progress(running: TrainingRun, pace: TrainingSpeed) -> str:
-    from visualizer.language.training_speed_and_time_left import TrainingProgress
+    from visualizer.language.training_progress import TrainingProgress
 
     last, settings = running.take_rows()[-1], running.settings
     tokens = (settings.steps - running.step) * settings.batch * settings.block

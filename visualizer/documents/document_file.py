@@ -21,8 +21,7 @@ from visualizer.documents.recorded_run_archive import (
     take_recorded_run,
     trace_members,
 )
-from visualizer.documents.saved_types_and_transient_fields import CODING, without_passing_fields
-from visualizer.documents.schema_migrations import SCHEMA, migrated
+from visualizer.documents.schema import CODING, SCHEMA, migrated, without_passing_fields
 from visualizer.documents.validation import check_saved
 from visualizer.errors import InputError, reason_of
 from visualizer.session.document import Document
@@ -34,8 +33,8 @@ from visualizer.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from visualizer.attention.recorded_numbers import RecordedNumbers
     from visualizer.attention.run import Run
+    from visualizer.attention.saved_numbers import RecordedNumbers
     from visualizer.documents.exported_numbers import ExportedNumbers
     from visualizer.storage.regular_file import FileVersion
 
@@ -63,7 +62,7 @@ class SavedDocument(Struct, frozen=True, eq=False):
     ----------
     view : View
         The view as returned by `lasting`. A comparison with a kept side A includes its document but
-        not its run, which `visualizer.read_files_and_restore_runs.restore_document` adds.
+        not its run, which `visualizer.file_opening.restore_document` adds.
     recorded : RecordedNumbers or None
         The document's numbers as computed when it was saved.
     kept : RecordedNumbers or None

@@ -15,8 +15,8 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.importers import numpy_files
-from visualizer.attention.importers.file_contents import ArrayEntry
-from visualizer.attention.importers.reader_checks_and_errors import (
+from visualizer.attention.importers.file_contents import (
+    ArrayEntry,
     lacks_document,
     unreadable_file_error,
 )

@@ -1,4 +1,4 @@
-"""Opens document files and documents embedded in exported pictures, pages and data files.
+"""Opens documents, exported files and plain text, and describes the change to the current one.
 
 The kind of a file is recognized by its content, not its name. Writers embed a document with the
 ``as_`` functions.
@@ -13,6 +13,7 @@ import io
 import os
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.documents.document_file import SavedDocument, read_document
@@ -29,8 +30,9 @@ from visualizer.documents.exported_numbers import (
     read_json,
     read_npz,
 )
-from visualizer.errors import InputError
+from visualizer.errors import InputError, reason_of
 from visualizer.models.image_names import is_image_name
+from visualizer.session.document_builder import text_of
 from visualizer.storage.archive import MAX_BYTES
 from visualizer.storage.json_coding import DamagedError
 from visualizer.storage.regular_file import open_regular_file, version_of
@@ -38,6 +40,8 @@ from visualizer.storage.regular_file import open_regular_file, version_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from visualizer.session.document import Document
+    from visualizer.session.model_opening import OpenedSource
 
 MAX_PICTURE_BYTES = 2**28
 """Maximum size of a picture to search for a document, in bytes."""
@@ -100,3 +104,125 @@ def _from_bytes(path: Path, document: bytes) -> SavedDocument:
     file = io.BytesIO(document)
     file.name = str(path)
     return read_document(file)
+
+
+TRUNCATED_TEXT_NOTICE = "The model {name} replaces the text with its sample text."
+
+
+class DocumentChange(Struct, frozen=True):
+    """The current document after inserting an opened text, captured attention or weights.
+
+    Parameters
+    ----------
+    notice : str
+        Message to show to the user about the file; may be empty.
+    stages : frozenset of str or None
+        The stages to show; None keeps the current ones.
+    opened_model : object
+        Keeps the model open that was opened to run the document; None if no model was opened.
+    """
+
+    document: Document
+    notice: str = ""
+    stages: frozenset[str] | None = None
+    opened_model: object = None
+
+    def rebased(self, before: Document, now: Document) -> DocumentChange:
+        """Apply the change to a document that was edited while the file was read.
+
+        Parameters
+        ----------
+        before : Document
+            The document to which the change was applied.
+        now : Document
+            The current document; everything that the change did not affect is preserved.
+        """
+        changed = {
+            name: value
+            for name in before.__struct_fields__
+            if (value := getattr(self.document, name)) is not getattr(before, name)
+        }
+        return replace(self, document=replace(now, **changed))
+
+
+def change_to_model(document: Document, opened: OpenedSource) -> DocumentChange:
+    """Run a model on a document's text, or on another text if it cannot process that one.
+
+    A vision model uses the image of the previous model.
+    """
+    source = opened.source
+    before = document.model.image if document.model else None
+    if source.image is not None and before is not None:
+        source = replace(source, image=before)
+    changed, notice = document.set("model", source), ""
+    if opened.other_text:
+        changed = changed.set("text", opened.other_text)
+        notice = TRUNCATED_TEXT_NOTICE.format(name=source.name)
+    return DocumentChange(changed, notice, frozenset({"weights"}), opened.model)
+
+
+MAX_TEXT_CHARACTERS = 600_000
+"""Maximum number of characters in a text: about 100,000 words with spaces."""
+MAX_LINE_CHARACTERS = 100_000
+"""Maximum number of characters in a line, as the window lays out each line as a whole."""
+
+
+def too_long(text: str) -> str:
+    """Describe which part of a text is too long to open; empty if none is."""
+    if len(text) > MAX_TEXT_CHARACTERS:
+        what = f"The text has {len(text):,} characters; the maximum is {MAX_TEXT_CHARACTERS:,}"
+    elif (line := max(map(len, text.split("\n")))) > MAX_LINE_CHARACTERS:
+        what = f"A line has {line:,} characters; the maximum is {MAX_LINE_CHARACTERS:,}"
+    else:
+        return ""
+    return f"{what}. The text was not inserted."
+
+
+def first_part(text: str) -> str:
+    """Return the longest permitted start of a text, up to the end of a word or line."""
+    size = min(len(text), MAX_TEXT_CHARACTERS)
+    start = 0
+    for line in text[:size].split("\n"):
+        if len(line) > MAX_LINE_CHARACTERS:
+            size = start + MAX_LINE_CHARACTERS
+            break
+        start += len(line) + 1
+    part = text[:size]
+    is_within_word = not (part[-1:].isspace() or text[size : size + 1].isspace())
+    words = part.rsplit(None, 1)
+    if len(text) > size and is_within_word and len(words) > 1:
+        part = part.removesuffix(words[1])
+    return part.rstrip()
+
+
+def text_in(path: Path) -> str:
+    """Read a UTF-8 text with or without a byte order mark.
+
+    Raises
+    ------
+    InputError
+        For ``open``, if it cannot be read or is blank, too long or not UTF-8.
+    """
+    subject = f"“{path.name}”"
+    try:
+        with open_regular_file(path) as file:
+            content = file.read(4 * MAX_TEXT_CHARACTERS + 1)
+        text = content.decode("utf-8-sig") if len(content) <= 4 * MAX_TEXT_CHARACTERS else None
+        if text is None or len(text) > MAX_TEXT_CHARACTERS:
+            sentence = (
+                f"{subject} has more than {MAX_TEXT_CHARACTERS:,} characters. Use part of it."
+            )
+            raise InputError("open", sentence)
+        if too_long(text):
+            sentence = (
+                f"{subject} has a line of more than {MAX_LINE_CHARACTERS:,} characters. Break it."
+            )
+            raise InputError("open", sentence)
+        return text_of(text)
+    except OSError as error:
+        raise InputError("open", f"{subject} could not be opened: {reason_of(error)}.") from error
+    except UnicodeDecodeError as error:
+        raise InputError("open", f"{subject} is not UTF-8 text.") from error
+    except InputError as refused:
+        blank = f"{subject} contains no text."
+        raise refused if refused.field == "open" else InputError("open", blank) from refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from visualizer.storage.private_json_file import read_private_json, write_private_json
+from visualizer.storage.settings_file import read_private_json, write_private_json
 
 if TYPE_CHECKING:
     from pathlib import Path

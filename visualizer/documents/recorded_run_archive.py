@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.recorded_numbers import RecordedNumbers
+from visualizer.attention.saved_numbers import RecordedNumbers
 from visualizer.attention.spec import LAYERS, Projection
 from visualizer.attention.spec_validation import problems
 from visualizer.attention.stages import Operation, parameter_names, shape, stages

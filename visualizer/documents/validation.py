@@ -13,35 +13,34 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.captured_attention import MAX_LAYERS
-from visualizer.attention.captured_attention_validation import (
+from visualizer.attention.captured_attention import (
+    MAX_LAYERS,
     claims_of_header,
     claims_of_numbers,
     is_packed,
 )
-from visualizer.attention.model_layer_stages import ORDER
+from visualizer.attention.layer_stages import ORDER
 from visualizer.attention.settings import format_number, unsettable
 from visualizer.attention.spec import MAX_VALUES, OWN_BIASES, OWN_LAYERS
 from visualizer.models.model_source import ImageFile, claims_of_changes, server_of
-from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import MAX_COUNT
-from visualizer.session.line_options import FOLLOWS, MAX_LINES_PER_QUERY
-from visualizer.session.stage_toggle_and_cell_pinning import MAX_TRAIL_CELLS
 from visualizer.session.timeline import SPEEDS
+from visualizer.session.view_changes import MAX_TRAIL_CELLS
+from visualizer.session.view_options import FOLLOWS, MAX_LINES_PER_QUERY, MapKind, maps_of
 from visualizer.storage.json_coding import RANGE_LIMIT, DamagedError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from visualizer.attention.captured_attention_validation import Claim
+    from visualizer.attention.captured_attention import Claim
     from visualizer.attention.spec import NumberMatrix
     from visualizer.models.model_source import ModelSource
     from visualizer.session.cell_address import Cell
-    from visualizer.session.colour_options import ColourOptions
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.document import Document
     from visualizer.session.view import View
+    from visualizer.session.view_options import ColourOptions
 
 MAX_PATH_LENGTH = 4096
 _SHA256 = "[0-9a-f]{64}"

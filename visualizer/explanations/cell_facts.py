@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from visualizer.format import shorten
 from visualizer.language.tokenizers import visible
-from visualizer.number_format import shorten
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run

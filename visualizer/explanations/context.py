@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.model_layer_steps import LateSink
+from visualizer.attention.layer_operations import LateSink
 from visualizer.attention.stages import Operation
-from visualizer.explanations.cell_equation_writer import sum_over_keys
+from visualizer.explanations.cell_equation import sum_over_keys
 from visualizer.explanations.cell_terms import TermList, sum_of
 from visualizer.explanations.explainer import Explainer
-from visualizer.explanations.operation_sentence_parts import (
+from visualizer.explanations.phrases import (
     KINDS,
     column_of,
     largest_number,
@@ -19,17 +19,17 @@ from visualizer.explanations.operation_sentence_parts import (
     part_of,
 )
 from visualizer.explanations.shape_equations import each_head, matrix_product
-from visualizer.explanations.step_values_and_wording import vector
-from visualizer.number_format import format_number, format_share
+from visualizer.explanations.step_values import vector
+from visualizer.format import format_number, format_share
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_equation_writer import EquationTerm, EquationTermWriter
+    from visualizer.explanations.cell_equation import EquationTerm, EquationTermWriter
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
-    from visualizer.explanations.code_expression_context import ExpressionContext
-    from visualizer.explanations.step_values_and_wording import StepValues
+    from visualizer.explanations.code_dialects import ExpressionContext
+    from visualizer.explanations.step_values import StepValues
 
 
 class WeightedSumExplainer(Explainer):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.explanations import context, inputs, layers, projections, scores, weights
-from visualizer.explanations.cell_equation_writer import EquationPart, EquationTermWriter
+from visualizer.explanations.cell_equation import EquationPart, EquationTermWriter
 from visualizer.explanations.cell_terms import CellIndex, ExplainedCell, Explanation
-from visualizer.number_format import format_number
+from visualizer.format import format_number
 from visualizer.session.timeline import described_cell
 
 if TYPE_CHECKING:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
-from visualizer.explanations.cell_equation_writer import sum_equation
+from visualizer.explanations.cell_equation import sum_equation
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Operation, Stage
-    from visualizer.explanations.cell_equation_writer import EquationTerm, EquationTermWriter
+    from visualizer.explanations.cell_equation import EquationTerm, EquationTermWriter
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell, TermList
-    from visualizer.explanations.code_expression_context import ExpressionContext
+    from visualizer.explanations.code_dialects import ExpressionContext
     from visualizer.explanations.shape_equations import ShapeParameter
-    from visualizer.explanations.step_values_and_wording import StepValues
+    from visualizer.explanations.step_values import StepValues
 
 
 class Explainer(ABC):

@@ -9,29 +9,28 @@ import numpy as np
 
 from visualizer.attention.spec import Position
 from visualizer.attention.stages import Operation
-from visualizer.attention.token_and_position_vectors import sinusoids
-from visualizer.explanations.cell_equation_writer import (
+from visualizer.attention.token_embeddings import sinusoids
+from visualizer.explanations.cell_equation import (
     EquationPart,
     EquationTerm,
     copied_equation,
 )
 from visualizer.explanations.cell_terms import TermList, constant, sum_of
 from visualizer.explanations.explainer import Explainer
-from visualizer.explanations.operation_sentence_parts import KINDS, UNFINISHED, largest_number
+from visualizer.explanations.phrases import KINDS, UNFINISHED, largest_number, vector_column
 from visualizer.explanations.shape_equations import ShapeParameter, sizes
-from visualizer.explanations.shared_sentences import vector_column
-from visualizer.explanations.step_values_and_wording import LargestValue, vector
-from visualizer.number_format import format_count, format_number, format_share
+from visualizer.explanations.step_values import LargestValue, vector
+from visualizer.format import format_count, format_number, format_share
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_equation_writer import EquationTermWriter
+    from visualizer.explanations.cell_equation import EquationTermWriter
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
-    from visualizer.explanations.code_expression_context import ExpressionContext
-    from visualizer.explanations.step_values_and_wording import StepValues
+    from visualizer.explanations.code_dialects import ExpressionContext
+    from visualizer.explanations.step_values import StepValues
 
 
 class InputVectorsExplainer(Explainer):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.activation_functions import ACTIVATIONS
-from visualizer.attention.model_layer_steps import (
+from visualizer.attention.layer_operations import (
+    ACTIVATIONS,
     EmbeddedTokens,
     ExpertMixture,
     HiddenActivation,
@@ -17,7 +17,7 @@ from visualizer.attention.model_layer_steps import (
     ScaledVector,
 )
 from visualizer.attention.stages import Operation
-from visualizer.explanations.cell_equation_writer import (
+from visualizer.explanations.cell_equation import (
     EquationTerm,
     EquationTermWriter,
     copied_equation,
@@ -25,15 +25,15 @@ from visualizer.explanations.cell_equation_writer import (
 )
 from visualizer.explanations.cell_terms import Factor, TermList, constant, sum_of
 from visualizer.explanations.explainer import Explainer
-from visualizer.explanations.operation_sentence_parts import (
+from visualizer.explanations.phrases import (
     KINDS,
     column_of,
     largest_number,
     listed,
 )
 from visualizer.explanations.shape_equations import ShapeParameter
-from visualizer.explanations.step_values_and_wording import trimmed, vector
-from visualizer.number_format import format_number
+from visualizer.explanations.step_values import trimmed, vector
+from visualizer.format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
-    from visualizer.explanations.code_expression_context import ExpressionContext
-    from visualizer.explanations.step_values_and_wording import StepValues
+    from visualizer.explanations.code_dialects import ExpressionContext
+    from visualizer.explanations.step_values import StepValues
 
 
 def _embedded_tokens(stage: Stage, layer: int) -> EmbeddedTokens | None:

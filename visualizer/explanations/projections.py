@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.attention.model_layer_steps import (
+from visualizer.attention.layer_operations import (
     JoinedHeads,
     LatentKeys,
     LinearLayer,
@@ -15,14 +15,14 @@ from visualizer.attention.model_layer_steps import (
 )
 from visualizer.attention.spec import Arrangement, Projection
 from visualizer.attention.stages import Operation, parameter_names
-from visualizer.explanations.cell_equation_writer import (
+from visualizer.explanations.cell_equation import (
     EquationTerm,
     copied_equation,
     sum_equation,
 )
 from visualizer.explanations.cell_terms import Factor, TermList, constant, sum_of
 from visualizer.explanations.explainer import Explainer
-from visualizer.explanations.operation_sentence_parts import (
+from visualizer.explanations.phrases import (
     KINDS,
     all_heads,
     column_of,
@@ -30,6 +30,7 @@ from visualizer.explanations.operation_sentence_parts import (
     listed,
     projected_by,
     taken_over,
+    with_bias,
 )
 from visualizer.explanations.shape_equations import (
     ShapeParameter,
@@ -39,18 +40,17 @@ from visualizer.explanations.shape_equations import (
     matrix_product,
     sizes,
 )
-from visualizer.explanations.shared_sentences import with_bias
-from visualizer.explanations.step_values_and_wording import trimmed, vector
-from visualizer.number_format import format_count, format_number
+from visualizer.explanations.step_values import trimmed, vector
+from visualizer.format import format_count, format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_equation_writer import EquationTermWriter
+    from visualizer.explanations.cell_equation import EquationTermWriter
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
-    from visualizer.explanations.code_expression_context import ExpressionContext
-    from visualizer.explanations.step_values_and_wording import StepValues
+    from visualizer.explanations.code_dialects import ExpressionContext
+    from visualizer.explanations.step_values import StepValues
 
 
 def _projected_name(stage: Stage) -> str:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.model_layer_steps import ScoreCap
+from visualizer.attention.layer_operations import ScoreCap
 from visualizer.attention.spec import Mask, Scale
 from visualizer.attention.stages import Operation
-from visualizer.explanations.cell_equation_writer import allowed_or_replaced
+from visualizer.explanations.cell_equation import allowed_or_replaced
 from visualizer.explanations.cell_terms import Factor, TermList, choice_of, constant, sum_of
 from visualizer.explanations.explainer import Explainer
-from visualizer.explanations.operation_sentence_parts import (
+from visualizer.explanations.phrases import (
     UNFINISHED,
     changed,
     divided_by,
@@ -21,17 +21,17 @@ from visualizer.explanations.operation_sentence_parts import (
     may_read,
 )
 from visualizer.explanations.shape_equations import each_head, matrix_product
-from visualizer.explanations.step_values_and_wording import LargestValue, all_of, others, trimmed
-from visualizer.number_format import format_number
+from visualizer.explanations.step_values import LargestValue, all_of, others, trimmed
+from visualizer.format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_equation_writer import EquationTerm, EquationTermWriter
+    from visualizer.explanations.cell_equation import EquationTerm, EquationTermWriter
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
-    from visualizer.explanations.code_expression_context import ExpressionContext
-    from visualizer.explanations.step_values_and_wording import StepValues
+    from visualizer.explanations.code_dialects import ExpressionContext
+    from visualizer.explanations.step_values import StepValues
 
 
 class DotProductExplainer(Explainer):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
+from visualizer.attention.layer_operations import SinkSoftmax
 from visualizer.attention.masks import Masking
-from visualizer.attention.model_layer_steps import SinkSoftmax
 from visualizer.attention.spec import Mask, Normalisation
 from visualizer.attention.stages import Operation
-from visualizer.explanations.cell_equation_writer import (
+from visualizer.explanations.cell_equation import (
     EquationPart,
     EquationTerm,
     allowed_or_replaced,
@@ -29,7 +29,7 @@ from visualizer.explanations.cell_terms import (
     constant,
 )
 from visualizer.explanations.explainer import Explainer
-from visualizer.explanations.operation_sentence_parts import (
+from visualizer.explanations.phrases import (
     NOTHING,
     SHARES,
     empty_rows,
@@ -40,17 +40,17 @@ from visualizer.explanations.operation_sentence_parts import (
     reads_nothing,
     shared_out,
     softmax,
+    weights_sentence,
 )
-from visualizer.explanations.shared_sentences import weights_sentence
-from visualizer.explanations.step_values_and_wording import all_of, bracketed, row_sums, trimmed
-from visualizer.number_format import format_number, format_share
+from visualizer.explanations.step_values import all_of, bracketed, row_sums, trimmed
+from visualizer.format import format_number, format_share
 
 if TYPE_CHECKING:
-    from visualizer.explanations.cell_equation_writer import EquationTermWriter
+    from visualizer.explanations.cell_equation import EquationTermWriter
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import Explanation
-    from visualizer.explanations.code_expression_context import ExpressionContext
-    from visualizer.explanations.step_values_and_wording import StepValues
+    from visualizer.explanations.code_dialects import ExpressionContext
+    from visualizer.explanations.step_values import StepValues
 
 
 def exponentials(row: Factor, largest: float) -> Factor:

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.export import export_settings
-from visualizer.export.export_progress_controller import ExportProgressController
 from visualizer.export.export_runner import ExportRunner
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.formats import with_suffix
+from visualizer.export.progress_controller import ExportProgressController
 from visualizer.session.newest_request_worker import Worker
 from visualizer.widgets.app_settings import EXPORT, store, stored
 from visualizer.widgets.dialogs import ask_save_path, refuse
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
     from visualizer.export.dialog.dialog import ExportDialog
-    from visualizer.export.dialog.preview_controller import PreviewController
+    from visualizer.export.dialog.preview_widget import PreviewController
     from visualizer.export.export_settings import ExportSettings
     from visualizer.session.workspace import Workspace
 
@@ -44,7 +44,7 @@ def save_export_settings(settings: ExportSettings) -> None:
     store({EXPORT: export_settings.settings_to_json(settings)})
 
 
-DIALOG = ("visualizer.export.dialog.preview_controller", "visualizer.export.dialog.dialog")
+DIALOG = ("visualizer.export.dialog.preview_widget", "visualizer.export.dialog.dialog")
 """Modules of the dialog, loaded in the background because importing them blocks the window."""
 
 
@@ -81,7 +81,7 @@ class ExportController(QObject):
     @cached_property
     def previewer(self) -> PreviewController:
         """The preview controller, created for the first export."""
-        from visualizer.export.dialog.preview_controller import PreviewController
+        from visualizer.export.dialog.preview_widget import PreviewController
 
         made = PreviewController(self)
         made.broke.connect(self.broke)

@@ -14,9 +14,9 @@ from PySide6.QtGui import QGuiApplication
 
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureSettings
-from visualizer.memory_allocator_settings import trim_freed_memory
-from visualizer.number_format import format_count
-from visualizer.progress_callback import CancelledError
+from visualizer.format import format_count
+from visualizer.progress import CancelledError
+from visualizer.runtime import trim_freed_memory
 from visualizer.session.newest_request_worker import Worker
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.export.figures.clipboard_figure import ClipboardFigure
-    from visualizer.progress_callback import Progress
+    from visualizer.export.figures.svg_pdf_writer import ClipboardFigure
+    from visualizer.progress import Progress
     from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.session.view import CodeDialect
 
@@ -160,7 +160,7 @@ def _write_file(
 def _draw_clipboard_figure(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
 ) -> ClipboardFigure:
-    from visualizer.export.figures.clipboard_figure import clipboard_figure
+    from visualizer.export.figures.svg_pdf_writer import clipboard_figure
 
     return clipboard_figure(snapshot, figure_settings, progress)
 

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.attention.model_layer_stages import ORDER
+from visualizer.attention.layer_stages import ORDER
 from visualizer.export.figure_settings import (
     MAX_DPI,
     MAX_POINTS,

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from visualizer.export.figure_settings import FigureExtent
 from visualizer.session.resolved_view import resolve
-from visualizer.session.token_selection_and_search import TokenSelection
+from visualizer.session.token_selection import TokenSelection
 
 if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings

@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.errors import InputError
+from visualizer.format import format_count
 from visualizer.heatmap.step_motion_paths import MOTION_MS
-from visualizer.number_format import format_count
 from visualizer.session.timeline import Grain, Place, Timeline, step_ms
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from visualizer.console_messages_and_progress import say
+from visualizer.console import say
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import re
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.model_layer_stages import ORDER
+from visualizer.attention.layer_stages import ORDER
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import (
     MAX_DPI,
@@ -22,7 +22,7 @@ from visualizer.export.figure_settings import (
     FigureSettings,
 )
 from visualizer.export.film_settings import FilmSettings
-from visualizer.session.stage_and_head_parsing import named_stages
+from visualizer.session.document_builder import named_stages
 from visualizer.session.timeline import Place
 
 SIZES = {name.lower().replace(" ", "-"): look for name, look in PRESETS.items()}

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from visualizer.documents.document_file import document_bytes, write_document
 from visualizer.errors import InputError, is_out_of_memory
-from visualizer.export.data import (
-    csv_writer,
-    exported_matrices,
-    json_writer,
-    markdown_writer,
-    npz_writer,
-    parameters_safetensors_writer,
-)
+from visualizer.export.data import array_writers, exported_matrices, json_writer, table_writers
 from visualizer.export.figure_settings import FigureExtent
 from visualizer.export.figure_view import view_of_figure
 from visualizer.export.figures.document_attachment import attached_document
@@ -26,7 +19,7 @@ from visualizer.export.figures.webpage_writer import room_for, write_webpage
 from visualizer.export.films.film_writer import write_film
 from visualizer.export.formats import format_of, suffixes, why_not_writable
 from visualizer.optional_packages import FIELD as MISSING_PACKAGE
-from visualizer.progress_callback import Progress, no_progress, part_of_progress
+from visualizer.progress import Progress, no_progress, part_of_progress
 from visualizer.storage import atomic_file
 from visualizer.version import __version__
 
@@ -68,21 +61,21 @@ def _write_npz(
 ) -> None:
     is_opened_by_it = snapshot.document.has_module
     document = document_bytes(snapshot.document, snapshot.view) if is_opened_by_it else b""
-    npz_writer.npz(snapshot.run, file, progress, document)
+    array_writers.npz(snapshot.run, file, progress, document)
 
 
 def _write_csv(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     seen = exported_matrices.shown_matrices(view_of_figure(snapshot, figure_settings))
-    csv_writer.write_csv(snapshot.run, seen, file, progress)
+    table_writers.write_csv(snapshot.run, seen, file, progress)
 
 
 def _write_markdown(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     seen = exported_matrices.shown_matrices(view_of_figure(snapshot, figure_settings))
-    markdown_writer.write_markdown(snapshot.run, seen, file, progress)
+    table_writers.write_markdown(snapshot.run, seen, file, progress)
 
 
 def _write_json(
@@ -95,7 +88,7 @@ def _write_json(
 def _write_safetensors(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
-    parameters_safetensors_writer.write_safetensors(snapshot.run, file)
+    array_writers.write_safetensors(snapshot.run, file)
 
 
 def _write_document_file(

@@ -8,9 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.token_labels import join_split_characters
+from visualizer.format import format_count, format_share
 from visualizer.generation.generation_tree import ROOT
 from visualizer.language.tokenizers import all_visible
-from visualizer.number_format import format_count, format_share
 
 if TYPE_CHECKING:
     from visualizer.generation.generation_tree import GenerationTree

@@ -14,12 +14,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from visualizer.format import format_share
 from visualizer.generation.generated_tokens_presenter import GeneratedToken, GenerationPanel
-from visualizer.heatmap import value_to_colour_mapping
-from visualizer.number_format import format_share
-from visualizer.session.colour_maps import USUAL
-from visualizer.widgets.accessible_roles_and_values import set_accessible_value
-from visualizer.widgets.chip_scroll_area import (
+from visualizer.heatmap import colour_mapping
+from visualizer.session.view_options import USUAL
+from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.buttons import FixedWidthButton
+from visualizer.widgets.chip_area import (
     CENTRE,
     GAP,
     NUMBER_SIZE,
@@ -27,7 +28,6 @@ from visualizer.widgets.chip_scroll_area import (
     ChipScrollArea,
     chip_height,
 )
-from visualizer.widgets.fixed_width_buttons import FixedWidthButton
 from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters, is_command
@@ -305,8 +305,6 @@ def _chip_colours(chip: GeneratedToken, theme: Theme) -> tuple[str, str]:
         return theme.paper, theme.quiet
     if chip.probability is None:
         return theme.raised, theme.ink
-    entry = round(min(max(chip.probability, 0.0), 1.0) * value_to_colour_mapping.MAX_COLOUR_INDEX)
-    fill = QColor(int(value_to_colour_mapping.table(USUAL, theme)[entry])).name()
-    return fill, "#000000" if value_to_colour_mapping.light_entries(USUAL, theme)[
-        entry
-    ] else "#FFFFFF"
+    entry = round(min(max(chip.probability, 0.0), 1.0) * colour_mapping.MAX_COLOUR_INDEX)
+    fill = QColor(int(colour_mapping.table(USUAL, theme)[entry])).name()
+    return fill, "#000000" if colour_mapping.light_entries(USUAL, theme)[entry] else "#FFFFFF"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct, field
 
+from visualizer.format import format_count, format_share, shorten
 from visualizer.language.sampling import DIVERGED_ERROR, Sampling, probabilities
 from visualizer.language.tokenizers import visible
-from visualizer.number_format import format_count, format_share, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

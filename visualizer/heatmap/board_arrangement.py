@@ -36,7 +36,7 @@ from visualizer.widgets.fonts import metrics, text_scale
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-    from visualizer.heatmap.panel_and_board_types import Board, Heatmap
+    from visualizer.heatmap.board import Board, Heatmap
 
     FoundLanes = tuple[float, int, list[tuple[tuple[int, ...], int]]]
 

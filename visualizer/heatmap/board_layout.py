@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from PySide6.QtCore import QPointF
 
+    from visualizer.heatmap.board import Heatmap
     from visualizer.heatmap.board_arrangement import PanelArrangement
-    from visualizer.heatmap.panel_and_board_types import Heatmap
 
 
 SHEET_AIR = 12

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from visualizer.heatmap.board import Board
+from visualizer.heatmap.cell_cursor import CellCursor, present_cursor
 from visualizer.heatmap.comparison_board_presenter import present_compared
-from visualizer.heatmap.hovered_or_pinned_cell import CellCursor, present_cursor
-from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.heatmap.panel_presenter import (
     PanelSource,
     SpreadPanelSource,
@@ -18,21 +18,21 @@ from visualizer.heatmap.panel_presenter import (
     overview_of_head,
     overview_source,
 )
-from visualizer.heatmap.step_cell_and_prediction_highlights import (
+from visualizer.heatmap.step_highlights import (
     Highlights,
     present_highlights,
     with_pointed,
 )
-from visualizer.session.colour_options import ColourCurve
 from visualizer.session.resolved_view import resolve
 from visualizer.session.screen import PanelId
+from visualizer.session.view_options import ColourCurve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
     from visualizer.attention.stages import Stage
-    from visualizer.heatmap.panel_and_board_types import Heatmap
-    from visualizer.progress_callback import Progress
+    from visualizer.heatmap.board import Heatmap
+    from visualizer.progress import Progress
     from visualizer.session.resolved_view import Resolved
 
 

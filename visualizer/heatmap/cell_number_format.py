@@ -9,14 +9,14 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.format import format_number
 from visualizer.heatmap.panel_colour_scale import counted
-from visualizer.number_format import format_number
 from visualizer.widgets.fonts import metrics, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from visualizer.heatmap.panel_and_board_types import Heatmap
+    from visualizer.heatmap.board import Heatmap
 
 MAX_DECIMALS = 4
 """The precision that the book prints; exponents are used only at this precision."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent
 
     from visualizer.session.cell_address import Cell
-    from visualizer.session.line_options import LineToken
+    from visualizer.session.view_options import LineToken
 
 STEPS = {
     Qt.Key.Key_Up: (-1, 0),

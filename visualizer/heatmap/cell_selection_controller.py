@@ -8,11 +8,10 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.cell_keyboard_navigation import moved_cursor
-from visualizer.heatmap.panel_cell_lookup import shown_cell
+from visualizer.heatmap.panel_cells import moved_cursor, shown_cell
 from visualizer.session.resolved_view import existing
-from visualizer.session.stage_toggle_and_cell_pinning import go_back, go_forward, pin_cell
 from visualizer.session.user_prediction import marked
+from visualizer.session.view_changes import go_back, go_forward, pin_cell
 from visualizer.session.zoom_ranges import zoom_including
 
 if TYPE_CHECKING:

@@ -10,33 +10,34 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
+from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.masks import Masking
-from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.heatmap.forbidden_cells import any_of_blocks
-from visualizer.heatmap.panel_and_board_types import Board
+from visualizer.format import format_count
+from visualizer.heatmap.board import Board
+from visualizer.heatmap.panel_cells import any_of_blocks
 from visualizer.heatmap.panel_colour_scale import SHORT, change_colour
 from visualizer.heatmap.panel_presenter import PanelSource, overview_of
-from visualizer.number_format import format_count
 from visualizer.session.cell_address import ComparedSide
-from visualizer.session.colour_options import ColourLimits
-from visualizer.session.compared_tensors import (
+from visualizer.session.comparison import (
     ROUNDING,
     change_of,
     largest_change,
     mean_tensor,
+    mismatch,
+    signed,
     size_of,
 )
 from visualizer.session.comparison_state import ComparisonKind
-from visualizer.session.comparison_text import mismatch, signed
 from visualizer.session.dropout_samples import drawn_samples
+from visualizer.session.view_options import ColourLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from visualizer.attention.head_aggregates import HeadAggregate
+    from visualizer.attention.cached_tensor import CachedTensor
+    from visualizer.attention.display_transforms import HeadAggregate
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
-    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
     from visualizer.heatmap.panel_colour_scale import ColourScale
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.resolved_view import Resolved

@@ -17,15 +17,15 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
 
-from visualizer.heatmap.value_to_colour_mapping import (
+from visualizer.format import format_short
+from visualizer.heatmap.colour_mapping import (
     MAX_COLOUR_INDEX,
     NAN_COLOUR_INDEX,
     image,
     light_entries,
     table,
 )
-from visualizer.number_format import format_short
-from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.theme import LIGHT, Theme

@@ -8,16 +8,16 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QPainter, QPen, QPixmap
 from PySide6.QtWidgets import QWidget
 
-from visualizer.heatmap import value_to_colour_mapping
-from visualizer.heatmap.hovered_or_pinned_cell_paint import frame
-from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
+from visualizer.heatmap import colour_mapping
+from visualizer.heatmap.cell_cursor_paint import frame
+from visualizer.heatmap.step_highlights import Highlights
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent, QPaintEvent
 
-    from visualizer.heatmap.panel_and_board_types import Board, Heatmap
+    from visualizer.heatmap.board import Board, Heatmap
 
 SIDE = 112
 EDGE = 4
@@ -95,8 +95,8 @@ class MinimapWidget(QWidget):
 
     def _pixmap_of(self, heatmap: Heatmap) -> QPixmap:
         if self._picture is None or self._picture[:2] != (heatmap, self._theme):
-            image = value_to_colour_mapping.image(
-                value_to_colour_mapping.colour_indices(heatmap), heatmap.colour.map, self._theme
+            image = colour_mapping.image(
+                colour_mapping.colour_indices(heatmap), heatmap.colour.map, self._theme
             )
             self._picture = (heatmap, self._theme, QPixmap.fromImage(image))
         return self._picture[2]

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.session.colour_options import ColourCurve, ColourLimits
-from visualizer.session.compared_tensors import ROUNDING
+from visualizer.attention.display_transforms import WeightTransform
+from visualizer.session.comparison import ROUNDING
+from visualizer.session.view_options import ColourCurve, ColourLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.stages import Stage
-    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
     from visualizer.attention.trace import Trace
-    from visualizer.session.colour_options import ColourOptions
+    from visualizer.session.view_options import ColourOptions
 
 # In a longer text, nearly all weights are so small that they look the same on a scale up to 1.
 SHORT = 24

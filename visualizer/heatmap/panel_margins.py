@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from visualizer.heatmap.panel_and_board_types import POOLED, pooling_note
-from visualizer.heatmap.value_to_colour_mapping import LOG_SPAN
-from visualizer.number_format import format_number
-from visualizer.session.colour_options import ColourCurve, ColourLimits
+from visualizer.format import format_number
+from visualizer.heatmap.board import POOLED, pooling_note
+from visualizer.heatmap.colour_mapping import LOG_SPAN
+from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.fonts import metrics, system_font, text_scale
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.panel_and_board_types import Axis, Heatmap
+    from visualizer.heatmap.board import Axis, Heatmap
     from visualizer.heatmap.panel_colour_scale import ColourScale
 
 NARROWEST = 72

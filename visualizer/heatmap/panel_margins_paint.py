@@ -12,10 +12,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
 from visualizer.attention.stages import axis_word
-from visualizer.heatmap import (
-    pixel_or_vector_cells_and_hatching_paint,
-    value_to_colour_mapping,
-)
+from visualizer.heatmap import cell_paint, colour_mapping
 from visualizer.heatmap.board_layout import TitlePlace
 from visualizer.heatmap.panel_margins import (
     BETWEEN,
@@ -32,15 +29,15 @@ from visualizer.heatmap.panel_margins import (
     short_head_label,
     widest_label,
 )
-from visualizer.session.colour_options import ColourLimits
+from visualizer.session.view_options import ColourLimits
 from visualizer.widgets.fonts import font, metrics, system_font, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from visualizer.heatmap.board import Axis, Heatmap
     from visualizer.heatmap.board_layout import ColumnHead, PanelSlot
-    from visualizer.heatmap.panel_and_board_types import Axis, Heatmap
     from visualizer.widgets.theme import Theme
 
 CENTRE = Qt.AlignmentFlag.AlignCenter
@@ -224,10 +221,8 @@ def paint_own_ends(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def _paint_ramp(painter: QPainter, bar: QRectF, heatmap: Heatmap, theme: Theme) -> None:
-    ramp = np.arange(value_to_colour_mapping.MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None]
-    pixel_or_vector_cells_and_hatching_paint.paint_colours(
-        painter, bar, ramp, heatmap.colour.map, theme
-    )
+    ramp = np.arange(colour_mapping.MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None]
+    cell_paint.paint_colours(painter, bar, ramp, heatmap.colour.map, theme)
 
 
 def paint_notes(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:

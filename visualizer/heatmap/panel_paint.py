@@ -20,10 +20,8 @@ from PySide6.QtGui import (
     QPolygonF,
 )
 
-from visualizer.heatmap import (
-    pixel_or_vector_cells_and_hatching_paint,
-    value_to_colour_mapping,
-)
+from visualizer.format import format_number
+from visualizer.heatmap import cell_paint, colour_mapping
 from visualizer.heatmap.panel_colour_scale import outside_limits
 from visualizer.heatmap.panel_margins import sums_width
 from visualizer.heatmap.panel_margins_paint import (
@@ -35,7 +33,6 @@ from visualizer.heatmap.panel_margins_paint import (
     paint_own_ends,
     paint_own_title,
 )
-from visualizer.number_format import format_number
 from visualizer.widgets.fonts import font, system_font
 
 if TYPE_CHECKING:
@@ -63,7 +60,7 @@ def paint_frame(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 def paint_own(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Draw the cells, their numbers and the row sums."""
-    indices = value_to_colour_mapping.colour_indices(slot.heatmap)
+    indices = colour_mapping.colour_indices(slot.heatmap)
     _paint_cells(painter, slot, indices, theme)
     _paint_marks(painter, slot, theme)
     _paint_out_of_range(painter, slot, indices, theme)
@@ -72,9 +69,7 @@ def paint_own(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def _paint_cells(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme) -> None:
-    pixel_or_vector_cells_and_hatching_paint.paint_colours(
-        painter, slot.cells, indices, slot.heatmap.colour.map, theme
-    )
+    cell_paint.paint_colours(painter, slot.cells, indices, slot.heatmap.colour.map, theme)
     if min(slot.cell_width, slot.cell_height) >= 20:
         painter.setPen(QPen(QColor(theme.paper), 1))
         rows, columns = slot.heatmap.values.shape
@@ -83,11 +78,11 @@ def _paint_cells(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme:
         down = [cells.left() + column * slot.cell_width for column in range(1, columns)]
         painter.drawLines([QLineF(cells.left(), y, cells.right(), y) for y in across])
         painter.drawLines([QLineF(x, cells.top(), x, cells.bottom()) for x in down])
-    pixel_or_vector_cells_and_hatching_paint.paint_outline(painter, slot.cells, theme.hairline)
+    cell_paint.paint_outline(painter, slot.cells, theme.hairline)
     if slot.heatmap.is_marked:  # two lines in the ink colour, outside of the cells
         for away in (0, 1):
             around = slot.cells.adjusted(-away, -away, away, away)
-            pixel_or_vector_cells_and_hatching_paint.paint_outline(painter, around, theme.ink)
+            cell_paint.paint_outline(painter, around, theme.ink)
 
 
 def _paint_marks(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
@@ -112,9 +107,7 @@ def _paint_marks(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 def paint_hatch(painter: QPainter, slot: PanelSlot, cells: np.ndarray, theme: Theme) -> None:
     """Hatch cells of a panel."""
-    pixel_or_vector_cells_and_hatching_paint.hatch(
-        painter, areas(slot, cells), slot.cells.topLeft(), theme.hatch
-    )
+    cell_paint.hatch(painter, areas(slot, cells), slot.cells.topLeft(), theme.hatch)
 
 
 def areas(slot: PanelSlot, cells: np.ndarray) -> list[QRectF]:
@@ -138,7 +131,7 @@ class _ArrayIdentity:
 @lru_cache(maxsize=64)
 def _cached_areas(cells: _ArrayIdentity, width: float, height: float) -> tuple[QRectF, ...]:
     """Return the areas of cells, cached because panels hatch the same cells repeatedly."""
-    rows, starts, ends = pixel_or_vector_cells_and_hatching_paint.edges(cells.cells)
+    rows, starts, ends = cell_paint.edges(cells.cells)
     lefts, tops = starts * width, rows * height
     sizes = ((ends - starts) * width).tolist()
     return tuple(map(QRectF, lefts.tolist(), tops.tolist(), sizes, [height] * len(sizes)))
@@ -148,9 +141,7 @@ def _paint_uneven(painter: QPainter, slot: PanelSlot, uneven: np.ndarray, theme:
     """Hatch cells that only one side forbids: along the bottom, if their numbers are readable."""
     share = 0.25 if slot.cell_height >= LARGE else 1
     feet = [area.adjusted(0, (1 - share) * area.height(), 0, 0) for area in areas(slot, uneven)]
-    pixel_or_vector_cells_and_hatching_paint.hatch(
-        painter, feet, slot.cells.topLeft(), theme.border
-    )
+    cell_paint.hatch(painter, feet, slot.cells.topLeft(), theme.border)
 
 
 def _paint_out_of_range(
@@ -162,7 +153,7 @@ def _paint_out_of_range(
     size = min(slot.cell_width, slot.cell_height, 36) / 4
     if found is None or size < SMALLEST_MARK:
         return
-    light = value_to_colour_mapping.light_entries(slot.heatmap.colour.map, theme)
+    light = colour_mapping.light_entries(slot.heatmap.colour.map, theme)
     painter.setPen(Qt.PenStyle.NoPen)
     for cells, way in zip(found, (-1, 1), strict=True):
         for row, column in np.argwhere(cells).tolist():
@@ -179,7 +170,7 @@ def _paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, them
     if numbers is None:
         return
     painter.setFont(_numbers_font(numbers.pixel_size, system_font()))
-    light = value_to_colour_mapping.light_entries(heatmap.colour.map, theme)
+    light = colour_mapping.light_entries(heatmap.colour.map, theme)
     inks = {True: QColor("#000000"), False: QColor("#FFFFFF"), None: QColor(theme.quiet)}
     highlights: list[bool] = light.tolist()
     present: object = ""
@@ -187,7 +178,7 @@ def _paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, them
         zip(heatmap.values.tolist(), indices.tolist(), strict=True)
     ):
         for column, (value, index) in enumerate(zip(values, entries, strict=True)):
-            is_blank = index >= value_to_colour_mapping.DROPPED
+            is_blank = index >= colour_mapping.DROPPED
             if is_blank and value != -math.inf:  # the mark shows it
                 continue
             ink = None if is_blank else highlights[index]

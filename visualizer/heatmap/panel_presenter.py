@@ -6,27 +6,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.masks import Masking
 from visualizer.attention.stages import is_hatched
-from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.explanations.step_values_and_wording import row_sums
-from visualizer.heatmap.forbidden_cells import any_of_blocks, forbidden_in
-from visualizer.heatmap.panel_and_board_types import (
+from visualizer.explanations.step_values import row_sums
+from visualizer.heatmap.board import (
     Axis,
     Heatmap,
     counted_from_one,
     pooling_note,
 )
+from visualizer.heatmap.panel_cells import any_of_blocks, forbidden_in
 from visualizer.heatmap.panel_colour_scale import ColourScale, colour_of, outside_limits
 from visualizer.session.cell_address import ComparedSide
-from visualizer.session.colour_options import ColourCurve, ColourLimits
+from visualizer.session.view_options import ColourCurve, ColourLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.stages import Stage
-    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
     from visualizer.attention.trace import LeadingIndex, Trace
     from visualizer.session.resolved_view import PoolingExtent, Resolved
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QPainter
 
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights, ShownStep
+    from visualizer.heatmap.step_highlights import Highlights, ShownStep
     from visualizer.heatmap.step_motion_paint import MovingCells
     from visualizer.widgets.theme import Theme
 

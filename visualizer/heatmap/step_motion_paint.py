@@ -8,8 +8,8 @@ from msgspec import Struct
 from PySide6.QtCore import QEasingCurve, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from visualizer.heatmap import value_to_colour_mapping
-from visualizer.heatmap.step_highlight_paint import is_lit, visible_cells
+from visualizer.heatmap import colour_mapping
+from visualizer.heatmap.highlight_paint import is_lit, visible_cells
 from visualizer.heatmap.step_motion_paths import motion_paths
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
     from PySide6.QtGui import QImage
 
+    from visualizer.heatmap.board import Axis, Heatmap
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.heatmap.panel_and_board_types import Axis, Heatmap
-    from visualizer.heatmap.step_cell_and_prediction_highlights import HighlightBlock, ShownStep
+    from visualizer.heatmap.step_highlights import HighlightBlock, ShownStep
     from visualizer.heatmap.step_motion_paths import MotionPath
     from visualizer.widgets.theme import Theme
 
@@ -92,10 +92,10 @@ def moving_cells(
                 continue
             heatmap = source.heatmap
             if heatmap not in colours:
-                colours[heatmap] = value_to_colour_mapping.colour_indices(heatmap)
+                colours[heatmap] = colour_mapping.colour_indices(heatmap)
             cells = colours[heatmap][_drawn_cells(heatmap.rows, path.source.rows)]
             cells = cells[:, _drawn_cells(heatmap.columns, path.source.columns)]
-            picture = value_to_colour_mapping.image(cells, heatmap.colour.map, theme)
+            picture = colour_mapping.image(cells, heatmap.colour.map, theme)
             found.append(MovingCells(picture, start, end))
     return tuple(found)
 

@@ -16,7 +16,7 @@ from visualizer.session.zoom_ranges import row_role
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from visualizer.heatmap.step_cell_and_prediction_highlights import (
+    from visualizer.heatmap.step_highlights import (
         BlockReading,
         HighlightBlock,
         ShownStep,

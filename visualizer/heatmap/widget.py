@@ -21,31 +21,29 @@ from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPen, QPixmap, 
 from PySide6.QtWidgets import QApplication, QWidget
 
 from visualizer.heatmap import panel_paint
+from visualizer.heatmap.board import Board, target_of
 from visualizer.heatmap.board_layout import BoardLayout, PanelSlot
 from visualizer.heatmap.board_placement import lay_out
+from visualizer.heatmap.cell_cursor import CellCursor
+from visualizer.heatmap.cell_cursor_paint import is_seen, paint_cursor
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
-from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
-from visualizer.heatmap.hovered_or_pinned_cell_paint import is_seen, paint_cursor
+from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
+from visualizer.heatmap.margins_cache import MAX_CACHED_PANELS, PanelMarginsPixmapCache
 from visualizer.heatmap.minimap_widget import MinimapWidget
-from visualizer.heatmap.panel_and_board_types import Board, target_of
-from visualizer.heatmap.panel_cell_lookup import cell_of, is_own
-from visualizer.heatmap.panel_margins_pixmap_cache import MAX_CACHED_PANELS, PanelMarginsPixmapCache
-from visualizer.heatmap.pending_mask_paint import paint_mask_changes
-from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
-from visualizer.heatmap.step_highlight_paint import paint_highlights
+from visualizer.heatmap.panel_cells import cell_of, is_own
+from visualizer.heatmap.step_highlights import Highlights
 from visualizer.heatmap.step_motion_controller import StepMotionController
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
-from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.input_filters import NOTCH, WheelNotches, is_command
 from visualizer.widgets.painted_message import paint_message
-from visualizer.widgets.wheel_notches import NOTCH, WheelNotches
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
-    from visualizer.heatmap.panel_and_board_types import Drawn, PendingCells
-    from visualizer.heatmap.panel_margins_pixmap_cache import PanelPixmap, SparePixmap
+    from visualizer.heatmap.board import Drawn, PendingCells
+    from visualizer.heatmap.margins_cache import PanelPixmap, SparePixmap
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.lab.collapse_controller import LEFT, LOSSES
-from visualizer.lab.loss_plot.axis_and_ticks import AxisScale
-from visualizer.session.colour_options import ColourLimits
+from visualizer.lab.loss_plot.axis import AxisScale
+from visualizer.session.view_options import ColourLimits
 from visualizer.widgets import dialogs
-from visualizer.widgets.command_actions_and_menus import Command, Face, shortcuts_by_menu
+from visualizer.widgets.commands import Command, Face, shortcuts_by_menu
 from visualizer.widgets.dialogs import ShortcutGroup
 from visualizer.widgets.theme import Scheme
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow
 
     from visualizer.lab.collapse_controller import CollapseController
+    from visualizer.lab.controller import LabStateController
     from visualizer.lab.generation.controller import GenerationController
-    from visualizer.lab.lab_state_and_training_controller import LabStateController
     from visualizer.lab.loss_plot.controller import LossPlotController
     from visualizer.lab.loss_plot.model import PlotOptions
+    from visualizer.lab.runs.export_controller import RunExportController
     from visualizer.lab.runs.saved_runs_controller import RunController
-    from visualizer.lab.runs.weights_and_film_export_controller import RunExportController
     from visualizer.lab.screen_presenter import LabScreen
     from visualizer.lab.snapshot_bar.widget import SnapshotBar
     from visualizer.lab.training_views_controller import TrainingViewsController
-    from visualizer.session.colour_options import ColourOptions
+    from visualizer.session.view_options import ColourOptions
 
 
 class LabControllers(Struct, frozen=True, eq=False):

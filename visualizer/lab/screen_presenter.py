@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from visualizer.format import format_count, format_number
 from visualizer.lab.settings.presenter import LabSettingsPanel, present_setup
 from visualizer.lab.training.run_state import BUSY, Phase, RunState
+from visualizer.language.training_progress import TrainingProgress
 from visualizer.language.training_settings import BATCHES_AT_END, problems
-from visualizer.language.training_speed_and_time_left import TrainingProgress
-from visualizer.number_format import format_count, format_number
 
 if TYPE_CHECKING:
     from visualizer.errors import InputError

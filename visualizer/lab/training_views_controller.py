@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from PySide6.QtCore import QObject, Signal
 
+from visualizer.format import shorten
 from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.next_tokens_presenter import NextTokensPanel, present_bars
-from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import (
+from visualizer.lab.attention_view.cell_cursor import (
     LabCellPointer,
     cell_index_of,
 )
@@ -20,8 +21,7 @@ from visualizer.lab.attention_view.presenter import (
 )
 from visualizer.lab.snapshot_bar.presenter import present_scrub
 from visualizer.lab.training.run_state import Phase
-from visualizer.number_format import shorten
-from visualizer.session.colour_options import ColourLimits, ColourOptions
+from visualizer.session.view_options import ColourLimits, ColourOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from visualizer.generation.generated_tokens_widget import GenerationPane
     from visualizer.generation.generation_tree import GenerationTree
-    from visualizer.generation.next_tokens_and_sampling_widget import NextTokensPane
+    from visualizer.generation.next_tokens_widget import NextTokensPane
     from visualizer.lab.attention_view.probe_controller import ProbeController
     from visualizer.lab.attention_view.widget import LabAttentionView
+    from visualizer.lab.controller import LabStateController
     from visualizer.lab.generation.controller import GenerationController
-    from visualizer.lab.lab_state_and_training_controller import LabStateController
     from visualizer.lab.snapshot_bar.widget import SnapshotBar
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme

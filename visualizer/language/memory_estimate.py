@@ -16,9 +16,9 @@ from visualizer.attention.run import USABLE, gib
 from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.stages import bytes_needed as bytes_of_stages
 from visualizer.errors import InputError, Remedy, reason_of
+from visualizer.format import format_size
 from visualizer.language.language_models import LanguageModel, MixingLayer
 from visualizer.language.training_settings import FEEDING, TrainingSettings
-from visualizer.number_format import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable

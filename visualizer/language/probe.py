@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from msgspec import Struct
 
+from visualizer.attention.cached_tensor import readable
 from visualizer.attention.spec import Projection
-from visualizer.attention.tensor_with_cached_reductions import readable
 from visualizer.errors import InputError
-from visualizer.language.corpora.expected_attention import attending, partners
+from visualizer.language.corpora.synthetic_tasks import attending, partners
 from visualizer.language.language_models import MixingLayer
 from visualizer.language.memory_estimate import ITEM
 from visualizer.language.training_settings import TASKS

@@ -1,4 +1,4 @@
-"""Reads the language model of a run's folder without training it, and generates text with it.
+"""Reads the language model of a run's folder without training it, and generates text.
 
 Neither the training text nor the lock is needed, and nothing is written.
 """
@@ -12,20 +12,24 @@ import numpy as np
 import torch
 from msgspec import Struct
 
-from visualizer.attention.tensor_with_cached_reductions import readable
+from visualizer.attention.cached_tensor import readable
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
 from visualizer.language.checkpoints import read_checkpoint_weights, read_weights
 from visualizer.language.language_models import MixingLayer, build
 from visualizer.language.loss_log import LossLog, curves
 from visualizer.language.memory_estimate import COPIES_OF_CHECKPOINT, check_room_to_read
-from visualizer.language.sampling import draw, probabilities
+from visualizer.language.probe import Probe
+from visualizer.language.sampling import draw, draw_of_seed, probabilities
 from visualizer.language.tokenizers import tokenize
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from visualizer.language.language_models import LanguageModel
     from visualizer.language.run_folder import RunFolder, RunMetadata
     from visualizer.language.sampling import Sampling
+    from visualizer.language.tokenizers import Vocabulary
 
 AttentionState = dict[str, torch.Tensor]
 """Parameters of an attention module, by their names in its ``state_dict``."""
@@ -118,3 +122,30 @@ def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: S
         chosen = probabilities(logits, sampling.temperature, sampling.top_k, sampling.top_p)
         sequence.append(draw(chosen, np.random.default_rng([seed, draws])))
     return vocabulary.write(vocabulary.decode(sequence))
+
+
+def generated_tokens(
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    prompt: str,
+    sampling: Sampling,
+    seed: int,
+) -> Iterator[str]:
+    """Yield sampled tokens indefinitely; the same seed gives the same tokens, as in the lab.
+
+    Raises
+    ------
+    InputError
+        With field ``text`` if the prompt is empty or has unknown tokens; with ``logits`` if the
+        model's training diverged; with the field of an invalid sampling setting.
+    """
+    model.eval()
+    ids, draws = Probe.of(prompt, vocabulary, model).ids, 0
+    while True:
+        with torch.no_grad():
+            logits = readable(model(ids)[-1])
+        chosen = probabilities(logits, sampling.temperature, sampling.top_k, sampling.top_p)
+        token = draw_of_seed(chosen, seed, draws)
+        draws += 1
+        ids = torch.cat([ids, ids.new_tensor([token])])[-model.settings.block :]
+        yield vocabulary.tokens[token]

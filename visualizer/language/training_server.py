@@ -13,9 +13,9 @@ from visualizer.language.checkpoints import write_weights
 from visualizer.language.loss_log import curves
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RESTED, RunFolder, plain_settings, settings_of
+from visualizer.language.training_progress import TrainingSpeed
 from visualizer.language.training_run import GOES_ON, TRIED_AT_END, DivergedError
 from visualizer.language.training_settings import check
-from visualizer.language.training_speed_and_time_left import TrainingSpeed
 from visualizer.language.wire_format import Message
 from visualizer.storage.json_coding import DamagedError
 

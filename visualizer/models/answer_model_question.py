@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from visualizer.attention.model_answers import (
+from visualizer.attention.model_reading import (
     AblationAnswer,
     CostlyAnswer,
     LensAnswer,
@@ -13,7 +13,7 @@ from visualizer.attention.model_answers import (
     QuestionKind,
 )
 from visualizer.errors import InputError
-from visualizer.models.head_ablations import ablation_changes
+from visualizer.models.head_edits import ablation_changes
 from visualizer.models.logit_attribution import logit_lens, logit_parts
 from visualizer.models.model_client.remote_model import RemoteModel
 from visualizer.models.opened_model import OpenedModel
@@ -21,10 +21,9 @@ from visualizer.models.opened_model import OpenedModel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from visualizer.attention.model_answers import ModelAnswer, ModelQuestion
-    from visualizer.attention.model_reading import ModelReading
+    from visualizer.attention.model_reading import ModelAnswer, ModelQuestion, ModelReading
     from visualizer.models.opened_model import Cuts, Edits
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
 
 CHAT_UNSUPPORTED = (
     "This is not available for chat messages and pairs of texts. Turn off “Treat text as a "

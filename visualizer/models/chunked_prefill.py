@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from visualizer.errors import InputError
+from visualizer.models.inference_boundary import NotByRuleError
 from visualizer.models.long_text_recorder import CHUNK_MISMATCH, record_long_text
 from visualizer.models.model_ranks import ONE
-from visualizer.models.not_by_rule_error import NotByRuleError
-from visualizer.progress_callback import no_progress, progress_told_to
+from visualizer.progress import no_progress, progress_told_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.errors import InputError, reason_of
+from visualizer.format import format_count, format_size
 from visualizer.models.model_folder import bytes_in_memory, weight_files
-from visualizer.number_format import format_count, format_size
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:

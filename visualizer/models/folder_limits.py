@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.captured_attention import MAX_LAYERS
 from visualizer.errors import InputError, reason_of
+from visualizer.format import format_size
 from visualizer.models.model_path import missing_link_target
-from visualizer.number_format import format_size
 from visualizer.storage.regular_file import check_regular_file
 
 if TYPE_CHECKING:

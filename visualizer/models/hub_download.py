@@ -15,18 +15,20 @@ import os
 import re
 import shutil
 import stat
+import threading
 from contextlib import contextmanager, suppress
 from functools import partial
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
+from queue import Empty, Full, Queue
 from typing import IO, TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from visualizer.errors import InputError, reason_of
+from visualizer.format import format_size
 from visualizer.models.folder_limits import size_limit
-from visualizer.models.hub_answer import CHUNK, HubAnswer
 from visualizer.models.model_folder import (
     CONFIG,
     IMAGE_CONFIG,
@@ -37,16 +39,90 @@ from visualizer.models.model_folder import (
 )
 from visualizer.models.model_path import COMMIT, REPOSITORY
 from visualizer.models.repository_offer import RepositoryFile, RepositoryOffer
-from visualizer.number_format import format_size
-from visualizer.progress_callback import no_progress
+from visualizer.progress import no_progress
 from visualizer.storage import atomic_file
 from visualizer.storage.cache_folder import free_bytes
 from visualizer.storage.file_lock import FileLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from email.message import Message
 
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
+
+CHUNK = 2**18
+MAX_QUEUED_CHUNKS = 4
+"""Maximum number of chunks that are received ahead."""
+POLL_S = 0.05
+"""Interval between checks whether the response is still wanted, while the server is silent."""
+
+
+class HubAnswer:
+    """A response while it arrives.
+
+    A thread receives it, because neither a DNS lookup nor a connection attempt can be interrupted.
+    After `leave`, that thread ends with the next chunk, or at the timeout.
+
+    Parameters
+    ----------
+    request : callable
+        Sends the request, and returns the response.
+    go_on : callable
+        Called while the server is silent; raising an exception abandons the response.
+    """
+
+    def __init__(self, request: Callable[[], HTTPResponse], go_on: Callable[[], object]) -> None:
+        self._request, self._check_wanted = request, go_on
+        self._has_left = threading.Event()
+        self._chunks: Queue[HTTPResponse | bytes | Exception] = Queue(MAX_QUEUED_CHUNKS)
+        threading.Thread(target=self._receive_response, daemon=True).start()
+        try:
+            begun = self._next_part()
+        except BaseException:
+            self.leave()
+            raise
+        assert isinstance(begun, HTTPResponse)
+        self.status: int = begun.status
+        self.headers: Message = begun.headers
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the bytes of the response, in order."""
+        while (part := self._next_part()) and isinstance(part, bytes):
+            yield part
+
+    def leave(self) -> None:
+        """Stop receiving."""
+        self._has_left.set()
+
+    def _next_part(self) -> HTTPResponse | bytes:
+        while True:
+            with suppress(Empty):
+                part = self._chunks.get(timeout=POLL_S)
+                if isinstance(part, Exception):
+                    raise part
+                return part
+            self._check_wanted()
+
+    # ------------------------------------------------------------------ on the thread
+
+    def _receive_response(self) -> None:
+        try:
+            with self._request() as response:
+                is_wanted = self._queue_part(response)
+                while is_wanted and (chunk := response.read1(CHUNK)):
+                    is_wanted = self._queue_part(chunk)
+                self._queue_part(b"")
+        except Exception as error:  # noqa: BLE001 - passed to the reader
+            self._queue_part(error)
+
+    def _queue_part(self, part: HTTPResponse | bytes | Exception) -> bool:
+        """Queue a part; return False once the reader has left."""
+        while not self._has_left.is_set():
+            with suppress(Full):
+                self._chunks.put(part, timeout=POLL_S)
+                return True
+        return False
+
 
 HUB = "https://huggingface.co"
 SMALL_FILES = (

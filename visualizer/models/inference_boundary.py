@@ -1,4 +1,4 @@
-"""Catches errors that occur while the program infers how a model computes.
+"""Errors that occur while the program infers how a model computes.
 
 How a model computes is inferred from recorded tensors. Models vary more than the inference
 supports, so it may fail with any error. The reading continues: stages that cannot be inferred are
@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from visualizer.errors import InputError, is_out_of_memory
-from visualizer.progress_callback import CancelledError
-from visualizer.python_thread_for_qt_thread import on_python_thread
+from visualizer.progress import CancelledError
+from visualizer.runtime import on_python_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,3 +48,13 @@ def inferred(what: str, infer: Callable[[], Inferred]) -> Inferred | None:
             # Logging looks up the current thread, and Python would keep an entry for a Qt thread.
             on_python_thread(partial(_log.error, "Could not infer %s.", what, exc_info=error))
         return None
+
+
+class NotByRuleError(InputError):
+    """A model's attention cannot be recomputed from its vectors and a mask rule."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__("text", sentence)
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[object, ...]]:
+        return NotByRuleError, (self.sentence,)

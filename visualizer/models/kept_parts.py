@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.errors import InputError
-from visualizer.models.run_from_attention_calls import numbered_by_layer
+from visualizer.models.recorded_runs import numbered_by_layer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from visualizer.models.run_from_attention_calls import CallT, LayerRun
+    from visualizer.models.recorded_runs import CallT, LayerRun
 
 
 class KeptParts(Struct, frozen=True):

@@ -168,3 +168,12 @@ def _find_rotation(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:
             if is_alike and cosines.is_floating_point():
                 return cosines, sines
     return None
+
+
+def layer_path(module: str) -> str:
+    """Return the path up to the layer's number: ``model.layers.3`` of ``model.layers.3.self_attn``.
+
+    For a module outside numbered layers, return its own path.
+    """
+    match = re.match(r".*\.\d+(?=\.)", module)
+    return match[0] if match else module

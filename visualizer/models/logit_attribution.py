@@ -16,11 +16,11 @@ from msgspec import Struct
 from torch import nn
 
 from visualizer.attention.float64_conversion import float64_on_cpu
-from visualizer.attention.model_answers import LogitParts
+from visualizer.attention.model_reading import LogitParts
 from visualizer.errors import InputError
-from visualizer.models.layer_path import layer_path
+from visualizer.models.layer_recorder import layer_path
 from visualizer.models.model_ranks import Parallelism
-from visualizer.progress_callback import no_progress
+from visualizer.progress import no_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from visualizer.models.attention_recorder import AttentionCall
     from visualizer.models.opened_model import Cuts, Edits, OpenedModel
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
 
 SPREAD = (
     "Direct logit attribution is not available for {name} because it is split over several "

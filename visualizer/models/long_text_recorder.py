@@ -20,19 +20,30 @@ import torch
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.blockwise_captured_run import LayerVectors
+from visualizer.attention.blockwise_captured_run import (
+    LayerVectors,
+    LongAttention,
+    blockwise_captured_run,
+)
 from visualizer.attention.captured_attention import LayerMask
 from visualizer.attention.masks import Masking, allowed_cells, readable_keys
 from visualizer.attention.spec import Mask
 from visualizer.models.attention_recorder import configs_of, edited, heads_here
+from visualizer.models.inference_boundary import NotByRuleError
 from visualizer.models.long_text_vectors import vectors_for
 from visualizer.models.model_ranks import ONE
-from visualizer.models.not_by_rule_error import NotByRuleError
-from visualizer.models.run_from_attention_calls import not_understood
-from visualizer.progress_callback import check_stopped, tell_progress
+from visualizer.models.recorded_runs import (
+    LayerGroup,
+    LayerRun,
+    layers_in_words,
+    module_family,
+    not_understood,
+    numbered_by_layer,
+)
+from visualizer.progress import check_stopped, tell_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from torch import Tensor, nn
 
@@ -600,3 +611,34 @@ def _compute_by_blocks(call: _CallVectors) -> tuple[Tensor, Tensor]:
         output = (grouped @ call.values[:, keys]).view(heads, len(rows), -1)
         context[rows], logarithms[:, rows] = output.transpose(0, 1), block_logarithms
     return context, logarithms
+
+
+def runs_of_long_text(
+    calls: Sequence[LongTextCall], name: str, tokens: tuple[str, ...], device: str
+) -> tuple[LayerRun, ...]:
+    """Return the runs of one pass, in order of the first call of each group."""
+    groups: dict[tuple[object, ...], list[tuple[int, LongTextCall]]] = {}
+    for number, call in numbered_by_layer(calls):
+        groups.setdefault((module_family(call.module), *_grouping_key(call)), []).append(
+            (number, call)
+        )
+    found = []
+    for members in groups.values():
+        numbers, own = zip(*members, strict=True)
+        one = own[0]
+        attention = LongAttention(
+            layers_in_words(numbers, name),
+            tuple(call.vectors for call in own),
+            tokens,
+            one.scaling,
+            one.softcap,
+        )
+        group = LayerGroup(module_family(one.module), numbers, (), ())
+        found.append(LayerRun(group, blockwise_captured_run(attention, device)))
+    return tuple(found)
+
+
+def _grouping_key(call: LongTextCall) -> tuple[object, ...]:
+    vectors = call.vectors
+    shapes = (vectors.queries.shape, vectors.keys.shape, vectors.values.shape)
+    return (*shapes, call.scaling, call.softcap, vectors.sinks is None)

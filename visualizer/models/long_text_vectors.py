@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from visualizer.attention import device as attention_device
+from visualizer.attention.mapped_tensors import TensorFile
 from visualizer.attention.run import USABLE
 from visualizer.attention.spec import Device
-from visualizer.attention.tensors_in_file import TensorFile
-from visualizer.context_value import held_within
 from visualizer.errors import InputError, reason_of
-from visualizer.number_format import format_size
+from visualizer.format import format_size
+from visualizer.progress import held_within
 from visualizer.storage.cache_folder import cache_folder, free_bytes, is_in_memory
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ import torch
 from torch.nn.modules import module as torch_module
 
 from visualizer.errors import InputError
+from visualizer.format import format_count, format_size
 from visualizer.models.attention_recorder import EAGER
 from visualizer.models.model_folder import MISSING, tensors_in_files, weight_files
-from visualizer.number_format import format_count, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

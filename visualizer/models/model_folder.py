@@ -18,6 +18,7 @@ from msgspec import Struct
 from visualizer.attention.spec import Dtype
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError, reason_of
+from visualizer.format import format_size
 from visualizer.language.first_probe_text import first_probe_of
 from visualizer.models.folder_limits import (
     MAX_INDEX_BYTES,
@@ -34,7 +35,6 @@ from visualizer.models.model_path import (
     model_path,
     repository_name,
 )
-from visualizer.number_format import format_size
 from visualizer.optional_packages import missing_package_message
 from visualizer.storage.regular_file import open_regular_file
 

@@ -17,11 +17,11 @@ import torch
 from torch import distributed
 
 from visualizer.errors import InputError, memory_error_in_words
-from visualizer.language.distributed_process_group import process_group_backend, select_own_device
+from visualizer.language.process_group import process_group_backend, select_own_device
 from visualizer.language.wire_format import Message, MessageUnpacker
-from visualizer.models.model_server.rank_settings import STORE
-from visualizer.models.not_by_rule_error import NotByRuleError
-from visualizer.progress_callback import CancelledError, check_stopped
+from visualizer.models.inference_boundary import NotByRuleError
+from visualizer.models.model_server.rank_processes import STORE
+from visualizer.progress import CancelledError, check_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

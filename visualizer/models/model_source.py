@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from visualizer.attention.captured_attention import MAX_CUT_EDGES, MAX_TOKENS
 from visualizer.attention.spec import MAX_VALUES
-from visualizer.number_format import format_count
+from visualizer.format import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The tokenizer of an opened model, which runs in the process of `TokenizerProcess`."""
+"""The tokenizer of an opened model: tokens, special tokens and its chat template."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from weakref import finalize
 from msgspec import Struct
 
 from visualizer.errors import InputError
-from visualizer.models.chat_template import refused_template, without_template
 from visualizer.models.tokenizer_process import (
     AnswerError,
     AnswerLimits,
@@ -24,6 +23,63 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from visualizer.models.model_folder import ModelFolder
+
+MAX_TEMPLATE_LENGTH = 2**18
+MAX_ADDED_LENGTH = 2**18
+"""Maximum number of characters that a template may add to a text."""
+
+
+def has_chat_template(tokenizer: Any) -> bool:
+    """Whether a transformers tokenizer has a chat template."""
+    return bool(getattr(tokenizer, "chat_template", None))
+
+
+def as_users_message(tokenizer: Any, text: str, name: str) -> str:
+    """Return a text as a user's message, up to the start of the model's answer.
+
+    Parameters
+    ----------
+    tokenizer
+        Of transformers, with a template.
+    name : str
+        Name of the model.
+
+    Raises
+    ------
+    InputError
+        With field ``chat`` if the template fails or is too long.
+    """
+    try:
+        template = tokenizer.get_chat_template()
+        if len(template) > MAX_TEMPLATE_LENGTH:
+            raise refused_template(name, f"it is longer than {MAX_TEMPLATE_LENGTH:,} characters")
+        rendered = tokenizer.apply_chat_template(
+            [{"role": "user", "content": text}],
+            chat_template=template,
+            tokenize=False,
+            add_generation_prompt=True,
+        )
+    except InputError:
+        raise
+    except Exception as error:  # templates raise various errors
+        lines = str(error).strip().splitlines()
+        reason = lines[0][:200] if lines else type(error).__name__
+        raise refused_template(name, reason) from error
+    if len(rendered) > len(text) + MAX_ADDED_LENGTH:
+        raise refused_template(name, f"it adds more than {MAX_ADDED_LENGTH:,} characters")
+    return str(rendered)
+
+
+def without_template(name: str) -> InputError:
+    """Return the error for a model without a template."""
+    return InputError("chat", f"{name} has no chat template. Use the text without one.")
+
+
+def refused_template(name: str, reason: str) -> InputError:
+    """Return the error for a template that cannot be used."""
+    sentence = f"The chat template of {name} failed: {reason.rstrip('.')}."
+    return InputError("chat", f"{sentence} Use the text without a template.")
+
 
 MAX_LISTED_TOKENS = 20_000
 SPLITTING = AnswerLimits(20, 2**30)
@@ -183,3 +239,32 @@ def _load_tokenizer(
         results.put(TokenizerOfFolder(folder))
     except Exception as error:  # noqa: BLE001 - raised again by `result`
         results.put(error)
+
+
+NAMES = {
+    "bos_token": "BOS: start of the text",
+    "eos_token": "EOS: end of the text",
+    "cls_token": "CLS: represents the whole text",
+    "sep_token": "SEP: separates two texts, or ends the text",
+    "pad_token": "PAD: padding",
+    "mask_token": "MASK: masked token",
+    "unk_token": "UNK: not in the vocabulary",
+}
+"""By name in transformers; if a token has several names, the first is used."""
+UNNAMED_SPECIAL_TOKEN = "a special token of this model"
+
+
+def special_names(tokenizer: Any) -> dict[int, str]:
+    """Return descriptions of the special tokens, by id."""
+    found = dict.fromkeys(getattr(tokenizer, "all_special_ids", ()), UNNAMED_SPECIAL_TOKEN)
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    found |= {
+        number: UNNAMED_SPECIAL_TOKEN
+        for number, token in added.items()
+        if getattr(token, "special", False)
+    }
+    for name in reversed(NAMES):
+        number = getattr(tokenizer, f"{name}_id", None)
+        if isinstance(number, int):
+            found[number] = NAMES[name]
+    return found

@@ -18,26 +18,32 @@ from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.captured_attention import position_labels
-from visualizer.attention.captured_numbers import with_patches
 from visualizer.attention.float64_conversion import float64_on_cpu
-from visualizer.attention.model_layer_stages import AROUND
+from visualizer.attention.layer_stages import AROUND
 from visualizer.attention.model_reading import SecondText
 from visualizer.attention.run import HELD_WHOLE, USABLE, gib
+from visualizer.attention.saved_numbers import with_patches
 from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.token_labels import join_split_characters
 from visualizer.errors import InputError, is_out_of_memory
+from visualizer.format import format_size
 from visualizer.models.attention_recorder import (
     EAGER,
     HeadCut,
     RecordingMethod,
     record_attention,
 )
-from visualizer.models.calls_of_all_ranks import calls_of_all_ranks
 from visualizer.models.chunked_prefill import (
     CHUNK,
     read_in_chunks,
     reads_alike_in_chunks,
     without_cache,
+)
+from visualizer.models.disk_layers import (
+    LAYOUT_MISMATCH,
+    LayersOnDisk,
+    device_map_of,
+    stack_of_layers,
 )
 from visualizer.models.disk_reading_estimate import (
     INSTEAD,
@@ -48,8 +54,10 @@ from visualizer.models.disk_reading_estimate import (
     why_not_from_disk,
 )
 from visualizer.models.image_reading import image_tokens
+from visualizer.models.inference_boundary import NotByRuleError
 from visualizer.models.kept_parts import ALL_PARTS, KeptParts
 from visualizer.models.lab_model_files import is_lab_model
+from visualizer.models.layer_inference import OtherStepsError, known_layers
 from visualizer.models.layer_recorder import (
     NOTHING_PASSED,
     LayerInput,
@@ -57,14 +65,8 @@ from visualizer.models.layer_recorder import (
     record_layer_inputs,
     record_layers,
 )
-from visualizer.models.layer_step_recognition import OtherStepsError, known_layers
-from visualizer.models.layers_on_disk import (
-    LAYOUT_MISMATCH,
-    LayersOnDisk,
-    device_map_of,
-    stack_of_layers,
-)
-from visualizer.models.long_text_recorder import record_long_text
+from visualizer.models.layer_stages import widths_of, with_layers, with_repeated_layers
+from visualizer.models.long_text_recorder import record_long_text, runs_of_long_text
 from visualizer.models.long_text_vectors import file_for_vectors, held_in
 from visualizer.models.meta_model import bytes_of_model, meta_model
 from visualizer.models.model_folder import (
@@ -77,10 +79,9 @@ from visualizer.models.model_folder import (
 from visualizer.models.model_inputs import check_main_input
 from visualizer.models.model_ranks import ONE, ModelRanks, Parallelism, SeveralRanks
 from visualizer.models.model_source import heads_in_words
-from visualizer.models.model_tokenizer import MAX_LISTED_TOKENS, TokenizerBeingRead
-from visualizer.models.not_by_rule_error import NotByRuleError
-from visualizer.models.repeated_layers import widths_of, with_repeated_layers
-from visualizer.models.run_from_attention_calls import (
+from visualizer.models.model_tokenizer import MAX_LISTED_TOKENS, NAMES, TokenizerBeingRead
+from visualizer.models.rank_calls import calls_of_all_ranks
+from visualizer.models.recorded_runs import (
     LayerGroup,
     LayerRun,
     check_memory,
@@ -88,15 +89,11 @@ from visualizer.models.run_from_attention_calls import (
     numbered_by_layer,
     run_of,
 )
-from visualizer.models.run_with_layer_stages import with_layers
-from visualizer.models.runs_of_long_text import runs_of_long_text
-from visualizer.models.special_token_names import NAMES
 from visualizer.models.tokenizer_process import tokenizer_process
-from visualizer.models.unfinished_reading_on_disk import UnfinishedReading, going_on, key_of
+from visualizer.models.unfinished_reading import UnfinishedReading, going_on, key_of
 from visualizer.models.weight_loading_progress import LoadedWeights
-from visualizer.number_format import format_size
 from visualizer.optional_packages import require_package
-from visualizer.progress_callback import CancelledError, no_progress, progress_of_part
+from visualizer.progress import CancelledError, no_progress, progress_of_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -112,13 +109,12 @@ if TYPE_CHECKING:
         ContextEdits,
         EdgeCuts,
     )
-    from visualizer.models.layer_step_recognition import KnownLayers
+    from visualizer.models.layer_inference import KnownLayers
+    from visualizer.models.layer_stages import LayerPlaces, ModuleWidths, Recording
     from visualizer.models.long_text_recorder import LongTextCall
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.model_tokenizer import ModelTokenizer
-    from visualizer.models.repeated_layers import ModuleWidths, Recording
-    from visualizer.models.run_with_layer_stages import LayerPlaces
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
 
     Edits = Mapping[LayerAndHead, ContextEdit]
     Cuts = Mapping[LayerAndHead, Sequence[tuple[int, int]]]
@@ -1482,7 +1478,7 @@ def _ranks_for(folder: ModelFolder, parallelism: Parallelism, device: Device) ->
 
 def _open_lab_model(path: Path, device: Device, dtype: Dtype) -> OpenedModel:
     _import_transformers()
-    from visualizer.models.opened_lab_model import read_lab_model  # imports transformers
+    from visualizer.models.lab_transformer import read_lab_model  # imports transformers
 
     where, _ = attention_device.resolve(device, dtype)
     with _silence_libraries():

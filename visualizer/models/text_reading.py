@@ -1,4 +1,4 @@
-"""Runs a document's model on its text; models stay open between runs."""
+"""Reads a text or several with the model of a document; models stay open in between."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from weakref import WeakValueDictionary
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.captured_numbers import captured_numbers
 from visualizer.attention.model_reading import ModelReading, NextToken
+from visualizer.attention.saved_numbers import captured_numbers
 from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
-from visualizer.models.activation_patching import context_edits, image_context_edits
-from visualizer.models.layer_selection_and_head_measures import (
+from visualizer.format import format_count
+from visualizer.models.cached_generation import TokenReader
+from visualizer.models.head_edits import context_edits, image_context_edits
+from visualizer.models.kept_parts import ALL_PARTS
+from visualizer.models.layer_lookup import (
     is_of_decoder,
     part_names,
     parts_in_words,
     runs_of_part,
 )
-from visualizer.models.model_client.remote_model import connected_model, read_on_server
+from visualizer.models.model_client.remote_model import RemoteModel, connected_model, read_on_server
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.model_source import (
     ImageFile,
@@ -33,18 +36,20 @@ from visualizer.models.model_source import (
 )
 from visualizer.models.opened_model import OpenedModel, TextReading, open_model
 from visualizer.models.tokenizer_process import tokenizer_process
-from visualizer.number_format import format_count
-from visualizer.progress_callback import no_progress
-from visualizer.python_thread_for_qt_thread import on_python_thread
+from visualizer.progress import no_progress
+from visualizer.runtime import on_python_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from visualizer.attention.run import Run
     from visualizer.attention.spec import Device
+    from visualizer.models.kept_parts import KeptParts
+    from visualizer.models.model_client.remote_model import RemoteTokenReader
+    from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import GivenImage
-    from visualizer.models.run_from_attention_calls import LayerRun
-    from visualizer.progress_callback import Progress
+    from visualizer.models.recorded_runs import LayerRun
+    from visualizer.progress import Progress
 
 TOP_TOKENS = 8
 """Number of most likely next tokens listed, with edits and without."""
@@ -297,3 +302,60 @@ def _largest_changes(model: OpenedModel, seen: TextReading) -> tuple[NextToken, 
         NextToken(word, *(float(each[number]) for each in shares))
         for number, word in zip(found, model.tokens(found), strict=True)
     )
+
+
+MAX_TEXTS = 1000
+
+
+def attend_each(
+    model: OpenedModel,
+    texts: Sequence[str],
+    *,
+    is_chat: bool = False,
+    kept: KeptParts = ALL_PARTS,
+) -> Iterator[tuple[LayerRun, ...]]:
+    """Run a model on each of several texts, like `OpenedModel.attend` on one.
+
+    The texts are run one at a time, without padding. So the results are the same as for single
+    texts, and only one text's intermediate values are in memory.
+
+    Raises
+    ------
+    InputError
+        As in `OpenedModel.attend`, with the number of the text; also if there are too many texts.
+    """
+    if len(texts) > MAX_TEXTS:
+        sentence = f"There are {len(texts):,} texts; at most {MAX_TEXTS:,} can be run together."
+        raise InputError("text", sentence)
+    for number, text in enumerate(texts, 1):
+        try:
+            yield model.attend(text, is_chat=is_chat, kept=kept)
+        except InputError as refused:
+            sentence = f"Text {number:,} of {len(texts):,}: {refused.sentence}"
+            raise InputError(refused.field, sentence) from refused
+
+
+def token_reader_of(
+    model: OpenedModel | RemoteModel,
+    text: str,
+    factors: Mapping[LayerAndHead, float],
+    *,
+    is_chat: bool,
+) -> TokenReader | RemoteTokenReader:
+    """Return the reader with which a model generates text after a prompt.
+
+    Parameters
+    ----------
+    factors : mapping
+        Factors of the context vectors of edited heads, by layer in the model and head.
+    is_chat : bool
+        Whether the text is a user message.
+
+    Raises
+    ------
+    InputError
+        As in `TokenReader` and `RemoteModel.reader`.
+    """
+    if isinstance(model, RemoteModel):
+        return model.reader(text, factors, is_chat=is_chat)
+    return TokenReader(model, text, factors, is_chat=is_chat)

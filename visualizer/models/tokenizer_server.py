@@ -11,9 +11,8 @@ from msgspec import Struct
 from visualizer.attention.token_labels import BYTE, METASPACE, bytes_of_byte_level, write_bytes
 from visualizer.errors import InputError
 from visualizer.language.wire_format import Message
-from visualizer.memory_allocator_settings import trim_freed_memory
-from visualizer.models.chat_template import as_users_message, has_chat_template
-from visualizer.models.special_token_names import special_names
+from visualizer.models.model_tokenizer import as_users_message, has_chat_template, special_names
+from visualizer.runtime import trim_freed_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

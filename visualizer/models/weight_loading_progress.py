@@ -14,7 +14,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
 
 LOADING = "Loading weights"
 """Description of the progress bar of the loop in which transformers assigns weights."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from visualizer.attention.head_aggregates import HeadAggregate
+    from visualizer.attention.display_transforms import HeadAggregate
 
 
 class ComparedSide(StrEnum):

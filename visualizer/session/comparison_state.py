@@ -14,8 +14,8 @@ from visualizer.session.dropout_samples import SampleTally
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.run import Run
-    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
     from visualizer.session.document import Document
 
 

@@ -15,8 +15,8 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.stages import Operation
+from visualizer.format import format_count, format_size
 from visualizer.models.model_source import cuts_in_words, edits_in_words
-from visualizer.number_format import format_count, format_size
 from visualizer.session.provenance import provenance
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.attention.captured_numbers import (
+from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of, with_block_size
+from visualizer.attention.saved_numbers import (
     are_numbers_here,
     captured_header,
     captured_layer,
     with_numbers,
 )
-from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of, with_block_size
 from visualizer.attention.spec import AttentionSpec, Mask
 from visualizer.attention.spec_validation import problems
 from visualizer.brief_repr import brief_repr

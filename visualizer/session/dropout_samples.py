@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.dropout_mask import kept_by_dropout
-from visualizer.progress_callback import check_stopped
+from visualizer.attention.masks import kept_by_dropout
+from visualizer.progress import check_stopped
 
 if TYPE_CHECKING:
+    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
-    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 
 
 @dataclass(slots=True, eq=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.numbers_elsewhere import without_waiting
+from visualizer.attention.remote_numbers import without_waiting
 from visualizer.brief_repr import brief_repr
 
 if TYPE_CHECKING:

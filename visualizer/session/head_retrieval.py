@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.masks import Masking, allowed_cells
-from visualizer.session.token_selection_and_search import TokenRole
+from visualizer.session.token_selection import TokenRole
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,18 +16,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.attention.spec import Device, Dtype
-from visualizer.attention.torch_library_loading import load_torch_library
-from visualizer.garbage_collection import collect_garbage, left_out_of_collections
+from visualizer.attention.torch_preload import load_torch_library
 from visualizer.optional_packages import is_installed
-from visualizer.progress_callback import no_progress
-from visualizer.python_thread_for_qt_thread import on_python_thread
+from visualizer.progress import no_progress
+from visualizer.runtime import collect_garbage, left_out_of_collections, on_python_thread
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.models.disk_reading_estimate import DiskReadingEstimate
     from visualizer.models.model_source import ModelSource
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
 
 LIBRARY = "transformers"
 
@@ -171,7 +170,7 @@ def connect_to_model(
 
 
 def _connect_to_server(server: ServerChoice, text: str, progress: Progress) -> OpenedSource:
-    from visualizer.models.model_client.server_by_ssh import ServerBySsh
+    from visualizer.models.model_client.ssh_server import ServerBySsh
     from visualizer.models.model_client.token_store import forget_token, store_token
 
     host, port, token, started = server.host, server.port, server.token, None

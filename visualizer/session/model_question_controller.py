@@ -12,15 +12,14 @@ from msgspec import Struct, field
 from PySide6.QtCore import QObject
 
 from visualizer.errors import InputError, memory_error_in_words
-from visualizer.progress_callback import CancelledError
+from visualizer.progress import CancelledError
 from visualizer.session import worker_jobs
 from visualizer.session.newest_request_worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from visualizer.attention.model_answers import ModelAnswer, ModelQuestion
-    from visualizer.attention.model_reading import ModelReading
+    from visualizer.attention.model_reading import ModelAnswer, ModelQuestion, ModelReading
     from visualizer.session.screen import PanelId
     from visualizer.session.workspace import Workspace
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QThread, QTimer, Signal, SignalInstance
 
 from visualizer.errors import MEMORY_ERROR, InputError, memory_error_in_words
-from visualizer.progress_callback import (
+from visualizer.progress import (
     CancelledError,
     left_when,
     progress_told_to,
@@ -21,7 +21,7 @@ from visualizer.progress_callback import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
 
 REST_S = 2.0
 """Idle time after which `rest` is called."""

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Normalisation
-from visualizer.attention.token_and_position_vectors import BOOK_SIZE, BOOK_VECTORS, PADDING
+from visualizer.attention.token_embeddings import BOOK_SIZE, BOOK_VECTORS, PADDING
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run

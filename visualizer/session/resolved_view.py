@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate
+from visualizer.format import format_count
 from visualizer.language.tokenizers import all_visible
-from visualizer.number_format import format_count
 from visualizer.session.cell_address import Cell
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import why_none

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.attention.display_transforms import WeightTransform
 from visualizer.brief_repr import brief_repr
-from visualizer.session.colour_options import ColourOptions
 from visualizer.session.head_order import HeadOrder
-from visualizer.session.line_options import LineOptions
-from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
-from visualizer.session.model_pane_options import AttributionOptions, HeadScatterOptions
+from visualizer.session.model_panes import AttributionOptions, HeadScatterOptions
 from visualizer.session.timeline import Playhead
-from visualizer.session.token_selection_and_search import TokenSelection
+from visualizer.session.token_selection import TokenSelection
+from visualizer.session.view_options import ColourOptions, LineOptions, MaskEditState
 
 if TYPE_CHECKING:
-    from visualizer.attention.head_aggregates import HeadAggregate
+    from visualizer.attention.display_transforms import HeadAggregate
     from visualizer.session.cell_address import Cell
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.document import Document

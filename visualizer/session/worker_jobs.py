@@ -1,4 +1,4 @@
-"""Jobs of the worker thread: compute or restore a document, and prefetch data of a view.
+"""Jobs of the worker thread: compute or restore a document, label tokens, and prefetch a view.
 
 Modules that load torch are imported where they are used.
 """
@@ -6,7 +6,7 @@ Modules that load torch are imported where they are used.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.attention.torch_library_loading import load_torch_library
+from visualizer.attention.torch_preload import load_torch_library
 from visualizer.errors import InputError
-from visualizer.garbage_collection import left_out_of_collections
-from visualizer.memory_allocator_settings import trim_freed_memory
-from visualizer.numpy_import_on_first_use import import_numpy_now
-from visualizer.python_thread_for_qt_thread import on_python_thread
+from visualizer.format import format_count
+from visualizer.language.tokenizers import tokenize
+from visualizer.lazy_numpy import import_numpy_now
+from visualizer.runtime import left_out_of_collections, on_python_thread, trim_freed_memory
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.model_opening import forget_closed_models
 from visualizer.session.resolved_view import resolve
@@ -29,14 +29,76 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from visualizer.attention.buffer_pool import BufferPool
-    from visualizer.attention.model_answers import ModelAnswer, ModelQuestion
-    from visualizer.attention.model_reading import ModelReading
+    from visualizer.attention.captured_attention import CapturedAttention
+    from visualizer.attention.model_reading import ModelAnswer, ModelQuestion, ModelReading
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec, Texts
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
     from visualizer.session.document import Document
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.screen import Presenter
+
+Tokens = tuple[str, ...]
+Labels = tuple[Tokens, Tokens]
+"""Token labels of the queries and of the keys."""
+
+
+def typed_labels(document: Document) -> Labels:
+    """Return the token labels typed for captured attention.
+
+    A single line labels both queries and keys of the same text; otherwise, each has a line. If
+    the token count does not match, the text is split at spaces instead, as for ``[CLS]``.
+
+    Returns
+    -------
+    Labels
+        Empty if nothing was typed.
+
+    Raises
+    ------
+    InputError
+        If the number of labels differs from the number of queries or keys.
+    """
+    captured = document.captured
+    if captured is None or not document.labels.strip():
+        return (), ()
+    by_tokenizer = partial(tokenize, tokenizer=document.tokenizer)
+    found = _matching_labels(captured, document.labels, by_tokenizer)
+    found = found or _matching_labels(captured, document.labels, _between_blanks)
+    if found is None:
+        raise InputError("text", _describe_needed_labels(captured, document.labels, by_tokenizer))
+    return found
+
+
+def _between_blanks(text: str) -> Tokens:
+    return tuple(text.split())
+
+
+def _matching_labels(
+    captured: CapturedAttention, text: str, split: Callable[[str], Tokens]
+) -> Labels | None:
+    whole = split(text)
+    is_of_one_text = captured.is_square or captured.is_continuation
+    if is_of_one_text and len(whole) == captured.keys:
+        return whole[-captured.queries :], whole
+    lines = [tokens for tokens in map(split, text.splitlines()) if tokens]
+    if [len(tokens) for tokens in lines] == [captured.queries, captured.keys]:
+        return lines[0], lines[1]
+    return None
+
+
+def _describe_needed_labels(
+    captured: CapturedAttention, text: str, split: Callable[[str], Tokens]
+) -> str:
+    if captured.is_square or captured.is_continuation:
+        count = len(split(text))
+        typed = f"You entered {format_count(count, 'token')}"
+        return f"{typed}, but {captured.keys:,} are needed. Leave empty to number the positions."
+    lines = filter(None, (len(split(line)) for line in text.splitlines()))
+    return (
+        f"Enter {format_count(captured.queries, 'token')} for the queries on one line and "
+        f"{captured.keys:,} for the keys on the next. You entered {' and '.join(map(str, lines))}."
+    )
 
 
 DRAWN_FOR_S = 0.2
@@ -226,9 +288,8 @@ def run_of(
     pool : BufferPool, optional
         Supplies the memory of large tensors.
     """
+    from visualizer.attention.captured_run import captured_run
     from visualizer.attention.run import run
-    from visualizer.attention.run_from_captured_attention import captured_run
-    from visualizer.session.typed_token_labels import typed_labels
 
     if document.captured:
         return captured_run(document.captured, *typed_labels(document), previous)

@@ -11,24 +11,24 @@ from msgspec import Struct
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from visualizer.attention.fixed_weights import are_kept, weights_as_own
 from visualizer.attention.masks import parse_mask
-from visualizer.attention.numbers_elsewhere import tell_arrivals
-from visualizer.attention.run_parameters_as_spec_weights import are_kept, weights_as_own
+from visualizer.attention.remote_numbers import tell_arrivals
 from visualizer.attention.spec import Mask
 from visualizer.errors import FIRST_CHARACTERS, InputError
-from visualizer.progress_callback import CancelledError
+from visualizer.progress import CancelledError
 from visualizer.session import worker_jobs
+from visualizer.session.change_description import NamedChange
 from visualizer.session.document import Document, typed_text
-from visualizer.session.document_change_in_words import NamedChange
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.history import History
 from visualizer.session.newest_request_worker import Worker
 from visualizer.session.provenance import provenance
 from visualizer.session.resolved_view import Resolved, resolve
 from visualizer.session.screen import Moment, ReadingProgress, Screen
-from visualizer.session.stage_toggle_and_cell_pinning import toggled
 from visualizer.session.user_prediction import without_marks
 from visualizer.session.view import View
+from visualizer.session.view_changes import toggled
 from visualizer.session.worker_jobs import Shown, adapted_to_window, as_far_as_read
 
 if TYPE_CHECKING:

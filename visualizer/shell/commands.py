@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
-from visualizer.attention.head_aggregates import HeadAggregate
-from visualizer.attention.run_parameters_as_spec_weights import are_kept
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
+from visualizer.attention.fixed_weights import are_kept
 from visualizer.attention.spec import Mode
-from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.features.lessons.presenter import LESSON
@@ -21,17 +20,16 @@ from visualizer.features.setup.presenter import SETUP
 from visualizer.features.shapes.presenter import SHAPES
 from visualizer.features.token_strip.presenter import TOKENS
 from visualizer.features.view_bar.presenter import VIEW_CONTROLS
+from visualizer.heatmap.board import target_of
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.panel_and_board_types import target_of
-from visualizer.session.colour_maps import COLOUR_MAPS, MapKind, maps_of
-from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.session.comparison_state import ComparisonKind
-from visualizer.session.head_measurement_offer import MeasurementOffer, measurement_offer
+from visualizer.session.model_panes import MeasurementOffer, measurement_offer
 from visualizer.session.timeline import Grain
 from visualizer.session.view import CodeDialect
+from visualizer.session.view_options import COLOUR_MAPS, ColourCurve, ColourLimits, MapKind, maps_of
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets import dialogs
-from visualizer.widgets.command_actions_and_menus import Command, Face, shortcuts_by_menu
+from visualizer.widgets.commands import Command, Face, shortcuts_by_menu
 from visualizer.widgets.dialogs import ShortcutGroup
 from visualizer.widgets.theme import Scheme
 
@@ -52,20 +50,20 @@ if TYPE_CHECKING:
     from visualizer.features.model_generation.presenter import ModelGenerationPanel
     from visualizer.features.model_image.controller import ModelImageController
     from visualizer.features.next_token.controller import HeadEditController
-    from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
+    from visualizer.features.playback.controller import PlaybackController
     from visualizer.features.setup.controller import SetupController
     from visualizer.features.setup.widget import SetupPane
     from visualizer.features.shapes.widget import ShapesPane
-    from visualizer.features.token_strip.selection_and_search_controller import (
+    from visualizer.features.token_strip.controller import (
         TokenSelectionController,
     )
     from visualizer.features.view_bar.view_controller import ViewController
     from visualizer.heatmap.cell_selection_controller import CellSelectionController
-    from visualizer.session.colour_maps import ColourMap
     from visualizer.session.document import Document
-    from visualizer.session.head_measurement_controller import HeadMeasurementController
+    from visualizer.session.measurement_controller import HeadMeasurementController
     from visualizer.session.screen import Screen
     from visualizer.session.view import View
+    from visualizer.session.view_options import ColourMap
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import DocumentController
     from visualizer.shell.pane_focus_cycle import PaneFocusCycle

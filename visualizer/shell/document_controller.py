@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.documents.document_change import DocumentChange, change_to_model
 from visualizer.documents.document_file import SUFFIX, UNTITLED, SavedDocument
+from visualizer.documents.open_document import DocumentChange, change_to_model
 from visualizer.errors import InputError
-from visualizer.export.export_progress_controller import CLOSES_THEN
+from visualizer.export.progress_controller import CLOSES_THEN
 from visualizer.models.image_names import is_image_name
 from visualizer.models.model_source import server_of
 from visualizer.session.newest_request_worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController
-from visualizer.shell.document_read_and_write import (
+from visualizer.shell.document_io import (
     OPENED,
     ChangedFile,
     FoundImage,
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
     from visualizer.attention.spec import Device, Dtype
     from visualizer.documents.recovery_file import RecoveredDocument
-    from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
-    from visualizer.session.colour_options import ColourOptions
+    from visualizer.features.lessons.state import LessonState
     from visualizer.session.document import Document
     from visualizer.session.model_opening import OpenedSource
     from visualizer.session.view import View
+    from visualizer.session.view_options import ColourOptions
     from visualizer.session.workspace import Workspace
-    from visualizer.shell.document_read_and_write import LessonPage
+    from visualizer.shell.document_io import LessonPage
     from visualizer.shell.injected_services import Services
     from visualizer.storage.regular_file import FileVersion
 

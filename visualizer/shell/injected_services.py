@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.attention.run import Run
-    from visualizer.documents.document_change import DocumentChange
     from visualizer.documents.document_file import SavedDocument
+    from visualizer.documents.open_document import DocumentChange
     from visualizer.features.lessons.lesson import Lessons
     from visualizer.session.document import Document
     from visualizer.session.screen import Presenter

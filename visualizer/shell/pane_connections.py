@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from visualizer.features.view_bar.colours_widget import ColoursPane
     from visualizer.features.view_bar.view_controller import ViewController
     from visualizer.heatmap.cell_selection_controller import CellSelectionController
-    from visualizer.session.head_measurement_controller import HeadMeasurementController
+    from visualizer.session.measurement_controller import HeadMeasurementController
     from visualizer.session.model_question_controller import ModelQuestionController
     from visualizer.session.workspace import Workspace
-    from visualizer.widgets.long_work_widget import LongWorkWidget
+    from visualizer.widgets.buttons import LongWorkWidget
 
 
 class PaneControllers(Struct, frozen=True, eq=False):

@@ -32,7 +32,7 @@ from shiboken6 import isValid
 
 from visualizer.shell.pane_focus_cycle import tab_stops
 from visualizer.shell.pane_table import LEFT, MADE_AT_ONCE, PANES, RIGHT, Pane
-from visualizer.widgets.command_actions_and_menus import tip_with_keys
+from visualizer.widgets.commands import tip_with_keys
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.plain_text_tooltips import plain_tooltip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, without_waiting
+from visualizer.attention.remote_numbers import NumbersOnTheirWayError, without_waiting
 from visualizer.features.cell.presenter import CELL, present_cell
 from visualizer.features.code.presenter import CODE, present_code
 from visualizer.features.comparison_bar import presenter as comparison_bar_presenter
@@ -28,7 +28,7 @@ from visualizer.features.layer_overview.presenter import (
     present_layers,
 )
 from visualizer.features.lessons.presenter import LESSON, present_position
-from visualizer.features.line_view import lines_of_long_text, weights_drawn_as_lines
+from visualizer.features.line_view import line_selection, long_text_lines
 from visualizer.features.line_view.presenter import LINES, present_lines
 from visualizer.features.logit_attribution.presenter import (
     ATTRIBUTION,
@@ -58,9 +58,9 @@ from visualizer.features.view_bar.presenter import (
     ViewControlsPanel,
     present_view_controls,
 )
+from visualizer.format import format_count
 from visualizer.heatmap import board_presenter
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS, BoardContents, present_board_contents
-from visualizer.number_format import format_count
 from visualizer.session.computation_caption import facts
 from visualizer.session.head_retrieval import is_retrieval_read, read_retrieval
 from visualizer.session.provenance import provenance_of_view
@@ -255,8 +255,8 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
         ),
         None,
         "Lines",
-        prefetch_key=weights_drawn_as_lines.needs,
-        prefetch=partial(_prefetch_only, weights_drawn_as_lines.warm),
+        prefetch_key=line_selection.needs,
+        prefetch=partial(_prefetch_only, line_selection.warm),
     ),
     PanelPresenter(
         MASK_EDIT,
@@ -340,7 +340,7 @@ class PanelPresenters:
 
     def is_begun(self, resolved: Resolved) -> bool:
         """Whether all visible panels have a first image and the pointed-at rows are computed."""
-        is_read = token_strip_presenter.is_read(resolved) and lines_of_long_text.is_read(resolved)
+        is_read = token_strip_presenter.is_read(resolved) and long_text_lines.is_read(resolved)
         is_read = is_read and not _is_retrieval_wanted(resolved)
         return is_read and board_presenter.is_begun(resolved)
 
@@ -358,7 +358,7 @@ class PanelPresenters:
             if _is_retrieval_wanted(resolved):  # the fewest rows
                 read_retrieval(resolved, is_over)
             else:
-                lines_of_long_text.read_more(resolved, is_over)
+                long_text_lines.read_more(resolved, is_over)
         else:
             board_presenter.begin(resolved, is_over)
 

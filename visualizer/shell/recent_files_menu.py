@@ -10,7 +10,7 @@ from PySide6.QtGui import QAction
 
 from visualizer.documents import recent_files
 from visualizer.widgets.app_settings import own_folder
-from visualizer.widgets.command_actions_and_menus import add_separator
+from visualizer.widgets.commands import add_separator
 
 if TYPE_CHECKING:
     from pathlib import Path

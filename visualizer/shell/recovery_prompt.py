@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.date_format import format_date_and_time
 from visualizer.documents.document_file import UNTITLED, SavedDocument
 from visualizer.errors import InputError
+from visualizer.format import format_date_and_time
 from visualizer.session.newest_request_worker import Worker
 from visualizer.widgets.dialogs import ask_recover, refuse
 

@@ -8,7 +8,7 @@ from visualizer.features.cell.presenter import CELL
 from visualizer.features.playback.presenter import PLAYBACK
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.shell.panel_presenters import STATUS
-from visualizer.widgets.accessible_roles_and_values import (
+from visualizer.widgets.accessibility import (
     Politeness,
     announce,
     install,

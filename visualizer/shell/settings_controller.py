@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.shell.settings_dialog import KeptFolder, ProgramSettings, SettingsDialog
 from visualizer.widgets import app_settings
-from visualizer.widgets.file_manager import open_folder
+from visualizer.widgets.dialogs import open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.attention.settings import SETTINGS
-from visualizer.session.colour_maps import MapKind, maps_of
+from visualizer.session.view_options import MapKind, maps_of
 from visualizer.widgets.app_settings import TEXT_SIZES
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters

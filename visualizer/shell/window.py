@@ -17,33 +17,32 @@ from visualizer.features.logit_attribution.controller import AttributionControll
 from visualizer.features.logit_attribution.presenter import ATTRIBUTION
 from visualizer.features.logit_lens.presenter import LENS
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
-from visualizer.features.mask_editor.controller import MaskEditController
+from visualizer.features.mask_editor.controller import MaskEditController, MaskStrokeController
 from visualizer.features.mask_editor.presenter import MASK_EDIT
-from visualizer.features.mask_editor.stroke_controller import MaskStrokeController
 from visualizer.features.model_chooser.controller import ModelChooserController
 from visualizer.features.model_connection.controller import ModelConnectionController
 from visualizer.features.model_generation.controller import ModelGenerationController
 from visualizer.features.model_image.controller import ModelImageController
 from visualizer.features.next_token.controller import HeadEditController
-from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
+from visualizer.features.playback.controller import PlaybackController
 from visualizer.features.playback.playback_bar_widget import PlaybackBar
 from visualizer.features.setup.controller import SetupController
 from visualizer.features.setup.presenter import SETUP
 from visualizer.features.stage_bar.presenter import STAGE_BAR
 from visualizer.features.stage_bar.widget import StageBar
+from visualizer.features.token_strip.controller import TokenSelectionController
 from visualizer.features.token_strip.presenter import TOKENS
-from visualizer.features.token_strip.selection_and_search_controller import TokenSelectionController
 from visualizer.features.token_strip.widget import TokenPane
 from visualizer.features.view_bar.view_controller import ViewController
 from visualizer.features.view_bar.widget import ViewBar
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_selection_controller import CellSelectionController
-from visualizer.heatmap.panel_cell_lookup import cell_of
+from visualizer.heatmap.panel_cells import cell_of
 from visualizer.heatmap.widget import BoardView
-from visualizer.session.colour_options import ColourLimits
-from visualizer.session.head_measurement_controller import HeadMeasurementController
 from visualizer.session.head_order import HeadOrder
+from visualizer.session.measurement_controller import HeadMeasurementController
 from visualizer.session.model_question_controller import ModelQuestionController
+from visualizer.session.view_options import ColourLimits
 from visualizer.shell import screen_reader_announcer
 from visualizer.shell.commands import (
     COMMANDS,
@@ -68,14 +67,13 @@ from visualizer.shell.reduced_motion_controller import ReducedMotionController
 from visualizer.shell.settings_controller import SettingsController
 from visualizer.shell.start_page_controller import StartPageController
 from visualizer.widgets import app_settings, dialogs
-from visualizer.widgets.busy_line import ProgressLine
-from visualizer.widgets.command_actions_and_menus import CommandMenus
+from visualizer.widgets.commands import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.fonts import apply_text_size, text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
-from visualizer.widgets.status_bar import add_status_bar
+from visualizer.widgets.status_bar import ProgressLine, add_status_bar
 from visualizer.widgets.theme import Scheme, apply_theme, style_sheet, theme_of
 
 if TYPE_CHECKING:
@@ -85,7 +83,7 @@ if TYPE_CHECKING:
 
     from visualizer.features.cell.widget import CellPane
     from visualizer.features.code.widget import CodePane
-    from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
+    from visualizer.features.lessons.state import LessonState
     from visualizer.features.lessons.widget import LessonPane
     from visualizer.features.line_view.widget import LinePane
     from visualizer.features.setup.widget import SetupPane

@@ -1,21 +1,56 @@
-"""A file of settings by key, reloaded after another instance of the program has changed it.
+"""Small JSON files in the program's folders, accessible to the user only, and its settings.
 
 Qt's `QSettings` waits for the disk on the thread that stores a value, here the GUI thread.
 """
 
 from __future__ import annotations
 
+import errno
+import json
+import os
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from visualizer.storage.private_json_file import read_private_json, write_private_json
-from visualizer.storage.regular_file import version_at
+from visualizer.storage.link_safe_folder import ContainedFolder
+from visualizer.storage.private_folder import make_private_folder
+from visualizer.storage.regular_file import open_regular_file, version_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from visualizer.storage.regular_file import FileVersion
+
+MAX_BYTES = 2**20
+"""Maximum size of a file."""
+_ENCODING = ("utf-8", "surrogatepass")
+"""File names may contain lone surrogates."""
+
+
+def read_private_json(path: Path) -> object:
+    """Return the content of a file; None if it does not exist or is damaged."""
+    try:
+        with open_regular_file(path) as file:
+            content = file.read(MAX_BYTES)  # a longer file is damaged anyway
+    except FileNotFoundError:
+        return None
+    try:
+        found: object = json.loads(content.decode(*_ENCODING))
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def write_private_json(path: Path, content: object) -> None:
+    """Replace the content of a file or of a link's target; a missing folder is created."""
+    text = json.dumps(content, ensure_ascii=False, indent=1).encode(*_ENCODING)
+    if len(text) > MAX_BYTES:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    make_private_folder(path.parent)
+    target = Path(os.path.realpath(path))
+    file = ContainedFolder(target.parent, is_private=True).file(target.name)
+    file.write(lambda opened: opened.write(text), waits_for_disk=False)
+
 
 Setting = str | int | bool
 

@@ -9,7 +9,7 @@ import sys
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING
 
-from visualizer.progress_callback import check_stopped
+from visualizer.progress import check_stopped
 from visualizer.storage.private_folder import make_private_folder
 
 if TYPE_CHECKING:

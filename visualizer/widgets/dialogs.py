@@ -1,4 +1,4 @@
-"""Non-blocking file dialogs and message boxes."""
+"""File dialogs, message boxes that do not block the event loop, and the file manager."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from PySide6.QtCore import (
     QSize,
     Qt,
     QTimer,
+    QUrl,
     qVersion,
 )
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QDesktopServices, QKeyEvent
 from PySide6.QtWidgets import (
     QApplication,
     QDialog,
@@ -401,3 +402,16 @@ def show_message(window: QWidget, title: str, html: str) -> None:
     box.setTextFormat(Qt.TextFormat.RichText)
     box.setText(html)
     box.open()
+
+
+def open_folder(window: QWidget, title: str, folder: Path) -> None:
+    """Open a folder, creating it if missing; show its path if no file manager opens it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        show_message(window, title, f"Cannot create the folder: {escape(str(error))}")
+        return
+    if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
+        show_message(
+            window, title, f"Could not open a file manager. The folder is:<br>{escape(str(folder))}"
+        )

@@ -7,7 +7,7 @@ from threading import Event
 
 from PySide6.QtCore import QCoreApplication, QObject, Qt, QTimer, Signal
 
-from visualizer.garbage_collection import collect_by, is_held_off
+from visualizer.runtime import collect_by, is_held_off
 
 CHECK_INTERVAL_MS = 500
 """Interval at which the number of new objects is compared with Python's threshold."""

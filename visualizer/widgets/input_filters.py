@@ -1,4 +1,4 @@
-"""Event filters that leave scrolling, undo and dropped files to the window."""
+"""Filters of input events: wheel turns, undo, shortcuts and dropped files."""
 
 from __future__ import annotations
 
@@ -56,3 +56,21 @@ def install_input_filters(widget: QWidget) -> None:
         *widget.findChildren(QLineEdit),
     ):  # files are dropped on the inner line edit
         part.installEventFilter(control_filter)
+
+
+NOTCH = 120
+"""Rotation per notch, in Qt's units of 1/8 degree."""
+
+
+class WheelNotches:
+    """Counts whole notches; accumulates the small steps of a trackpad."""
+
+    def __init__(self) -> None:
+        self._rest = 0.0
+
+    def count(self, turned: float) -> int:
+        """Return the whole notches completed by a rotation; negative towards the user."""
+        turned += self._rest
+        notches = int(turned / NOTCH)
+        self._rest = turned - notches * NOTCH
+        return notches

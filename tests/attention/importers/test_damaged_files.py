@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from tests.support.tensor_files import WRITERS, attention
-from visualizer.attention.importers.readers_by_suffix import read_tensor_file
+from visualizer.attention.importers.readers import read_tensor_file
 from visualizer.attention.modules import MultiHeadAttention
 from visualizer.attention.spec import AttentionSpec
 from visualizer.errors import InputError

@@ -18,9 +18,9 @@ import visualizer
 from tests.support.examples import examples
 from tests.support.tensor_files import WRITERS, attention
 from visualizer.attention.captured_attention import CapturedAttention
+from visualizer.attention.captured_run import captured_run
 from visualizer.attention.importers.numpy_files import ALWAYS_FITS, PACKED
-from visualizer.attention.importers.readers_by_suffix import read_tensor_file
-from visualizer.attention.run_from_captured_attention import captured_run
+from visualizer.attention.importers.readers import read_tensor_file
 from visualizer.attention.spec import AttentionSpec, Dtype
 from visualizer.errors import InputError
 

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from visualizer.attention.attend import attend
-from visualizer.attention.importers.readers_by_suffix import read_tensor_file
+from visualizer.attention.importers.readers import read_tensor_file
 from visualizer.attention.masks import allowed
 from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.modules import (

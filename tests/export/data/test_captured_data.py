@@ -11,9 +11,8 @@ import pytest
 from tests.export.data.test_writers import as_csv, as_json, as_markdown, table
 from tests.support.screens import resolved
 from tests.support.small_runs import KEYS, QUERIES, elsewhere, replayed
-from visualizer.attention.head_aggregates import HeadAggregate
-from visualizer.attention.run_from_captured_attention import captured_run
-from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.attention.captured_run import captured_run
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.export.data.exported_matrices import ExportMatrix, shown_matrices
 from visualizer.models.model_source import ModelSource
 from visualizer.session.document import Document

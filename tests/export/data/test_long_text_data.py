@@ -22,15 +22,14 @@ from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
 from visualizer.export.data import exported_matrices
-from visualizer.export.data.data_preview import preview_text
-from visualizer.export.data.file_size_estimate import size_sentence
+from visualizer.export.data.data_preview import preview_text, size_sentence
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export_into
-from visualizer.progress_callback import no_progress
-from visualizer.read_files_and_restore_runs import restore_document
+from visualizer.file_opening import restore_document
+from visualizer.progress import no_progress
 from visualizer.session.cell_address import Cell
-from visualizer.session.token_selection_and_search import TokenSelection
+from visualizer.session.token_selection import TokenSelection
 from visualizer.session.view import View
 from visualizer.session.zoom_ranges import Zoom
 
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from visualizer.attention.tensor_with_cached_reductions import Index
+    from visualizer.attention.cached_tensor import Index
     from visualizer.session.exportable_snapshot import Snapshot
 
 TOKENS = 300
@@ -198,7 +197,7 @@ def test_a_document_with_numbers_has_the_vectors() -> None:
 
 
 def test_masks_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = "visualizer.export.data.parameters_safetensors_writer.MAX_MASK_BYTES"
+    place = "visualizer.export.data.array_writers.MAX_MASK_BYTES"
     monkeypatch.setattr(place, 4 * TOKENS**2 - 1)
     tracemalloc.start()
     with pytest.raises(InputError, match="of 300 × 300 cells, which have"):

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from tests.support import book_modules
 from tests.support.small_runs import a_run
 from visualizer.attention import modules
-from visualizer.attention.importers.readers_by_suffix import read_tensor_file
+from visualizer.attention.importers.readers import read_tensor_file
 from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.spec import (
     AttentionSpec,
@@ -29,8 +29,8 @@ from visualizer.attention.spec import (
     Projection,
 )
 from visualizer.errors import InputError
+from visualizer.export.data.array_writers import write_safetensors
 from visualizer.export.data.json_writer import plain_spec
-from visualizer.export.data.parameters_safetensors_writer import write_safetensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable

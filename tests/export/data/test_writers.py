@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.support.screens import resolved
 from tests.support.small_runs import EVERYTHING, a_run, board
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.run import run as compute
 from visualizer.attention.spec import (
     AttentionSpec,
@@ -28,20 +28,23 @@ from visualizer.attention.spec import (
     Normalisation,
     NumberMatrix,
 )
-from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.export.data.csv_writer import escape_formula, exact_row, write_csv
-from visualizer.export.data.exported_matrices import ExportMatrix, shown_matrices
-from visualizer.export.data.file_size_estimate import (
+from visualizer.export.data.array_writers import npz
+from visualizer.export.data.data_preview import (
     size_of_arrays,
     size_of_csv,
     size_of_json,
     size_of_markdown,
 )
+from visualizer.export.data.exported_matrices import ExportMatrix, shown_matrices
 from visualizer.export.data.json_writer import plain_spec, write_json
-from visualizer.export.data.markdown_writer import write_markdown
-from visualizer.export.data.npz_writer import npz
-from visualizer.number_format import format_number
-from visualizer.progress_callback import BLOCK
+from visualizer.export.data.table_writers import (
+    escape_formula,
+    exact_row,
+    write_csv,
+    write_markdown,
+)
+from visualizer.format import format_number
+from visualizer.progress import BLOCK
 from visualizer.session.cell_address import Cell
 from visualizer.session.computation_caption import caption
 from visualizer.session.view import View

@@ -26,7 +26,7 @@ from tests.support.examples import others_slow
 from tests.support.window_input import name_file
 from visualizer.attention import run as attention_run
 from visualizer.export import export_controller, formats, writers
-from visualizer.export.data import file_size_estimate
+from visualizer.export.data import data_preview
 from visualizer.export.data.data_preview import LINES, MAX_LINE_CHARACTERS
 from visualizer.export.dialog.film_options_widget import FilmRange
 from visualizer.export.export_settings import ExportSettings, LengthUnit
@@ -478,7 +478,7 @@ def test_of_weights_that_there_are_not_is_said(hand: Hand) -> None:
 
 
 def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_size_estimate, "LARGE", 1000)
+    monkeypatch.setattr(data_preview, "LARGE", 1000)
     dialog = opened(hand)
     choose(dialog, dialog.format, ".json")
     seen(hand, dialog)

@@ -16,7 +16,7 @@ from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.film_plan import HELD_MS, film_plan_of
 from visualizer.export.film_settings import FilmPanels, FilmSettings
 from visualizer.export.films.film_writer import estimate
-from visualizer.number_format import format_size
+from visualizer.format import format_size
 from visualizer.session.document import Document
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.timeline import Grain, Place, Playhead

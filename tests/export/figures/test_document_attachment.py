@@ -12,11 +12,11 @@ from PIL import Image
 from tests.support.snapshots import shot
 from visualizer.documents.embedded_document import KEYWORD, NAMESPACE, find_embedded_document
 from visualizer.documents.open_document import open_document
-from visualizer.documents.saved_types_and_transient_fields import without_passing_fields
+from visualizer.documents.schema import without_passing_fields
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.figures.document_attachment import put_into_svg
 from visualizer.export.writers import WRITERS
-from visualizer.progress_callback import no_progress
+from visualizer.progress import no_progress
 
 if TYPE_CHECKING:
     from pathlib import Path

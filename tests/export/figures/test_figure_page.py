@@ -18,10 +18,8 @@ from visualizer.export.figure_settings import PRESETS, FigurePaper, FigureSettin
 from visualizer.export.figures.figure_page import MAX_CELLS, figure_of, page_of
 from visualizer.export.figures.rasterization import picture
 from visualizer.export.writers import WRITERS
-from visualizer.heatmap import (
-    pixel_or_vector_cells_and_hatching_paint,
-)
-from visualizer.progress_callback import no_progress
+from visualizer.heatmap import cell_paint
+from visualizer.progress import no_progress
 
 pytestmark = pytest.mark.usefixtures("application")
 STAGES = ("scores", "weights", "context")
@@ -104,10 +102,10 @@ def test_hatching_runs_on_from_cell_to_cell() -> None:
     apart = [QRectF(3, 5 + row * 5, 10 + 30 * part, 5) for row in range(4) for part in (0,)]
     apart += [QRectF(13, 5 + row * 5, 30, 5) for row in range(4)]
     origin = QPointF(3, 5)
-    assert list(pixel_or_vector_cells_and_hatching_paint._hatch_lines(apart, origin)) == list(
-        pixel_or_vector_cells_and_hatching_paint._hatch_lines(together, origin)
+    assert list(cell_paint._hatch_lines(apart, origin)) == list(
+        cell_paint._hatch_lines(together, origin)
     )
-    assert list(pixel_or_vector_cells_and_hatching_paint._hatch_lines([], origin)) == []
+    assert list(cell_paint._hatch_lines([], origin)) == []
 
 
 def test_an_outline_is_over_none_of_its_area() -> None:
@@ -117,9 +115,7 @@ def test_an_outline_is_over_none_of_its_area() -> None:
         painter = QPainter(image)
         painter.setPen(QPen(QColor("#FF0000")))
         painter.scale(times, times)
-        pixel_or_vector_cells_and_hatching_paint.paint_outline(
-            painter, QRectF(4, 4, 8, 8), "#000000"
-        )
+        cell_paint.paint_outline(painter, QRectF(4, 4, 8, 8), "#000000")
         painter.end()
         inside = {
             image.pixelColor(x, y).name()

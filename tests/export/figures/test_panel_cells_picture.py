@@ -16,23 +16,22 @@ from PySide6.QtCore import QSize
 
 from tests.support.examples import examples
 from tests.support.long_texts import held_shot, long_shot
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.spec import Mask, Mode, Normalisation
-from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
-from visualizer.export.dialog.preview_controller import preview
+from visualizer.export.dialog.preview_widget import preview
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
 from visualizer.export.figures import panel_cells_picture
 from visualizer.export.figures.panel_cells_picture import panel_cells_of
 from visualizer.export.figures.rasterization import pixels
 from visualizer.export.writers import export, export_into
-from visualizer.heatmap import value_to_colour_mapping
-from visualizer.progress_callback import CancelledError, no_progress
+from visualizer.heatmap import colour_mapping
+from visualizer.progress import CancelledError, no_progress
 from visualizer.session.cell_address import Cell
-from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.session.view import View
+from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.session.zoom_ranges import Zoom
 from visualizer.widgets.theme import LIGHT, PRINT
 
@@ -63,9 +62,7 @@ def colours_of(snapshot: Snapshot) -> np.ndarray:
     """The colours of the whole panel, made at once from what is held."""
     cells = panel_cells_of(snapshot, CELLS)
     heatmap = cells._panel_source(cells.extent).heatmap({})
-    words = value_to_colour_mapping.table(heatmap.colour.map, PRINT)[
-        value_to_colour_mapping.colour_indices(heatmap)
-    ]
+    words = colour_mapping.table(heatmap.colour.map, PRINT)[colour_mapping.colour_indices(heatmap)]
     return np.stack([words >> shift & 255 for shift in (16, 8, 0)], -1).astype(int)
 
 

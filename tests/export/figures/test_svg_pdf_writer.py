@@ -22,7 +22,7 @@ from visualizer.export.figures import svg_pdf_writer
 from visualizer.export.figures.figure_page import figure_of, page_of
 from visualizer.export.figures.svg_pdf_writer import pdf, svg
 from visualizer.export.writers import WRITERS
-from visualizer.progress_callback import CancelledError, no_progress
+from visualizer.progress import CancelledError, no_progress
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,23 +19,22 @@ from hypothesis import strategies as st
 from tests.support import headless_browser
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run, board
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.run import run as compute
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask
-from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.documents.embedded_document import find_embedded_document
 from visualizer.errors import InputError
 from visualizer.export.figures import webpage_writer
 from visualizer.export.figures.webpage_writer import room_for, write_webpage
-from visualizer.heatmap import value_to_colour_mapping
+from visualizer.format import format_number
+from visualizer.heatmap import colour_mapping
+from visualizer.heatmap.board import Board
 from visualizer.heatmap.comparison_board_presenter import present_compared
-from visualizer.heatmap.panel_and_board_types import Board
-from visualizer.number_format import format_number
-from visualizer.session.colour_options import ColourLimits, ColourOptions
+from visualizer.session.comparison import signed
 from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.comparison_text import signed
 from visualizer.session.computation_caption import caption
 from visualizer.session.view import View
+from visualizer.session.view_options import ColourLimits, ColourOptions
 from visualizer.session.zoom_ranges import Zoom
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
@@ -117,7 +116,7 @@ def test_what_is_packed_is_what_is_drawn(dtype: Dtype, room: int) -> None:
     assert len(packed) == len(shown.heatmaps) == 8
     for heatmap, (entries, marks, values) in zip(shown.heatmaps, packed, strict=True):
         np.testing.assert_array_equal(values, heatmap.values)
-        np.testing.assert_array_equal(entries, value_to_colour_mapping.colour_indices(heatmap))
+        np.testing.assert_array_equal(entries, colour_mapping.colour_indices(heatmap))
         bits = {
             webpage_writer.FORBIDDEN: heatmap.forbidden,
             webpage_writer.DROPPED: heatmap.dropped,
@@ -237,8 +236,8 @@ def test_a_browser_shows_it_in_the_windows_colours_and_complains_of_nothing(
         for heatmap, (width, height, pixels) in zip(shown.heatmaps, seen, strict=True):
             words = np.array(pixels, dtype="<u4").reshape(height, width)
             red, green, blue = (words >> shift & 255 for shift in (0, 8, 16))
-            expected = value_to_colour_mapping.table(heatmap.colour.map, theme)[
-                value_to_colour_mapping.colour_indices(heatmap)
+            expected = colour_mapping.table(heatmap.colour.map, theme)[
+                colour_mapping.colour_indices(heatmap)
             ]
             np.testing.assert_array_equal(0xFF000000 | red << 16 | green << 8 | blue, expected)
 

@@ -20,17 +20,16 @@ from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigurePaper, FigureSettings
 from visualizer.export.film_plan import HELD_MS, MOTION_FRAME_MS, MOTION_FRAMES
 from visualizer.export.film_settings import FilmPanels, FilmSettings
+from visualizer.export.films.encoders import MAX_COLOURS, ColourPalette, patch
 from visualizer.export.films.film_layout import USUAL_SHAPE, lay_out_film
 from visualizer.export.films.film_writer import estimate
-from visualizer.export.films.frame_difference import patch
-from visualizer.export.films.gif_encoder import MAX_COLOURS, ColourPalette
 from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.export.option_parsing import speed_of
 from visualizer.export.writers import export
-from visualizer.heatmap import value_to_colour_mapping
+from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.step_motion_paths import MOTION_MS
-from visualizer.progress_callback import CancelledError
+from visualizer.progress import CancelledError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.exportable_snapshot import Snapshot
@@ -176,13 +175,10 @@ def cells_of(
     step = animation.film.place(frame)
     for slot in page.layout.slots:
         if slot.heatmap.stage == stage == step.stage:
-            indices = value_to_colour_mapping.colour_indices(slot.heatmap)
-            words = (
-                value_to_colour_mapping.table(slot.heatmap.colour.map, page.theme)[indices]
-                & 0xFFFFFF
-            )
+            indices = colour_mapping.colour_indices(slot.heatmap)
+            words = colour_mapping.table(slot.heatmap.colour.map, page.theme)[indices] & 0xFFFFFF
             for row, column in np.ndindex(*indices.shape):
-                if indices[row, column] != value_to_colour_mapping.FORBIDDEN or row > step.row:
+                if indices[row, column] != colour_mapping.FORBIDDEN or row > step.row:
                     paper = np.array(int(page.theme.paper[1:], 16))
                     colour = words[row, column] if row <= step.row else paper
                     found.append((colour, corner(animation, slot, row, column)))

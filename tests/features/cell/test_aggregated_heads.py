@@ -9,9 +9,8 @@ import pytest
 
 from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.spec import Mask
-from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.cell.presenter import (
     CELL,
     SHOWN_TERMS,
@@ -19,7 +18,7 @@ from visualizer.features.cell.presenter import (
     aggregate_cell_panel,
     transform_line,
 )
-from visualizer.number_format import format_number
+from visualizer.format import format_number
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View

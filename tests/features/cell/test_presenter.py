@@ -27,8 +27,8 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.stages import Operation
 from visualizer.features.cell.presenter import CELL, SHOWN_TERMS, CellPanel, head_cell_panel
+from visualizer.format import format_number, format_share, shorten
 from visualizer.language.tokenizers import visible
-from visualizer.number_format import format_number, format_share, shorten
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View

@@ -14,6 +14,7 @@ from tests.support.examples import examples
 from tests.support.screens import resolved
 from tests.support.shown_arithmetic import cell_faults, evaluate_text, line_faults
 from tests.support.small_runs import a_run, cells
+from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.spec import (
     Block,
     BooleanMatrix,
@@ -23,10 +24,9 @@ from visualizer.attention.spec import (
     Projection,
     Scale,
 )
-from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.explanations.explain import Equation, equation, explain
 from visualizer.features.cell.presenter import CellPanel, head_cell_panel, transform_line
-from visualizer.number_format import format_number
+from visualizer.format import format_number
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Step
 from visualizer.session.view import View

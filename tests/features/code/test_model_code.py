@@ -12,8 +12,7 @@ from tests.support.tiny_models import save_tiny_model
 from tests.support.tiny_vision_models import picture, save_vision_model
 from visualizer.attention.model_reading import ModelReading
 from visualizer.attention.spec import Device
-from visualizer.features.code.model_code import model_lines
-from visualizer.features.code.presenter import present_code
+from visualizer.features.code.presenter import model_lines, present_code
 from visualizer.language.trained_example import FOLDER, TEXT
 from visualizer.models.image_file import image_file_at
 from visualizer.models.model_source import ModelSource, heads_off

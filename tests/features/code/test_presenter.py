@@ -23,8 +23,8 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.stages import TABLE, Operation, outside_one_call, stages
-from visualizer.explanations.dialect_identifiers import VOCABULARIES
-from visualizer.features.code.code_line_generator import lines
+from visualizer.explanations.code_dialects import VOCABULARIES
+from visualizer.features.code.code_lines import lines
 from visualizer.features.code.presenter import TITLES, CodePanel, code_panel_of
 from visualizer.session.view import CodeDialect
 

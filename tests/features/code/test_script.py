@@ -41,11 +41,12 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.spec_validation import problems
 from visualizer.errors import InputError
-from visualizer.features.code.code_line_generator import lines
-from visualizer.features.code.script import MAX_SCRIPT_BYTES, script
-from visualizer.features.code.script_assertions import (
+from visualizer.features.code.code_lines import lines
+from visualizer.features.code.script import (
     MAX_ASSERTED_NUMBERS,
     MAX_ROUNDING_UNITS,
+    MAX_SCRIPT_BYTES,
+    script,
     tolerance,
     unit,
 )
@@ -55,8 +56,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from visualizer.attention.cached_tensor import Index
     from visualizer.attention.run import Run
-    from visualizer.attention.tensor_with_cached_reductions import Index
 
 RUNNER = """
 import contextlib, importlib.abc, io, json, pathlib, sys

@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QSpinBox, QToolButton
 
 from tests.support.window_input import CONTROL, Hand
-from visualizer.attention import dropout_mask, tensor_with_cached_reductions
+from visualizer.attention import cached_tensor, masks
 from visualizer.attention.spec import Mask
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.comparison_bar.presenter import ASIDE, COMPARISON
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.support.playback_viewer import Viewer
     from tests.support.window_fixtures import Gate, Open
     from visualizer.features.comparison_bar.widget import CompareBar
-    from visualizer.heatmap.panel_and_board_types import Heatmap
+    from visualizer.heatmap.board import Heatmap
 
 LONG = " ".join(f"w{at}" for at in range(64))
 
@@ -365,11 +365,11 @@ def test_the_window_works_nothing_out(hand: Hand, monkeypatch: pytest.MonkeyPatc
         return noted
 
     monkeypatch.setattr(
-        tensor_with_cached_reductions,
+        cached_tensor,
         "_subtract_tensors",
-        noting(tensor_with_cached_reductions._subtract_tensors),
+        noting(cached_tensor._subtract_tensors),
     )
-    monkeypatch.setattr(dropout_samples, "kept_by_dropout", noting(dropout_mask.kept_by_dropout))
+    monkeypatch.setattr(dropout_samples, "kept_by_dropout", noting(masks.kept_by_dropout))
     hand.window.workspace.set("dropout", 0.5)
     hand.settle()
     press(hand, Qt.Key.Key_D)

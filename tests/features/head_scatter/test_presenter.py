@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from visualizer.attention.model_answers import (
+from visualizer.attention.model_reading import (
     LogitParts,
     ModelQuestion,
+    ModelReading,
     PartsAnswer,
     QuestionKind,
 )
-from visualizer.attention.model_reading import ModelReading
 from visualizer.features.head_scatter.presenter import (
     ADDED,
     MEASURES,
@@ -21,7 +21,7 @@ from visualizer.features.head_scatter.presenter import (
     present_scatter,
 )
 from visualizer.session.document import Document
-from visualizer.session.model_pane_options import HeadScatterOptions
+from visualizer.session.model_panes import HeadScatterOptions
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_of

@@ -18,8 +18,8 @@ from visualizer.attention.captured_attention import (
     CapturedVectors,
     LayerMask,
 )
+from visualizer.attention.captured_run import captured_run
 from visualizer.attention.head_measures import measure_each
-from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import BooleanMatrix, Mask, Normalisation, Projection
 from visualizer.attention.trace import Trace
 from visualizer.features.head_table.presenter import (
@@ -35,7 +35,7 @@ from visualizer.features.head_table.presenter import (
     as_tsv,
     present_heads,
 )
-from visualizer.read_files_and_restore_runs import read_layer_of_trained_example
+from visualizer.file_opening import read_layer_of_trained_example
 from visualizer.session.document import Document
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View

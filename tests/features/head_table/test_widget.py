@@ -16,7 +16,6 @@ from PySide6.QtWidgets import QApplication, QTableView
 from tests.support.window_input import Hand
 from visualizer.attention import trace
 from visualizer.attention.head_measures import HeadMeasures, measure_each
-from visualizer.features.head_table.item_model import HEAD, KEYS, HeadTableModel
 from visualizer.features.head_table.presenter import COLUMNS as ALL
 from visualizer.features.head_table.presenter import (
     DUPLICATE,
@@ -28,7 +27,14 @@ from visualizer.features.head_table.presenter import (
     HeadRow,
     HeadTablePanel,
 )
-from visualizer.features.head_table.widget import EMPTY, HeadTablePane, HeadTableView
+from visualizer.features.head_table.widget import (
+    EMPTY,
+    HEAD,
+    KEYS,
+    HeadTableModel,
+    HeadTablePane,
+    HeadTableView,
+)
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.theme import DARK, LIGHT, Theme, style_sheet
 

@@ -12,7 +12,7 @@ from visualizer.features.layer_overview.paint import (
     overview_picture,
     side_of_cells,
 )
-from visualizer.heatmap.value_to_colour_mapping import MAX_COLOUR_INDEX, table
+from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, table
 from visualizer.widgets.theme import LIGHT
 
 pytestmark = pytest.mark.usefixtures("application")

@@ -16,9 +16,9 @@ from visualizer.attention.blockwise_captured_run import (
     blockwise_captured_run,
 )
 from visualizer.attention.captured_attention import CapturedAttention, LayerMask
-from visualizer.attention.run_from_captured_attention import captured_run
+from visualizer.attention.captured_run import captured_run
+from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.spec import AttentionSpec, Mask
-from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.errors import InputError
 from visualizer.features.layer_overview.presenter import (
     SIDE,
@@ -27,8 +27,8 @@ from visualizer.features.layer_overview.presenter import (
     overview_of,
     present_layers,
 )
+from visualizer.format import format_share
 from visualizer.models.model_source import HeadEdit, HeadEditKind, ModelSource
-from visualizer.number_format import format_share
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.resolved_view import resolve

@@ -21,8 +21,7 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.spec_validation import problems
-from visualizer.features.lessons.claim_check import ClaimResult, check_claim
-from visualizer.features.lessons.expected_book_numbers import BookNumbers
+from visualizer.features.lessons.claim_check import BookNumbers, ClaimResult, check_claim
 from visualizer.features.lessons.lesson import Measure
 from visualizer.features.lessons.lesson_file import load_lessons, read_lesson
 

@@ -16,7 +16,7 @@ from tests.support.examples import examples
 from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import Mask, Route
 from visualizer.features.lessons import lesson_file
-from visualizer.features.lessons.expected_book_numbers import BookNumbers, UnfitError
+from visualizer.features.lessons.claim_check import BookNumbers, UnfitError
 from visualizer.features.lessons.lesson_file import LessonError, line_of, load_lessons, read_lesson
 from visualizer.features.lessons.setting_value_parser import NAMES, value_of
 from visualizer.session.cell_address import Cell

@@ -12,16 +12,16 @@ from msgspec.structs import replace
 from tests.architecture.project_graph import ROOT
 from tests.support.screens import resolved
 from visualizer.attention.run import run
-from visualizer.features.lessons.expected_book_numbers import BookNumbers
+from visualizer.features.lessons.claim_check import BookNumbers
 from visualizer.features.lessons.lesson_file import load_lessons
-from visualizer.features.lessons.lesson_page_view import page_view
+from visualizer.features.lessons.state import page_view
+from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.session.timeline import Playhead
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.panel_and_board_types import Heatmap
+    from visualizer.heatmap.board import Heatmap
 
 FOLDER = ROOT / "resources" / "lessons"
 PRINTED = BookNumbers.read(*FOLDER.glob("*.json"))

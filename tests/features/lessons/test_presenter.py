@@ -22,17 +22,16 @@ from visualizer.attention.modules import (
 from visualizer.attention.run import run
 from visualizer.attention.spec import Device, Mask, Mode, Normalisation
 from visualizer.attention.spec_validation import problems
-from visualizer.features.lessons.claim_check import ClaimResult
-from visualizer.features.lessons.expected_book_numbers import BookNumbers
+from visualizer.features.lessons.claim_check import BookNumbers, ClaimResult
 from visualizer.features.lessons.lesson_file import load_lessons
-from visualizer.features.lessons.lesson_page_view import page_view
 from visualizer.features.lessons.presenter import LessonPanel, as_html, present_lesson
+from visualizer.features.lessons.state import page_view
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.cell_address import Cell
-from visualizer.session.colour_options import ColourCurve, ColourOptions
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain, Timeline
 from visualizer.session.view import View
+from visualizer.session.view_options import ColourCurve, ColourOptions
 from visualizer.session.zoom_ranges import Zoom
 
 if TYPE_CHECKING:

@@ -14,11 +14,10 @@ from tests.support.examples import examples
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run
 from tests.support.struct_strategies import structs
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import Mask, Normalisation
-from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.features.line_view import weights_drawn_as_lines
+from visualizer.features.line_view import line_selection
 from visualizer.features.line_view.presenter import (
     COVERED,
     LATER,
@@ -27,22 +26,29 @@ from visualizer.features.line_view.presenter import (
     largest_cell,
     present_lines,
 )
-from visualizer.heatmap.hovered_or_pinned_cell import present_cursor
+from visualizer.heatmap.cell_cursor import present_cursor
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.session.cell_address import Cell
-from visualizer.session.colour_options import ColourLimits, ColourOptions
 from visualizer.session.document import Document
-from visualizer.session.line_options import FOLLOWS, PANE, LineOptions, LineSide, LineToken
 from visualizer.session.timeline import Grain, Place, Playhead
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
+from visualizer.session.view_options import (
+    FOLLOWS,
+    PANE,
+    ColourLimits,
+    ColourOptions,
+    LineOptions,
+    LineSide,
+    LineToken,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.run import Run
+    from visualizer.features.line_view.line_selection import SelectedLines
     from visualizer.features.line_view.presenter import LinePanel
-    from visualizer.features.line_view.weights_drawn_as_lines import SelectedLines
 
 LONG = " ".join(f"w{number}" for number in range(SHORT + 6))
 HALF: dict[str, Any] = {"dropout": 0.5, "dropout_seed": 3}
@@ -258,7 +264,7 @@ def test_no_line_is_smaller_than_one_left_out_of_its_head_and_query(
     }
     computed = a_run(text, **spec)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(weights_drawn_as_lines, "MAX_LINES", most)
+        patch.setattr(line_selection, "MAX_LINES", most)
         panel = show(computed, a_view(options))
     drawn, every = placed(panel.lines), expected(computed)
     assert drawn.items() <= {at: np.float32(size) for at, size in every.items()}.items()
@@ -283,7 +289,7 @@ def _heads(panel: LinePanel) -> set[int]:
 
 def test_what_is_thinned_says_of_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
     computed = a_run("a b c d e f")
-    monkeypatch.setattr(weights_drawn_as_lines, "MAX_LINES", 2 * 6 * 3)
+    monkeypatch.setattr(line_selection, "MAX_LINES", 2 * 6 * 3)
     panel = show(computed, a_view())
     assert panel.lines.is_thinned
     assert len(panel.lines) == 2 * (1 + 2 + 3 + 3 + 3 + 3)
@@ -300,7 +306,7 @@ def test_where_not_every_head_has_room_each_query_keeps_its_strongest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     computed = a_run("a b c d e f", heads=4, d_out=8)
-    monkeypatch.setattr(weights_drawn_as_lines, "MAX_LINES", 6 * 2)
+    monkeypatch.setattr(line_selection, "MAX_LINES", 6 * 2)
     panel = show(computed, a_view())
     weights = computed.trace.read("weights").astype(np.float64).max(axis=-1)  # head query
     for query in range(1, 6):
@@ -311,7 +317,7 @@ def test_where_not_every_head_has_room_each_query_keeps_its_strongest(
 
 
 def test_the_same_lines_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights_drawn_as_lines, "MAX_LINES", 40)
+    monkeypatch.setattr(line_selection, "MAX_LINES", 40)
     first, second = (show(a_run(LONG), a_view()) for _ in range(2))
     assert placed(first.lines) == placed(second.lines)
 
@@ -399,7 +405,7 @@ def test_lit_lines_keep_to_the_threshold_and_to_the_largest() -> None:
 
 def test_lit_lines_that_are_thinned_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     computed = a_run()
-    monkeypatch.setattr(weights_drawn_as_lines, "MAX_HIGHLIGHTED_LINES", 5)
+    monkeypatch.setattr(line_selection, "MAX_HIGHLIGHTED_LINES", 5)
     panel = show(computed, a_view(pinned=Cell("weights", (0, 5, 1))))
     assert panel.lit is not None
     every = sorted(weight for at, weight in expected(computed).items() if at[1] == 5)

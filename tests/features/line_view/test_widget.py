@@ -17,14 +17,14 @@ from visualizer.features.line_view.layout import SMALLEST, lay_out
 from visualizer.features.line_view.paint import THINNEST, WIDEST, LineBrush, label_box
 from visualizer.features.line_view.presenter import LINES
 from visualizer.session.cell_address import Cell
-from visualizer.session.line_options import FOLLOWS, LineSide, LineToken
+from visualizer.session.view_options import FOLLOWS, LineSide, LineToken
 from visualizer.widgets.fonts import metrics
 from visualizer.widgets.theme import DARK, LIGHT, head_colour
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
+    from visualizer.features.line_view.line_selection import SelectedLines
     from visualizer.features.line_view.presenter import LinePanel
-    from visualizer.features.line_view.weights_drawn_as_lines import SelectedLines
     from visualizer.features.line_view.widget import LineView
 
 JOURNEY = Cell("weights", (0, 1, 0))

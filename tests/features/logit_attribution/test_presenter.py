@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from visualizer.attention.model_answers import (
+from visualizer.attention.model_reading import (
     AblationAnswer,
     LogitParts,
     ModelQuestion,
+    ModelReading,
+    NextToken,
     PartsAnswer,
     QuestionKind,
 )
-from visualizer.attention.model_reading import ModelReading, NextToken
 from visualizer.errors import InputError
 from visualizer.features.logit_attribution.presenter import (
     MODEL_REQUIRED,
@@ -23,8 +24,7 @@ from visualizer.features.logit_attribution.presenter import (
 )
 from visualizer.models.model_source import ModelSource
 from visualizer.session.document import Document
-from visualizer.session.message_without_model_reading import READING
-from visualizer.session.model_pane_options import AttributionOptions
+from visualizer.session.model_panes import READING, AttributionOptions
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.model_answers import CostlyAnswer, LensAnswer
-from visualizer.attention.model_reading import ModelReading
+from visualizer.attention.model_reading import CostlyAnswer, LensAnswer, ModelReading
 from visualizer.errors import InputError
 from visualizer.features.logit_lens.presenter import (
     ANYWAY,
@@ -18,7 +17,7 @@ from visualizer.features.logit_lens.presenter import (
 from visualizer.models.model_source import ModelSource
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.message_without_model_reading import READING
+from visualizer.session.model_panes import READING
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_of

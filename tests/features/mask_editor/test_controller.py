@@ -17,7 +17,7 @@ from visualizer.attention.spec import Mask, Normalisation, Route
 from visualizer.features.mask_editor.presenter import HINT, MASK_EDIT, SIZE_MISMATCH
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
+from visualizer.session.view_options import MaskBrush
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:

@@ -34,10 +34,10 @@ from visualizer.features.mask_editor.presenter import (
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.history import History
-from visualizer.session.mask_editing_mode_and_brushes import MaskBrush, MaskEditState
 from visualizer.session.resolved_view import resolve
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
+from visualizer.session.view_options import MaskBrush, MaskEditState
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import Device as AnyDevice
     from visualizer.features.model_chooser.controller import ModelChooserController
     from visualizer.features.model_chooser.dialog import ModelChooserDialog
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 LLAMA = {"model_type": "llama", "num_hidden_layers": 3, "num_attention_heads": 4}

@@ -21,7 +21,7 @@ from PySide6.QtTest import QTest
 from tests.support.served_models import TOKEN, ServedFolder, served
 from tests.support.slow_network import slow_network
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, without_waiting
+from visualizer.attention.remote_numbers import NumbersOnTheirWayError, without_waiting
 from visualizer.attention.spec import Device
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.model_connection.presenter import HOST_REQUIRED, TOKEN_REQUIRED
@@ -29,9 +29,9 @@ from visualizer.features.setup.widget import CapturedNotice
 from visualizer.models.model_client import connection as client_connection
 from visualizer.models.model_client import token_store
 from visualizer.models.model_client.fetched_numbers import THREAD_NAME
-from visualizer.models.model_client.server_by_ssh import INVALID_COMMAND, LISTENER
+from visualizer.models.model_client.ssh_server import INVALID_COMMAND, LISTENER
 from visualizer.models.model_source import SERVER_SCHEME, ModelSource
-from visualizer.progress_callback import CancelledError, stopped_when
+from visualizer.progress import CancelledError, stopped_when
 from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from visualizer.features.model_generation.presenter import (
 from visualizer.generation.generation_tree import ROOT, GenerationTree
 from visualizer.generation.next_tokens_presenter import present_bars
 from visualizer.language.sampling import Sampling
-from visualizer.session.message_without_model_reading import READING
+from visualizer.session.model_panes import READING
 
 WORDS = ("the", "cat", "sat")
 VOCABULARY = ("the", "cat", "sat", "on", "a")

@@ -20,7 +20,7 @@ from visualizer.models.model_source import (
     heads_off,
 )
 from visualizer.session.document import Document
-from visualizer.session.message_without_model_reading import READING
+from visualizer.session.model_panes import READING
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_of

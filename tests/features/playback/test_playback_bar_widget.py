@@ -14,8 +14,8 @@ from PySide6.QtWidgets import QApplication
 from tests.support.accessible_text import heard
 from tests.support.playback_viewer import NONE
 from tests.support.window_input import words
-from visualizer.features.playback import playback_and_prediction_controller
-from visualizer.features.playback.playback_and_prediction_controller import LATEST_S
+from visualizer.features.playback import controller
+from visualizer.features.playback.controller import LATEST_S
 from visualizer.features.playback.presenter import PLAYBACK
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
@@ -209,7 +209,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(playback_and_prediction_controller, "perf_counter", made)
+    monkeypatch.setattr(controller, "perf_counter", made)
     return made
 
 

@@ -13,7 +13,7 @@ from tests.support.examples import examples
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run, places
 from visualizer.attention.spec import Mask
-from visualizer.explanations.user_prediction_instruction_and_verdict import instruction, judge
+from visualizer.explanations.prediction import instruction, judge
 from visualizer.session.cell_address import Cell
 from visualizer.session.user_prediction import Prediction, PredictionQuestion, marked
 from visualizer.session.view import View

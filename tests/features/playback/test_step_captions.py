@@ -28,10 +28,10 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.stages import Operation
-from visualizer.explanations.step_values_and_wording import LargestValue, trimmed, vector
-from visualizer.features.playback.step_captions import step_caption
+from visualizer.explanations.step_values import LargestValue, trimmed, vector
+from visualizer.features.playback.presenter import step_caption
+from visualizer.format import format_number, format_share, shorten
 from visualizer.language.tokenizers import visible
-from visualizer.number_format import format_number, format_share, shorten
 from visualizer.session.timeline import Step
 
 if TYPE_CHECKING:

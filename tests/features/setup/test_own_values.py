@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.run_parameters_as_spec_weights import weights_as_own
+from visualizer.attention.fixed_weights import weights_as_own
 from visualizer.attention.spec import NumberMatrix
 from visualizer.features.setup.widget import OwnValuesControl
 

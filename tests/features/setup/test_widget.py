@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import CONTROL
-from visualizer.documents.plain_text_file import MAX_TEXT_CHARACTERS, first_part
+from visualizer.documents.open_document import MAX_TEXT_CHARACTERS, first_part
 from visualizer.features.setup.widget import SentenceEdit, has_longer_word
 
 if TYPE_CHECKING:

@@ -17,8 +17,15 @@ from tests.support.small_runs import a_run
 from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.run import Run, run
 from visualizer.attention.spec import Arrangement, AttentionSpec, Device, Dtype, Projection
-from visualizer.features.shapes.head_split import MAX_COLUMNS, MAX_HEADS, MAX_ROWS, HeadSplit
-from visualizer.features.shapes.presenter import ShapeRow, ShapesPanel, present_shapes
+from visualizer.features.shapes.presenter import (
+    MAX_COLUMNS,
+    MAX_HEADS,
+    MAX_ROWS,
+    HeadSplit,
+    ShapeRow,
+    ShapesPanel,
+    present_shapes,
+)
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Place, Playhead
 from visualizer.session.view import View

@@ -10,14 +10,14 @@ import pytest
 
 from tests.support.start_page_files import pictures
 from visualizer.features.start_page.presenter import MAX_RECENT_FILES, picture_numbers, present
-from visualizer.language.run_folder import RunFolder
-from visualizer.language.trained_example import CELL, FOLDER, HEAD, LAYER, NEEDED, TEXT
-from visualizer.language.training_settings import TrainingSettings
-from visualizer.number_format import format_number
-from visualizer.read_files_and_restore_runs import (
+from visualizer.file_opening import (
     read_layer_of_trained_example,
     read_trained_example,
 )
+from visualizer.format import format_number
+from visualizer.language.run_folder import RunFolder
+from visualizer.language.trained_example import CELL, FOLDER, HEAD, LAYER, NEEDED, TEXT
+from visualizer.language.training_settings import TrainingSettings
 from visualizer.session.document import starting_document
 from visualizer.session.worker_jobs import compute
 

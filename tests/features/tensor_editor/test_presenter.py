@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from tests.attention.test_attend import assert_agrees, expected
 from tests.support.attention_strategies import cases, numbers, specs
 from tests.support.small_runs import a_run
-from visualizer.attention import dropout_mask, run_parameters_as_spec_weights
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention import fixed_weights, masks
+from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     LAYERS,
@@ -116,7 +116,7 @@ def test_forbidden_and_dropped_cells_are_told_from_numbers() -> None:
         for row in range(6):
             for column in range(6):
                 assert (words[row][column] == "masked") == (column > row)
-    kept = dropout_mask.kept_by_dropout(0.5, 0, (2, 6, 6))[0]
+    kept = masks.kept_by_dropout(0.5, 0, (2, 6, 6))[0]
     assert [[word == "dropped" for word in row] for row in words] == (
         ~kept & np.tri(6, dtype=bool)
     ).tolist()
@@ -334,7 +334,7 @@ def test_a_double_holds_what_a_single_cannot() -> None:
 def test_more_weights_than_a_document_should_hold_are_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(run_parameters_as_spec_weights, "MAX_ELEMENTS", 5)
+    monkeypatch.setattr(fixed_weights, "MAX_ELEMENTS", 5)
     document = a_document()
     with pytest.raises(InputError, match="There are 6 weights; at most 5"):
         edited(document, computed(document), "W_key", 0, 0, one(1))

@@ -14,10 +14,15 @@ from PySide6.QtTest import QTest
 
 from tests.support.window_input import LEFT
 from visualizer.attention.captured_attention import ImagePatches
-from visualizer.features.token_strip.patch_paint import FAINTEST, STRONGEST, UNDER_NUMBERS
-from visualizer.features.token_strip.patch_strip_widget import MAX_SIDE_PX, PatchStrip
+from visualizer.features.token_strip.patch_strip_widget import (
+    FAINTEST,
+    MAX_SIDE_PX,
+    STRONGEST,
+    UNDER_NUMBERS,
+    PatchStrip,
+)
 from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
-from visualizer.heatmap import value_to_colour_mapping
+from visualizer.heatmap import colour_mapping
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -102,12 +107,12 @@ def test_weights_lie_over_the_grey_image(strip: PatchStrip, theme: Theme, width:
     values = np.linspace(0, 1, COUNT)
     strip.show_tokens(panel(weights_of(values)), theme)
     least = UNDER_NUMBERS if width == 242 else FAINTEST
-    table = value_to_colour_mapping.table("viridis", theme)
+    table = colour_mapping.table("viridis", theme)
     for token in range(1, COUNT):
         grey = QColor(*map(int, PIXELS.reshape(-1, 3)[token - 1]))
         grey_level = (grey.red() * 11 + grey.green() * 16 + grey.blue() * 5) / 32  # as qGray
         share = least + (STRONGEST - least) * values[token]
-        entry = round(values[token] * value_to_colour_mapping.MAX_COLOUR_INDEX)
+        entry = round(values[token] * colour_mapping.MAX_COLOUR_INDEX)
         over = channels_of(QColor(int(table[entry])))
         expected = tuple(share * one + (1 - share) * grey_level for one in over)
         assert colour_in(strip, token) == pytest.approx(expected, abs=4)
@@ -117,8 +122,8 @@ def test_signed_numbers_cover_the_image_by_their_size(strip: PatchStrip) -> None
     values = np.zeros(COUNT)
     values[1], values[2] = -1.0, 1.0
     strip.show_tokens(panel(weights_of(values, low=-1.0)), LIGHT)
-    table = value_to_colour_mapping.table("viridis", LIGHT)
-    ends = (0, value_to_colour_mapping.MAX_COLOUR_INDEX)
+    table = colour_mapping.table("viridis", LIGHT)
+    ends = (0, colour_mapping.MAX_COLOUR_INDEX)
     for token, entry in zip((1, 2), ends, strict=True):
         over = channels_of(QColor(int(table[entry])))
         seen = colour_in(strip, token)

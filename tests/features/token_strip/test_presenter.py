@@ -16,7 +16,7 @@ from tests.support.attention_strategies import Case, cases
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import EVERYTHING, a_run
 from visualizer.attention import run as attention_run
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.attention.spec import Mask, Normalisation
 from visualizer.features.token_strip import presenter as token_strip_presenter
 from visualizer.features.token_strip import token_weight_sums
@@ -25,7 +25,7 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain, Place, Playhead
-from visualizer.session.token_selection_and_search import TokenRole, TokenSelection
+from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 

@@ -19,12 +19,12 @@ from visualizer.features.token_strip.chip_strip_widget import (
     PART,
     TEXT_LINES,
     TokenStrip,
+    overview_width,
 )
 from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
-from visualizer.features.token_strip.text_overview_paint import overview_width
-from visualizer.heatmap import value_to_colour_mapping
+from visualizer.heatmap import colour_mapping
+from visualizer.widgets.chip_area import WrappedChips
 from visualizer.widgets.theme import DARK, LIGHT, Theme
-from visualizer.widgets.wrapped_chips import WrappedChips
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -70,7 +70,7 @@ def background(strip: TokenStrip, token: int) -> str:
 
 
 def colour(entry: int, theme: Theme = LIGHT) -> str:
-    return QColor(int(value_to_colour_mapping.table("viridis", theme)[entry])).name()
+    return QColor(int(colour_mapping.table("viridis", theme)[entry])).name()
 
 
 def chosen_by(strip: TokenStrip) -> list[frozenset[int]]:

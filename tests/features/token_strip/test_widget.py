@@ -14,8 +14,8 @@ from PySide6.QtTest import QTest
 from tests.support.window_input import CONTROL, LEFT, SHIFT
 from visualizer.features.token_strip.chip_strip_widget import LINES, TokenStrip
 from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
-from visualizer.heatmap import value_to_colour_mapping
-from visualizer.session.token_selection_and_search import TokenSelection
+from visualizer.heatmap import colour_mapping
+from visualizer.session.token_selection import TokenSelection
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -156,14 +156,11 @@ def test_the_query_is_filled_and_the_key_is_outlined(strip: TokenStrip) -> None:
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 def test_each_token_has_the_colour_of_its_share(strip: TokenStrip, theme: Theme) -> None:
     strip.show_tokens(TokenPanel(WORDS, subjects=frozenset({3}), query=3, weights=SHARES), theme)
-    table = value_to_colour_mapping.table("viridis", theme)
-    for token, entry in ((0, 63), (1, 126), (4, 32), (5, value_to_colour_mapping.NAN_COLOUR_INDEX)):
+    table = colour_mapping.table("viridis", theme)
+    for token, entry in ((0, 63), (1, 126), (4, 32), (5, colour_mapping.NAN_COLOUR_INDEX)):
         assert fill(strip, token) == QColor(int(table[entry])).name().upper()
     assert theme.hatch.upper() in colours_of(strip, 2)
-    assert (
-        fill(strip, 3)
-        == QColor(int(table[value_to_colour_mapping.MAX_COLOUR_INDEX])).name().upper()
-    )
+    assert fill(strip, 3) == QColor(int(table[colour_mapping.MAX_COLOUR_INDEX])).name().upper()
     assert theme.accent in colours_of(strip, 3)
 
 

@@ -14,7 +14,7 @@ from tests.support.accessible_text import heard
 from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, words
 from tests.support.zoom_gestures import press
-from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.attention.display_transforms import WeightTransform
 from visualizer.errors import InputError
 from visualizer.features.view_bar.colours_widget import (
     CURVES,
@@ -24,7 +24,7 @@ from visualizer.features.view_bar.colours_widget import (
     ColoursPane,
 )
 from visualizer.heatmap.panel_margins import limit_texts
-from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
+from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.shell.panel_presenters import PanelPresenters
 
 if TYPE_CHECKING:

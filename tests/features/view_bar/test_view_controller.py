@@ -8,11 +8,11 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.features.view_bar.colours_widget import LIMITS, ColoursPane
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
-from visualizer.session.colour_options import ColourLimits
+from visualizer.session.view_options import ColourLimits
 from visualizer.session.zoom_ranges import Zoom
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from PySide6.QtWidgets import QApplication, QComboBox
 
 from tests.support.window_input import CONTROL, LEFT, SHIFT
 from tests.support.zoom_gestures import press, seen, turn
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.features.view_bar.presenter import VIEW_CONTROLS
 from visualizer.features.view_bar.widget import FOLDS, LAYOUTS, MAX_HEAD_CHIPS, ViewBar
 from visualizer.session.cell_address import Cell
-from visualizer.session.colour_options import ColourLimits
+from visualizer.session.view_options import ColourLimits
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, SHIFT
 from tests.support.zoom_gestures import NOTCH, pinch, press, pull, roll, seen, turn, under
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.heatmap.widget import CLOSER
 from visualizer.session.cell_address import Cell
 from visualizer.session.zoom_ranges import Zoom

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from PySide6.QtGui import QImage, QPainter
 
 from tests.support.probe_results import a_reading
-from visualizer.heatmap.panel_and_board_types import Board
+from visualizer.heatmap.board import Board
 from visualizer.heatmap.panel_margins_paint import (
     are_upright,
     paint_column_heads,

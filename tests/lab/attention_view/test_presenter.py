@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.probe_results import a_reading
-from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import (
+from visualizer.lab.attention_view.cell_cursor import (
     LabCellPointer,
     cell_index_of,
     cell_sentence,
@@ -26,7 +26,7 @@ from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.language.training_settings import ModelKind
 from visualizer.language.wire_format import Message, MessageUnpacker
 from visualizer.session.cell_address import Cell
-from visualizer.session.colour_options import ColourLimits, ColourOptions
+from visualizer.session.view_options import ColourLimits, ColourOptions
 
 KNOWN = np.array([[0.1, 0.25], [0.938, 0.5]])
 

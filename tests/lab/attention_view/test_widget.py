@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from tests.support.probe_results import a_reading
 from visualizer.heatmap import panel_paint
 from visualizer.lab.attention_view import widget as attention_view_widget
-from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import LabCellPointer
+from visualizer.lab.attention_view.cell_cursor import LabCellPointer
 from visualizer.lab.attention_view.presenter import (
     ATTENTION_MISSING,
     LabAttentionPanel,
@@ -21,7 +21,7 @@ from visualizer.lab.attention_view.presenter import (
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.cell_address import Cell
-from visualizer.widgets.accessible_roles_and_values import VALUE
+from visualizer.widgets.accessibility import VALUE
 from visualizer.widgets.theme import DARK, LIGHT
 
 if TYPE_CHECKING:

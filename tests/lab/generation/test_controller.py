@@ -12,8 +12,8 @@ from PySide6.QtCore import QObject
 from visualizer.generation.generation_tree import ROOT
 from visualizer.lab.attention_view.probe_controller import ProbeController
 from visualizer.lab.attention_view.probe_result import ProbeResult
+from visualizer.lab.controller import LabStateController
 from visualizer.lab.generation.controller import GenerationController
-from visualizer.lab.lab_state_and_training_controller import LabStateController
 from visualizer.lab.training.run_state import RunState
 from visualizer.language.training_settings import TrainingSettings
 

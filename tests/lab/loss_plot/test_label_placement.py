@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.lab.loss_plot.label_layout import spread
+from visualizer.lab.loss_plot.chart_paint import spread
 
 PLACES = st.lists(st.floats(-100, 300), max_size=6).map(sorted)
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from visualizer.lab.loss_plot.axis_and_ticks import AxisScale
+from visualizer.lab.loss_plot.axis import AxisScale
 from visualizer.lab.loss_plot.model import (
     MESSAGE,
     LossCurve,
@@ -19,7 +19,7 @@ from visualizer.lab.loss_plot.model import (
 )
 from visualizer.lab.loss_plot.presenter import nearest, present_plot, read_at
 from visualizer.lab.training.recorded_losses import Losses
-from visualizer.language.training_speed_and_time_left import TrainingProgress, time_left
+from visualizer.language.training_progress import TrainingProgress, time_left
 
 BIGRAM = ReferenceLoss("bigram counts", 2.5)
 FREQUENCY = ReferenceLoss("unigram baseline", 3.3)

@@ -22,12 +22,12 @@ from PySide6.QtWidgets import QApplication, QLabel
 
 from tests.support.accessible_text import heard
 from tests.support.window_input import LEFT
-from visualizer.lab.loss_plot.axis_and_ticks import AxisScale
+from visualizer.lab.loss_plot.axis import AxisScale
 from visualizer.lab.loss_plot.model import MESSAGE, LossCurve, LossPlot, PlotOptions, ReferenceLoss
 from visualizer.lab.loss_plot.presenter import present_plot
 from visualizer.lab.loss_plot.widget import KEYS, LossPlotView
 from visualizer.lab.training.recorded_losses import Losses
-from visualizer.widgets import accessible_roles_and_values
+from visualizer.widgets import accessibility
 from visualizer.widgets.theme import DARK, LIGHT, Theme, head_colour
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Reader:
 
 @pytest.fixture
 def reader(application: QApplication, qtbot: QtBot) -> Reader:
-    accessible_roles_and_values.install()
+    accessibility.install()
     return Reader(qtbot, plot_of(losses()))
 
 

@@ -19,8 +19,8 @@ from visualizer.lab.runs.run_store import (
     stored_runs,
     unused_folder,
 )
-from visualizer.lab.settings.lab_setting_definitions import put
-from visualizer.lab.settings.training_text_preview_controller import sample_of
+from visualizer.lab.settings.definitions import put
+from visualizer.lab.settings.preview_controller import sample_of
 from visualizer.language.corpora.corpus import load
 from visualizer.language.run_folder import RunFolder, RunMetadata
 from visualizer.language.training_settings import CorpusKind, TrainingSettings

@@ -15,7 +15,7 @@ from tests.support.examples import others_slow
 from tests.support.lab_input import FAKE, NONE, Student
 from tests.support.planted_links import KINDS, make_outside, plant, tree
 from visualizer.errors import InputError
-from visualizer.lab.training import detached_training_controller
+from visualizer.lab.training import detached_controller
 from visualizer.lab.window import LabWindow
 from visualizer.language.run_folder import RunFolder, RunMetadata
 from visualizer.language.training_settings import TrainingSettings
@@ -62,7 +62,7 @@ def test_a_run_that_is_only_seen_stays_as_it_is(
     application: QApplication, qtbot: QtBot, let_go: Callable[[LabWindow], None],
     folder: Path, monkeypatch: pytest.MonkeyPatch, age: int | None,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(detached_training_controller, "MAX_START_S", 1.0)
+    monkeypatch.setattr(detached_controller, "MAX_START_S", 1.0)
     if age is not None:
         (folder / "orders").touch()
         when = time.time() - age
@@ -124,9 +124,9 @@ def test_it_does_not_go_on_in_the_background_through_a_link(
     plant(folder / name, kind, outside)
     before = tree(outside)
     with pytest.raises(InputError, match=r"Cannot continue training.*: it is "):
-        detached_training_controller.go_on(folder, ("/nowhere/python",))
-    detached_training_controller.take_back(folder)
-    detached_training_controller.ask_to_stop(folder)
+        detached_controller.go_on(folder, ("/nowhere/python",))
+    detached_controller.take_back(folder)
+    detached_controller.ask_to_stop(folder)
     assert tree(outside) == before
 
 
@@ -134,7 +134,7 @@ def test_it_does_not_go_on_in_the_background_through_a_link(
 def test_nobody_is_asked_to_stop_through_a_link(folder: Path, outside: Path, kind: str) -> None:
     plant(folder / "stop", kind, outside)
     before = tree(outside)
-    detached_training_controller.ask_to_stop(folder)
+    detached_controller.ask_to_stop(folder)
     assert tree(outside) == before
 
 
@@ -143,7 +143,7 @@ def test_one_in_the_background_reads_its_orders_and_writes_its_log(
 ) -> None:
     (folder / "background.log").write_text("of another time, and much longer")
     copy = "import sys; sys.stderr.buffer.write(sys.stdin.buffer.read())"
-    detached_training_controller.go_on(folder, (sys.executable, "-S", "-c", copy))
+    detached_controller.go_on(folder, (sys.executable, "-S", "-c", copy))
     orders, log = (folder / name for name in ("orders", "background.log"))
     qtbot.waitUntil(lambda: log.read_bytes() == orders.read_bytes(), timeout=30_000)
     assert str(folder).encode() in log.read_bytes()

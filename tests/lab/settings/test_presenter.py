@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.settings import SettingKind
 from visualizer.errors import InputError
-from visualizer.lab.settings.lab_setting_definitions import LAB_SETTINGS, OWN, RANGES, get, put
+from visualizer.lab.settings.definitions import LAB_SETTINGS, OWN, RANGES, get, put
 from visualizer.lab.settings.presenter import present_setup
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_presets import PRESETS, Preset

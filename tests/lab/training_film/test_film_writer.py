@@ -17,7 +17,7 @@ from visualizer.export.figure_settings import FigurePaper
 from visualizer.export.figures.figure_page import THEMES
 from visualizer.export.film_plan import HELD_MS
 from visualizer.export.formats import FORMATS, FormatKind
-from visualizer.heatmap import value_to_colour_mapping
+from visualizer.heatmap import colour_mapping
 from visualizer.lab.attention_view.presenter import ATTENTION_MISSING
 from visualizer.lab.training.recorded_losses import Measured
 from visualizer.lab.training_film.film_frames import (
@@ -25,10 +25,9 @@ from visualizer.lab.training_film.film_frames import (
     TrainingFilmSettings,
     training_film,
 )
-from visualizer.lab.training_film.film_layout import lay_out_training_film
-from visualizer.lab.training_film.film_writer import write_training_film
+from visualizer.lab.training_film.film_writer import lay_out_training_film, write_training_film
 from visualizer.language.training_settings import ModelKind
-from visualizer.progress_callback import CancelledError
+from visualizer.progress import CancelledError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,7 +95,7 @@ def test_cells_have_the_colours_of_their_weights(
 ) -> None:
     film = a_film(layers, heads, tokens, paper=paper, width=960, title="Repeat")
     frames, theme = lay_out_training_film(film), THEMES[paper]
-    table = value_to_colour_mapping.table("viridis", theme)
+    table = colour_mapping.table("viridis", theme)
     for frame in (0, 3):
         pixels = frames.pixels(frame)
         assert pixels.shape[::-1] == frames.size
@@ -109,7 +108,7 @@ def test_cells_have_the_colours_of_their_weights(
                 x = frames._left + (cell.left() + cell.width() * 0.5) * frames.shrunk
                 y = frames.top + (cell.top() + cell.height() * 0.12) * frames.shrunk
                 found = int(pixels[int(y), int(x)])
-                expected = weights[layer, head, query, 0] * value_to_colour_mapping.MAX_COLOUR_INDEX
+                expected = weights[layer, head, query, 0] * colour_mapping.MAX_COLOUR_INDEX
                 near = [int(table[min(max(int(expected) + by, 0), 252)]) for by in (-1, 0, 1)]
                 assert found | 0xFF000000 in near
 

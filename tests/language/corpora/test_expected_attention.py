@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.language.corpora.expected_attention import NOWHERE, attending, partners
-from visualizer.language.corpora.synthetic_tasks import ALPHABETS, PAIRS, rows
+from visualizer.language.corpora.synthetic_tasks import (
+    ALPHABETS,
+    NOWHERE,
+    PAIRS,
+    attending,
+    partners,
+    rows,
+)
 from visualizer.language.training_settings import TASKS, CorpusKind
 
 N = NOWHERE

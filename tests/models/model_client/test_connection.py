@@ -19,7 +19,7 @@ import pytest
 from visualizer.errors import InputError
 from visualizer.models.model_client import connection
 from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_protocol.answer_body import DEFLATE, answer_body, deflated
+from visualizer.models.model_protocol.answers import DEFLATE, answer_body, deflated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

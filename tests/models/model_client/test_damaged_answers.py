@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples, others_slow
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention.model_answers import ModelQuestion, QuestionKind
+from visualizer.attention.model_reading import ModelQuestion, QuestionKind
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.explanations.explain import explain
 from visualizer.models.model_client.remote_model import RemoteModel
-from visualizer.models.model_protocol.answer_body import answer_body, read_body
+from visualizer.models.model_protocol.answers import answer_body, read_body
 from visualizer.models.model_protocol.requests import AT_ONCE, JOBS
 from visualizer.models.model_server.served_model import ServedModel
 from visualizer.models.model_source import ModelSource
 from visualizer.models.text_reading import open_source
-from visualizer.progress_callback import no_progress
+from visualizer.progress import no_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 import pytest
 
-from visualizer.attention.numbers_elsewhere import (
+from visualizer.attention.remote_numbers import (
     NumbersOnTheirWayError,
     tell_arrivals,
     without_waiting,
@@ -16,7 +16,7 @@ from visualizer.attention.numbers_elsewhere import (
 from visualizer.errors import InputError
 from visualizer.models.model_client import fetched_numbers
 from visualizer.models.model_client.fetched_numbers import FetchedNumbers
-from visualizer.progress_callback import CancelledError
+from visualizer.progress import CancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from hashlib import sha256
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.models.model_protocol.request_signature import (
+from visualizer.models.model_protocol.authentication import (
     RequestGuard,
     RequestSigner,
     new_token,

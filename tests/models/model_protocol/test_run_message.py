@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from tests.support.tiny_models import save_tiny_model
+from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.spec import Device
 from visualizer.attention.stages import Operation
-from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.explanations.explain import explain
 from visualizer.models.model_protocol import run_message
 from visualizer.models.model_protocol.run_message import (

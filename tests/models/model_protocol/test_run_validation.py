@@ -12,8 +12,7 @@ from tests.support.examples import others_slow
 from tests.support.tiny_models import DECODERS, ENCODERS, PAIRS, save_tiny_model
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
-from visualizer.models.model_protocol.answer_body import answer_body, read_body
-from visualizer.models.model_protocol.answer_values import values_as
+from visualizer.models.model_protocol.answers import answer_body, read_body, values_as
 from visualizer.models.model_protocol.requests import ReadRequest
 from visualizer.models.model_protocol.run_message import RunValues
 from visualizer.models.model_protocol.run_validation import check_run

@@ -7,8 +7,7 @@ import uuid
 
 import pytest
 
-from visualizer.models.model_protocol.request_signature import new_token
-from visualizer.models.model_protocol.token_strength import weakness_of
+from visualizer.models.model_protocol.authentication import new_token, weakness_of
 
 POOR = (
     *("", "short", "a" * 15, "a" * 16, "a" * 200, "ab" * 8, "passwordpassword", "abcdefghijklmnop"),

@@ -19,8 +19,8 @@ from tests.support.hostile_requests import PATHS, VALID, broken_http, spoilt_bod
 from tests.support.served_models import served
 from tests.support.tiny_models import VOCABULARY, save_tiny_model
 from visualizer.attention.blockwise_tensor import FIRST_COLUMNS, FIRST_ROWS
-from visualizer.models.model_protocol.answer_body import read_body
-from visualizer.models.model_protocol.request_signature import RequestSigner
+from visualizer.models.model_protocol.answers import read_body
+from visualizer.models.model_protocol.authentication import RequestSigner
 from visualizer.models.model_protocol.requests import (
     JOBS,
     MAX_BODY_BYTES,

@@ -18,7 +18,7 @@ from tests.architecture.project_graph import ROOT
 from tests.support.hostile_peer import HostilePeer
 from tests.support.served_models import TOKEN
 from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_protocol.answer_body import answer_body, deflated
+from visualizer.models.model_protocol.answers import answer_body, deflated
 from visualizer.models.model_server import http_server, served_jobs
 from visualizer.models.model_server.http_server import (
     FAILED,

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from tests.architecture.project_graph import ROOT
 from tests.support.served_models import ENDED_S, TOKEN, ServedFolder, served
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention.model_answers import AblationAnswer, ModelQuestion, QuestionKind
+from visualizer.attention.model_reading import AblationAnswer, ModelQuestion, QuestionKind
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models import opened_model
@@ -29,7 +29,7 @@ from visualizer.models.model_client.remote_model import RemoteModel, connect_mod
 from visualizer.models.model_protocol.run_message import MAX_WHOLE_BYTES
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ModelSource
 from visualizer.models.text_reading import open_source, read_text
-from visualizer.progress_callback import CancelledError, no_progress, stopped_when
+from visualizer.progress import CancelledError, no_progress, stopped_when
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

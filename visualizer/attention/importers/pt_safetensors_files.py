@@ -16,8 +16,6 @@ from visualizer.attention.importers.file_contents import (
     MAX_TEXT_CHARACTERS,
     ArrayEntry,
     FileContents,
-)
-from visualizer.attention.importers.reader_checks_and_errors import (
     as_input_errors,
     check_declared_size,
     in_natural_order,

@@ -1,21 +1,173 @@
-"""The first lines of a data export."""
+"""The first lines of a data export, and an estimate of its file size."""
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
-from visualizer.export.data.file_size_estimate import array_names
-from visualizer.export.data.parameters_safetensors_writer import mask_names
+from visualizer.export.data import exported_matrices
+from visualizer.export.data.array_writers import MASK_CELL, mask_names, weights_in
+from visualizer.export.data.json_writer import row_text
+from visualizer.export.data.table_writers import exact_row, is_one_table
+from visualizer.export.figure_view import view_of_figure
 from visualizer.export.writers import WRITERS
+from visualizer.format import format_number, format_size
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import BinaryIO
 
+    import numpy as np
+
     from visualizer.attention.run import Run
+    from visualizer.export.data.exported_matrices import ExportMatrix
     from visualizer.export.export_settings import ExportSettings
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
     from visualizer.session.exportable_snapshot import Snapshot
+
+ROWS = 7
+"""Number of rows of a matrix sampled for the estimate."""
+HEADER = 256
+"""Bytes of an array in addition to its numbers."""
+
+
+def size_of_arrays(run: Run, names: Sequence[str]) -> int:
+    """Return the size in bytes of stages and parameters in binary form."""
+    return sum(
+        _count_numbers(run, name) * _some_rows(run, name)[0].itemsize + HEADER for name in names
+    )
+
+
+def size_of_json(run: Run) -> int:
+    """Estimate the bytes of a run as JSON."""
+    names = array_names(run, ".json")
+    return round(
+        sum(
+            _count_numbers(run, name) * _mean_bytes(_some_rows(run, name), row_text)
+            for name in names
+        )
+    )
+
+
+def size_of_csv(run: Run, sheets: Sequence[ExportMatrix]) -> int:
+    """Estimate the bytes of matrices as CSV."""
+    if is_one_table(sheets):
+        return round(_estimate_size(run, sheets[0], _as_row))
+    return round(
+        sum(
+            _estimate_size(run, sheet, _as_row, _mean_prefix_length(run, sheet)) for sheet in sheets
+        )
+    )
+
+
+def size_of_markdown(run: Run, sheets: Sequence[ExportMatrix]) -> int:
+    """Estimate the bytes of matrices as Markdown tables."""
+    return round(sum(_estimate_size(run, sheet, _as_cells) for sheet in sheets))
+
+
+def _estimate_size(
+    run: Run, sheet: ExportMatrix, write: Callable[[np.ndarray], str], beside: float = 0
+) -> float:
+    rows = [
+        sheet.read_rows(run, slice(at, at + 1))[0] for at in _sample_rows(sheet.numbers(run)[0])
+    ]
+    return sheet.size(run) * (beside + _mean_bytes(rows, write))
+
+
+def _mean_prefix_length(run: Run, sheet: ExportMatrix) -> float:
+    """Return the mean length of the other fields in a number's line."""
+    rows, columns = sheet.labels(run)
+    leading = ",".join(map(str, sheet.leading_numbers(run)))
+    names = len(f"{sheet.name(run)},{sheet.fold or sheet.head},{leading},,,,,\r")
+    counts = len(str(len(rows))) + len(str(len(columns)))
+    tokens = (*rows, *(columns if sheet.has_keys(run) else ()))
+    words = len("".join(tokens).encode("utf-8", "replace")) / len(tokens)
+    return names + counts + words * (2 if sheet.has_keys(run) else 1)
+
+
+def _as_row(numbers: np.ndarray) -> str:
+    return ",".join(exact_row(numbers)) + "\r"
+
+
+def _as_cells(numbers: np.ndarray) -> str:
+    return " | ".join(map(format_number, numbers.tolist())) + " | "
+
+
+def _mean_bytes(rows: Sequence[np.ndarray], write: Callable[[np.ndarray], str]) -> float:
+    """Return the mean bytes per number in some rows of a matrix."""
+    written = sum(len(write(row).encode()) + 1 for row in rows)
+    return written / max(1, sum(int(row.size) for row in rows))
+
+
+def _sample_rows(rows: Sequence[int]) -> list[int]:
+    """Choose a few evenly spaced rows."""
+    count = min(ROWS, len(rows))
+    return [rows[len(rows) * (2 * part + 1) // (2 * count)] for part in range(count)]
+
+
+def _some_rows(run: Run, name: str) -> list[np.ndarray]:
+    """Read a few rows of the first head and text of an array."""
+    *leading, rows, _ = (1, *run.trace.shape(name))
+    first = (0,) * (len(leading) - 1)
+    if not leading:  # one vector
+        return [run.trace.read(name)]
+    return [run.trace.read(name, (*first, at)) for at in _sample_rows(range(rows))]
+
+
+def _count_numbers(run: Run, name: str) -> int:
+    return math.prod(run.trace.shape(name))
+
+
+STAGE_FORMATS = frozenset({".npz", ".json"})
+"""Formats with whole stages, which therefore omit the matrices of a long text."""
+LEFT_OUT = (
+    "The text is too long for complete query–key matrices. Export a part of them as "
+    "CSV or Markdown."
+)
+LARGE = 50 * 2**20
+"""File size in bytes from which a smaller format is recommended."""
+TEXT_SIZES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
+    ".csv": size_of_csv,
+    ".md": size_of_markdown,
+    ".json": lambda run, seen: size_of_json(run),
+}
+"""The estimated number of bytes of each text format."""
+
+
+def array_names(run: Run, suffix: str) -> tuple[str, ...]:
+    """Return the names of the arrays in a binary export."""
+    if suffix == ".safetensors":
+        return weights_in(run)
+    stages = (stage.name for stage in run.trace.held_stages)
+    return (*stages, *run.trace.parameters)
+
+
+def size_sentence(snapshot: Snapshot, settings: ExportSettings) -> str:
+    """Describe the estimated file size, a smaller format if it is large, and the format's note."""
+    said = _size_in_words(snapshot, settings)
+    notes = [settings.format.note]
+    if snapshot.run.trace.is_blockwise and settings.suffix in STAGE_FORMATS:
+        notes.insert(0, LEFT_OUT)
+    note = " ".join(filter(None, notes))
+    return f"{said.rstrip('.')}. {note}" if note else said
+
+
+def _size_in_words(snapshot: Snapshot, settings: ExportSettings) -> str:
+    run, suffix = snapshot.run, settings.suffix
+    arrays = size_of_arrays(run, array_names(run, suffix))
+    if suffix == ".safetensors":
+        arrays += len(mask_names(run)) * (MASK_CELL * run.trace.tokens**2 + HEADER)
+    if not settings.format.is_text:
+        return f"About {format_size(arrays)}"
+    seen = exported_matrices.shown_matrices(view_of_figure(snapshot, settings.figure_settings))
+    count = TEXT_SIZES[suffix](run, seen)
+    if count < LARGE:
+        return f"About {format_size(count)}"
+    return (
+        f"About {format_size(count)}, which is slow to write and to read. As NPZ, all "
+        f"stages take {format_size(arrays)}."
+    )
 
 
 LINES = 40

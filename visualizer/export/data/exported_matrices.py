@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.head_aggregates import HeadAggregate
-from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.errors import InputError
-from visualizer.heatmap.panel_and_board_types import counted_from_one
+from visualizer.heatmap.board import counted_from_one
 from visualizer.language.tokenizers import all_visible, visible
-from visualizer.session.token_selection_and_search import TokenRole, runs
+from visualizer.session.token_selection import TokenRole, runs
 from visualizer.session.zoom_ranges import row_role
 
 if TYPE_CHECKING:

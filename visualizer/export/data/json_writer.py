@@ -23,7 +23,7 @@ import numpy as np
 
 from visualizer.attention.spec import BooleanMatrix, NumberMatrix
 from visualizer.documents.embedded_document import as_text
-from visualizer.progress_callback import BLOCK, Progress, ProgressCounter, no_progress
+from visualizer.progress import BLOCK, Progress, ProgressCounter, no_progress
 from visualizer.session.computation_caption import caption
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.export.dialog.figure_options_widget import FigureOptionsWidget
 from visualizer.export.dialog.film_options_widget import SHRINKS, FilmOptionsWidget
-from visualizer.export.dialog.film_preview_controller import FilmPreviewPlayer
-from visualizer.export.dialog.preview_widget import PreviewPane
+from visualizer.export.dialog.preview_widget import FilmPreviewPlayer, PreviewPane
 from visualizer.export.figures.document_attachment import size_of_all_layers
 from visualizer.export.formats import FORMATS, FormatKind, why_not_writable
 from visualizer.widgets import app_settings
@@ -31,7 +30,7 @@ from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import PlainLabel
 
 if TYPE_CHECKING:
-    from visualizer.export.dialog.preview_controller import ExportPreview, PreviewController
+    from visualizer.export.dialog.preview_widget import ExportPreview, PreviewController
     from visualizer.export.export_settings import ExportSettings, LengthUnit
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.film_settings import FilmSettings

@@ -28,7 +28,7 @@ from visualizer.export.figure_settings import (
     FigureExtent,
     FigurePaper,
 )
-from visualizer.number_format import format_size
+from visualizer.format import format_size
 from visualizer.widgets.labels import PlainLabel
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from visualizer.export.film_plan import film_plan_of
 from visualizer.export.film_settings import WIDTHS, FilmPanels, FilmSettings
 from visualizer.export.films.film_writer import estimate
 from visualizer.features.playback.playback_bar_widget import GRAINS
-from visualizer.number_format import format_count, format_size
-from visualizer.progress_callback import CancelledError
+from visualizer.format import format_count, format_size
+from visualizer.progress import CancelledError
 from visualizer.session.newest_request_worker import Worker
 from visualizer.session.resolved_view import resolve
 from visualizer.session.timeline import SPEEDS, Grain, Place
@@ -27,7 +27,7 @@ from visualizer.widgets.setting_controls import combo_box
 if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.films.film_writer import FilmEstimate
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
     from visualizer.session.exportable_snapshot import Snapshot
 
 

@@ -1,29 +1,287 @@
-"""The preview pane of the export dialog."""
+"""The preview of the export dialog: its pane, its rendering on a thread and its playback."""
 
 from __future__ import annotations
 
+import threading
+import traceback
+from bisect import bisect_right
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Signal
+from msgspec import Struct
+from PySide6.QtCore import QElapsedTimer, QObject, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QColor, QFontDatabase, QPainter
 from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy, QWidget
 
-from visualizer.export.dialog.preview_controller import frame_of, preview
-from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.errors import InputError
+from visualizer.export.data.data_preview import preview_text, size_sentence
+from visualizer.export.export_settings import size_in_words
+from visualizer.export.figure_settings import PIXELS_AN_INCH
+from visualizer.export.figures.figure_page import page_of, sketched_figure_of
+from visualizer.export.figures.panel_cells_picture import panel_cells_of
+from visualizer.export.figures.printed_text_size import SmallText, small_text
+from visualizer.export.figures.rasterization import MAX_SIDE_PX, picture
+from visualizer.export.films.film_layout import lay_out_film
+from visualizer.export.formats import FormatKind
+from visualizer.progress import CancelledError
+from visualizer.session.computation_caption import caption
+from visualizer.session.newest_request_worker import Worker
+from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from PySide6.QtGui import QPaintEvent
+    from PySide6.QtGui import QImage, QPaintEvent
 
-    from visualizer.export.dialog.preview_controller import ExportPreview
     from visualizer.export.export_settings import ExportSettings
+    from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.films.animation_frames import AnimationFrames
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
     from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.widgets.theme import Theme
+
+FINER = 2
+"""Supersampling factor, which keeps thin lines and single cells visible."""
+FIRST_PICTURE = " · preview; the file is exact"
+MAX_PREVIEW_ROWS = 512
+"""Maximum rows of a panel read for a first picture of all its cells."""
+PIXELS = ".png"
+"""Raster format of figures; the other figure formats are vector graphics."""
+
+
+class ExportPreview(Struct, frozen=True, eq=False):
+    """Preview as an image or text, with the file size.
+
+    Parameters
+    ----------
+    image : QImage or None
+        The picture, in device pixels.
+    text : str
+        Text shown instead of a picture.
+    animation : AnimationFrames or None
+        The film that contains the picture as a frame.
+    small_text : SmallText or None
+        Details of text that is printed too small.
+    """
+
+    image: QImage | None
+    text: str
+    said: str
+    animation: AnimationFrames | None = None
+    frame: int = 0
+    small_text: SmallText | None = None
+
+
+def preview(
+    snapshot: Snapshot, settings: ExportSettings, room: QSize, ratio: float, progress: Progress
+) -> ExportPreview:
+    """Render the preview of an export.
+
+    Parameters
+    ----------
+    room : QSize
+        The available size in logical pixels.
+    ratio : float
+        The device pixel ratio.
+    progress : callable
+        Called repeatedly; an exception from it cancels.
+    """
+    if settings.format.kind is FormatKind.NUMBERS:
+        return ExportPreview(
+            None, preview_text(snapshot, settings, progress), size_sentence(snapshot, settings)
+        )
+    if settings.format.kind is FormatKind.DOCUMENT:
+        lines = caption(snapshot.run).replace(" · ", "\n")
+        return ExportPreview(None, lines, settings.format.words)
+    if settings.format.kind is FormatKind.FILM:
+        return frame_of(
+            lay_out_film(snapshot, settings.figure_settings, progress), 0, room, ratio, progress
+        )
+    return _preview_figure(snapshot, settings, room, ratio, progress)
+
+
+def _preview_figure(
+    snapshot: Snapshot, settings: ExportSettings, room: QSize, ratio: float, progress: Progress
+) -> ExportPreview:
+    figure_settings = settings.figure_settings
+    if settings.is_of_cells:
+        return _preview_cells(snapshot, figure_settings, room, ratio)
+    page = page_of(sketched_figure_of(snapshot, figure_settings, progress), figure_settings)
+    width, height = page.size.width(), page.size.height()
+    fitted = min(room.width() * ratio / width, room.height() * ratio / height)
+    dpi = min(figure_settings.dpi, MAX_SIDE_PX / max(width, height) * PIXELS_AN_INCH)
+    is_drawing = settings.suffix != PIXELS
+    is_whole = not is_drawing and fitted >= dpi / PIXELS_AN_INCH
+    if is_whole:
+        small = picture(page, dpi)
+    else:
+        large = picture(page, fitted * FINER * PIXELS_AN_INCH)
+        size = QSize(max(1, round(width * fitted)), max(1, round(height * fitted)))
+        small = large.scaled(size, mode=Qt.TransformationMode.SmoothTransformation)
+    small.setDevicePixelRatio(ratio)
+    first = FIRST_PICTURE if snapshot.run.trace.is_blockwise else ""
+    if "width_mm" not in settings.deciding:
+        return ExportPreview(small, "", f"Fits the browser window{first}")
+    said = size_in_words(width, height, None if is_drawing else dpi) + first
+    return ExportPreview(small, "", said, small_text=small_text(page, snapshot, figure_settings))
+
+
+def _preview_cells(
+    snapshot: Snapshot, figure_settings: FigureSettings, room: QSize, ratio: float
+) -> ExportPreview:
+    cells = panel_cells_of(snapshot, figure_settings)
+    most = room * ratio
+    image = cells.sketched(max(8, min(most.width(), most.height(), MAX_PREVIEW_ROWS)))
+    size = QSize(*cells.size).scaled(most, Qt.AspectRatioMode.KeepAspectRatio)
+    image = image.scaled(size.expandedTo(QSize(1, 1)))
+    image.setDevicePixelRatio(ratio)
+    first = FIRST_PICTURE if snapshot.run.trace.is_blockwise else ""
+    return ExportPreview(image, "", f"{cells.size_in_words}{first}")
+
+
+def frame_of(
+    animation: AnimationFrames, frame: int, room: QSize, ratio: float, progress: Progress
+) -> ExportPreview:
+    """Paint a film frame as in the file, scaled down to fit."""
+    progress(frame, len(animation))
+    image, most = animation.picture(frame), room * ratio
+    if image.width() > most.width() or image.height() > most.height():
+        aspect, smooth = (
+            Qt.AspectRatioMode.KeepAspectRatio,
+            Qt.TransformationMode.SmoothTransformation,
+        )
+        image = image.scaled(most, aspect, smooth)
+    image.setDevicePixelRatio(ratio)
+    width, height = animation.size
+    return ExportPreview(image, "", f"{width:,} × {height:,} pixels", animation, frame)
+
+
+class PreviewController(QObject):
+    """Renders previews on a worker thread, only for the newest pending request."""
+
+    made = Signal(object)
+    refused = Signal(str)
+    broke = Signal(str)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._called_off = threading.Event()
+        self._asked = self._answered = 0
+        self._worker = Worker(self)
+        self._worker.answered.connect(self._deliver_answer)
+        self._worker.failed.connect(self._deliver_error)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a preview is being rendered or has not been delivered yet."""
+        return self._answered < self._asked
+
+    def ask(self, make: Callable[[Progress], object]) -> None:
+        """Request a preview; cancels a running one if possible."""
+        self.call_off()
+        self._called_off = threading.Event()
+        self._asked += 1
+        progress = partial(_raise_if_cancelled, self._called_off)
+        self._worker.ask(partial(_call_numbered, self._asked, make, progress))
+
+    def call_off(self) -> None:
+        """Cancel the request."""
+        self._called_off.set()
+
+    def close(self) -> None:
+        """End the worker; no more previews are rendered."""
+        self.call_off()
+        self._worker.leave()
+
+    def _deliver_answer(self, answer: tuple[int, object]) -> None:
+        self._answered, made = answer
+        self.made.emit(made)
+
+    def _deliver_error(self, error: Exception) -> None:
+        if isinstance(error, CancelledError) and not self._called_off.is_set():
+            return  # a newer request is pending
+        self._answered = self._asked
+        if isinstance(error, CancelledError):
+            return
+        if isinstance(error, InputError):
+            self.refused.emit(error.sentence)
+        else:
+            self.broke.emit("".join(traceback.format_exception(error)))
+
+
+def _call_numbered(
+    number: int, make: Callable[[Progress], object], progress: Progress
+) -> tuple[int, object]:
+    return number, make(progress)
+
+
+def _raise_if_cancelled(called_off: threading.Event, done: int, of: int) -> None:
+    if called_off.is_set():
+        raise CancelledError
+
+
+class FilmPreviewPlayer(QObject):
+    """Requests each frame of a film when it is due.
+
+    If painting is too slow, frames are dropped to keep the playback speed of the file.
+    """
+
+    wanted = Signal(object, int)
+    """Emitted with the `AnimationFrames` and the index of the frame to show."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.animation: AnimationFrames | None = None
+        """The film that is playing or has ended."""
+        self._loops = True
+        self._ends: list[int] = []
+        self._step = 0
+        self._clock = QElapsedTimer()
+        self._timer = QTimer(self, singleShot=True)
+        self._timer.timeout.connect(self._request_frame)
+
+    @property
+    def is_playing(self) -> bool:
+        """Whether another frame is due."""
+        return self._timer.isActive()
+
+    def go_on(self, animation: AnimationFrames, loops: bool) -> None:
+        """Continue from the current frame; a different film starts at its first frame."""
+        if animation is not self.animation:
+            self.animation, self._loops, self._step = animation, loops, 0
+            self._ends = list(accumulate(animation.film.durations()))
+            self._clock.start()
+            self._schedule_frame()
+        elif not self._timer.isActive():  # otherwise the current frame was only repainted
+            self._schedule_frame()
+
+    def stop(self) -> None:
+        """Stop playing."""
+        self._timer.stop()
+        self.animation = None
+
+    def _schedule_frame(self) -> None:
+        """Schedule the next frame, skipping frames that are overdue."""
+        passed = self._clock.elapsed()
+        laps, within = divmod(passed, self._ends[-1])
+        due = laps * len(self._ends) + bisect_right(self._ends, within)
+        last = len(self._ends) - 1
+        if self._loops or self._step < last:
+            self._step = max(self._step + 1, due if self._loops else min(due, last))
+            self._timer.start(max(0, self._starts_at(self._step) - passed))
+
+    def _starts_at(self, step: int) -> int:
+        """Return the start of a step in ms; step numbers continue across loops."""
+        lap, frame = divmod(step, len(self._ends))
+        return lap * self._ends[-1] + (self._ends[frame - 1] if frame else 0)
+
+    def _request_frame(self) -> None:
+        assert self.animation
+        self.wanted.emit(self.animation, self._step % len(self._ends))
+
+
 MIN_SIZE = QSize(360, 320)
 
 

@@ -17,20 +17,20 @@ from visualizer.documents.embedded_document import (
 )
 from visualizer.errors import InputError
 from visualizer.export.figure_view import view_of_figure
+from visualizer.format import format_size
 from visualizer.heatmap.panel_colour_scale import SHORT, colour_of
-from visualizer.number_format import format_size
-from visualizer.session.colour_options import ColourLimits
+from visualizer.session.view_options import ColourLimits
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage, QPdfWriter
 
     from visualizer.attention.run import Run
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.session.colour_options import ColourOptions
     from visualizer.session.document import Document
     from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.view import View
+    from visualizer.session.view_options import ColourOptions
 
 
 MAX_ATTACHED_BYTES = 2**22

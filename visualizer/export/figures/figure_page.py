@@ -13,7 +13,20 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF
+from PySide6.QtGui import (
+    QBrush,
+    QColor,
+    QFont,
+    QFontMetricsF,
+    QGradient,
+    QImage,
+    QPaintDevice,
+    QPaintEngine,
+    QPainter,
+    QPainterPath,
+    QPen,
+    QTextDocument,
+)
 
 from visualizer.attention.spec import Dtype
 from visualizer.export.figure_settings import PIXELS_AN_INCH, FigurePaper, FigureSettings
@@ -27,27 +40,40 @@ from visualizer.heatmap.board_presenter import (
     present_board_contents,
     sketch_panels,
 )
-from visualizer.heatmap.hovered_or_pinned_cell_paint import paint_cursor
-from visualizer.heatmap.step_highlight_paint import paint_highlights
+from visualizer.heatmap.cell_cursor_paint import paint_cursor
+from visualizer.heatmap.highlight_paint import paint_highlights
 from visualizer.heatmap.step_motion_paint import eased, moving_cells, paint_moving_cells
-from visualizer.progress_callback import Progress, no_progress
+from visualizer.progress import Progress, no_progress
 from visualizer.session.computation_caption import caption
 from visualizer.session.resolved_view import Resolved, resolve
 from visualizer.widgets.fonts import font, text_scale
-from visualizer.widgets.painter_enums import create_painter_enums
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from PySide6.QtGui import QPainter
-
+    from visualizer.heatmap.board import Board
     from visualizer.heatmap.board_layout import BoardLayout
-    from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
-    from visualizer.heatmap.panel_and_board_types import Board
-    from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
+    from visualizer.heatmap.cell_cursor import CellCursor
+    from visualizer.heatmap.step_highlights import Highlights
     from visualizer.heatmap.step_motion_paint import MovingCells
     from visualizer.session.exportable_snapshot import Snapshot
+
+_PAINTED_WITH = (
+    *(Qt, QBrush, QColor, QFont, QGradient, QImage, QPaintDevice, QPaintEngine, QPainter),
+    *(QPainterPath, QPen, QTextDocument),
+)
+
+
+def create_painter_enums() -> None:
+    """Access every painting enum once.
+
+    Call this when a module that paints on threads is imported: the import lock prevents races.
+    """
+    for owner in _PAINTED_WITH:
+        for name in dir(owner):
+            getattr(owner, name, None)
+
 
 create_painter_enums()  # figures are painted on threads
 

@@ -12,28 +12,28 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.spec import Normalisation
-from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent
 from visualizer.export.figure_view import view_of_figure
 from visualizer.export.figures.figure_page import THEMES
-from visualizer.heatmap import value_to_colour_mapping
+from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.board_presenter import draw_panel, part_of_sources
 from visualizer.heatmap.panel_presenter import PanelSource
-from visualizer.progress_callback import Progress, no_progress
-from visualizer.session.colour_options import ColourCurve, ColourLimits
+from visualizer.progress import Progress, no_progress
 from visualizer.session.timeline import Playhead
+from visualizer.session.view_options import ColourCurve, ColourLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from PySide6.QtGui import QImage
 
-    from visualizer.attention.head_aggregates import HeadAggregate
+    from visualizer.attention.display_transforms import HeadAggregate
     from visualizer.attention.stages import Stage
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.heatmap.panel_and_board_types import Heatmap
+    from visualizer.heatmap.board import Heatmap
     from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.session.resolved_view import PoolingExtent, Resolved
     from visualizer.widgets.theme import Theme
@@ -98,8 +98,8 @@ class PanelCells(Struct, frozen=True, eq=False):
         source = self._coarse_source(room)
         source.sketch()
         heatmap = source.heatmap({})
-        indices = value_to_colour_mapping.colour_indices(heatmap)
-        return value_to_colour_mapping.image(indices, heatmap.colour.map, self.theme)
+        indices = colour_mapping.colour_indices(heatmap)
+        return colour_mapping.image(indices, heatmap.colour.map, self.theme)
 
     def _coarse_source(self, room: int) -> PanelSource:
         return self._panel_source(self.resolved.whole_extent(self.stage, room))
@@ -142,9 +142,9 @@ class PanelCells(Struct, frozen=True, eq=False):
         return pixels
 
     def _colour_pixels(self, heatmap: Heatmap) -> np.ndarray:
-        table = value_to_colour_mapping.table(heatmap.colour.map, self.theme)
+        table = colour_mapping.table(heatmap.colour.map, self.theme)
         colours = np.stack([table >> shift & 255 for shift in (16, 8, 0)], axis=-1)
-        indices = value_to_colour_mapping.colour_indices(heatmap)
+        indices = colour_mapping.colour_indices(heatmap)
         pixels: np.ndarray = colours.astype(np.uint8)[indices]
         return pixels.reshape(len(indices), -1)
 

@@ -1,7 +1,8 @@
-"""Write figures as PNG."""
+"""Write figures, and the overview of all heads, as PNG."""
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import struct
@@ -19,17 +20,21 @@ from visualizer.export.figures.document_attachment import attached_document, put
 from visualizer.export.figures.figure_page import exact_page_of
 from visualizer.export.figures.panel_cells_picture import panel_cells_of
 from visualizer.export.figures.rasterization import picture
-from visualizer.progress_callback import Progress, no_progress, part_of_progress
-from visualizer.python_thread_for_qt_thread import on_python_thread
+from visualizer.features.layer_overview.paint import overview_picture, side_of_cells
+from visualizer.features.layer_overview.presenter import overview_of
+from visualizer.progress import Progress, no_progress, part_of_progress
+from visualizer.runtime import on_python_thread
 from visualizer.session.computation_caption import caption
+from visualizer.widgets.theme import PRINT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from visualizer.attention.run import Run
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.figures.figure_page import FigurePage
     from visualizer.session.exportable_snapshot import Snapshot
-
+    from visualizer.session.head_order import HeadOrder
 
 LEVEL, LARGE_LEVEL = 8, 1
 """zlib levels: small pictures take little time with either, and half the bytes at `LEVEL`."""
@@ -200,3 +205,35 @@ def _write_chunk(file: BinaryIO, kind: bytes, data: bytes) -> None:
     if data or kind != b"IDAT":
         file.write(struct.pack(">I", len(data)) + kind + data)
         file.write(struct.pack(">I", zlib.crc32(kind + data)))
+
+
+SIDE = 64
+"""Approximate distance between adjacent small heatmaps in pixels."""
+
+
+def overview_png(
+    runs: Sequence[tuple[Run, tuple[int, ...]]], order: HeadOrder, side: int = SIDE
+) -> bytes:
+    """Return the overview of several runs of one text as PNG; a Qt application must exist.
+
+    Parameters
+    ----------
+    runs : sequence of (Run, layers)
+        Each with the numbers of its layers.
+
+    Raises
+    ------
+    InputError
+        For ``layer``, if the layers differ in their heads.
+    """
+    panel = overview_of(runs, order)
+    run = runs[0][0]
+    tokens = run.texts[0]
+    between = "" if any(token.startswith(" ") for token in tokens) else " "
+    words = f"{run.source}: “{between.join(tokens).strip()}”"
+    title = words if len(words) <= 80 else f"{words[:78]}…”"
+    file = io.BytesIO()
+    assert panel.weights is not None
+    near = side_of_cells(max(panel.weights.shape[-2:]), side)
+    save(overview_picture(panel, title, near, PRINT), file)
+    return file.getvalue()

@@ -11,7 +11,7 @@ from visualizer.errors import InputError
 from visualizer.export.figure_settings import MM_AN_INCH, PIXELS_AN_INCH, FigureExtent
 from visualizer.export.figures.figure_page import exact_page_of, paint_page
 from visualizer.export.figures.panel_cells_picture import cells_as_array, panel_cells_of
-from visualizer.progress_callback import Progress, no_progress
+from visualizer.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings

@@ -1,11 +1,12 @@
-"""Write figures as vector graphics, SVG and PDF, with searchable text."""
+"""Write figures as vector graphics with searchable text: SVG, PDF and the clipboard."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, BinaryIO
 
-from PySide6.QtCore import QBuffer, QIODevice, QMarginsF, QRectF, QSizeF
+from msgspec import Struct
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMarginsF, QMimeData, QRectF, QSizeF
 from PySide6.QtGui import QPageSize, QPainter, QPdfWriter
 from PySide6.QtSvg import QSvgGenerator
 
@@ -17,10 +18,11 @@ from visualizer.export.figures.document_attachment import (
     put_into_svg,
 )
 from visualizer.export.figures.figure_page import exact_page_of, paint_page
-from visualizer.progress_callback import Progress, no_progress, part_of_progress
+from visualizer.export.figures.rasterization import picture
+from visualizer.progress import Progress, no_progress, part_of_progress
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QPaintDevice
+    from PySide6.QtGui import QImage, QPaintDevice
 
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.figures.figure_page import FigurePage
@@ -149,3 +151,35 @@ def _paint_on_device(
 def _remove_invalid_characters(text: str) -> str:
     """Remove the characters that XML does not allow."""
     return _INVALID_XML.sub("\ufffd", text)
+
+
+SVG_MIME = "image/svg+xml"
+
+
+class ClipboardFigure(Struct, frozen=True, eq=False):
+    """A figure as PNG and SVG for the clipboard."""
+
+    image: QImage
+    svg: bytes
+
+    def mime(self) -> QMimeData:
+        data = QMimeData()
+        data.setImageData(self.image)
+        data.setData(SVG_MIME, QByteArray(self.svg))
+        return data
+
+
+def clipboard_figure(
+    snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
+) -> ClipboardFigure:
+    """Make a figure for the clipboard.
+
+    Raises
+    ------
+    InputError
+        When it is too large for the memory.
+    """
+    progress(0, 10)
+    page = exact_page_of(snapshot, figure_settings, progress)
+    image = picture(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
+    return ClipboardFigure(image, svg(page, part_of_progress(progress, 60, 100)))

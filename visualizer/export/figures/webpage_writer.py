@@ -23,19 +23,19 @@ from msgspec.structs import asdict
 
 from visualizer.documents.embedded_document import as_script
 from visualizer.errors import InputError
-from visualizer.heatmap import value_to_colour_mapping
-from visualizer.heatmap.panel_and_board_types import POOLED
+from visualizer.format import format_number
+from visualizer.heatmap import colour_mapping
+from visualizer.heatmap.board import POOLED
 from visualizer.heatmap.panel_colour_scale import outside_limits
 from visualizer.heatmap.panel_margins import limit_texts
-from visualizer.number_format import format_number
-from visualizer.progress_callback import Progress, ProgressCounter, no_progress
+from visualizer.progress import Progress, ProgressCounter, no_progress
 from visualizer.resources import resource
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.zoom_ranges import row_role
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap
+    from visualizer.heatmap.board import Axis, Board, Heatmap
 
 COARSE = 0.05
 """Differences up to this keep all decimals; rounding would turn them all into 0."""
@@ -159,8 +159,8 @@ def _board_to_json(board: Board, title: str, caption: str, theme: Theme | None) 
 
 def _colour_table(map_: str, theme: Theme) -> list[str]:
     """Return a table's colours in hexadecimal, and which of them need dark text."""
-    words = value_to_colour_mapping.table(map_, theme) & 0xFFFFFF
-    light = value_to_colour_mapping.light_entries(map_, theme).astype(int)
+    words = colour_mapping.table(map_, theme) & 0xFFFFFF
+    light = colour_mapping.light_entries(map_, theme).astype(int)
     return ["".join(f"{word:06x}" for word in words.tolist()), "".join(map(str, light.tolist()))]
 
 
@@ -236,7 +236,7 @@ def _pack_cells(heatmap: Heatmap) -> str:
     values = np.ascontiguousarray(_panel_values(heatmap))
     planes = values.view(np.uint8).reshape(-1, values.itemsize).T
     content = (
-        value_to_colour_mapping.colour_indices(heatmap).tobytes()
+        colour_mapping.colour_indices(heatmap).tobytes()
         + _mark_flags(heatmap).tobytes()
         + planes.tobytes()
     )

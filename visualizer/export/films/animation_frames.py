@@ -21,11 +21,15 @@ from visualizer.export.figures.figure_page import (
     paint_text,
 )
 from visualizer.export.figures.rasterization import blank, words_of
-from visualizer.features.playback.presenter import PlaybackBarState, present_playback
-from visualizer.features.playback.step_count_and_equation_text import count_of, written
+from visualizer.features.playback.presenter import (
+    PlaybackBarState,
+    count_of,
+    present_playback,
+    written,
+)
 from visualizer.features.playback.timeline_paint import TimelineSegments, paint_track, track_height
-from visualizer.heatmap.hovered_or_pinned_cell import present_cursor
-from visualizer.heatmap.step_cell_and_prediction_highlights import present_highlights
+from visualizer.heatmap.cell_cursor import present_cursor
+from visualizer.heatmap.step_highlights import present_highlights
 from visualizer.session.resolved_view import resolve
 from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.labels import SIZES, fitting

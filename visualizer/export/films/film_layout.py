@@ -26,13 +26,13 @@ from visualizer.export.film_settings import FilmPanels
 from visualizer.export.films.animation_frames import AnimationFrames, FrameMargins, words_height
 from visualizer.heatmap.board_arrangement import EDGE
 from visualizer.heatmap.board_placement import lay_out
-from visualizer.progress_callback import Progress, no_progress
+from visualizer.progress import Progress, no_progress
 from visualizer.session.resolved_view import resolve
 from visualizer.session.timeline import Place, Playhead
 
 if TYPE_CHECKING:
+    from visualizer.heatmap.board import Board
     from visualizer.heatmap.board_layout import BoardLayout
-    from visualizer.heatmap.panel_and_board_types import Board
     from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.session.view import View
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 from msgspec import Struct
 
 from visualizer.export.films.film_layout import lay_out_film
-from visualizer.number_format import format_count
+from visualizer.format import format_count
 from visualizer.optional_packages import require_package
-from visualizer.progress_callback import Progress, no_progress
+from visualizer.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -118,11 +118,11 @@ def _open_encoder(
     suffix: str, frames: FrameSource, loops: bool, file: BinaryIO, progress: Progress
 ) -> FilmEncoder:
     if suffix == ".gif":
-        from visualizer.export.films.gif_encoder import GifEncoder
+        from visualizer.export.films.encoders import GifEncoder
 
         return GifEncoder(file, frames.size, loops, _sample_pixels(frames, progress))
     if suffix == ".webp":
-        from visualizer.export.films.webp_encoder import WebpEncoder
+        from visualizer.export.films.encoders import WebpEncoder
 
         return WebpEncoder(file, frames.size, loops)
     if suffix == ".mp4":
@@ -130,7 +130,7 @@ def _open_encoder(
         from visualizer.export.films.mp4_encoder import Mp4Encoder
 
         return Mp4Encoder(file, frames.size)
-    from visualizer.export.films.apng_encoder import ApngEncoder
+    from visualizer.export.films.encoders import ApngEncoder
 
     return ApngEncoder(file, frames.size, len(frames), loops)
 

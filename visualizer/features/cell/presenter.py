@@ -14,10 +14,9 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.head_aggregates import HeadAggregate
-from visualizer.attention.model_layer_steps import ExpertMixture
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
+from visualizer.attention.layer_operations import ExpertMixture
 from visualizer.attention.stages import Operation, axis_word
-from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.brief_repr import brief_repr
 from visualizer.explanations.cell_facts import CellFacts
 from visualizer.explanations.cell_terms import (
@@ -28,20 +27,19 @@ from visualizer.explanations.cell_terms import (
     largest_first,
 )
 from visualizer.explanations.explain import EXPLAINERS, explain
-from visualizer.explanations.step_values_and_wording import LargestValue, bracketed
-from visualizer.heatmap.panel_cell_lookup import panel_of
+from visualizer.explanations.step_values import LargestValue, bracketed
+from visualizer.format import format_count, format_number, format_share, shorten
+from visualizer.heatmap.panel_cells import panel_of
 from visualizer.language.tokenizers import visible
-from visualizer.number_format import format_count, format_number, format_share, shorten
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.session.compared_tensors import tensor_of
+from visualizer.session.comparison import mismatch, signed, tensor_of
 from visualizer.session.comparison_state import ComparisonKind
-from visualizer.session.comparison_text import mismatch, signed
 from visualizer.session.dropout_samples import drawn_samples
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.heatmap.panel_and_board_types import Board
+    from visualizer.heatmap.board import Board
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.resolved_view import Resolved
 

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.features.code.presenter import CODE, TITLES
-from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import RichLabel

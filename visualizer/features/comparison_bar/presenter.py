@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from visualizer.features.comparison_bar.largest_difference import largest_difference
-from visualizer.features.comparison_bar.setting_differences import differences
+from visualizer.attention.settings import SETTINGS, SettingKind
+from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.comparison import (
+    LargestChange,
+    cell_name,
+    change_of,
+    largest_change,
+    mismatch,
+    signed,
+    size_of,
+)
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import (
     MAX_COUNT,
@@ -20,9 +29,111 @@ from visualizer.session.screen import PanelId
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from visualizer.session.cell_address import Cell
+    from visualizer.attention.settings import Setting
+    from visualizer.attention.stages import Stage
     from visualizer.session.comparison_state import Comparison
+    from visualizer.session.document import Document
     from visualizer.session.resolved_view import Resolved
+
+
+def largest_difference(resolved: Resolved, comparison: Comparison) -> tuple[str, Cell | None]:
+    """Describe the largest difference of the current stage, and return its cell."""
+    run, stages = resolved.run, [*resolved.shown_stages]
+    if comparison.against is ComparisonKind.SAMPLES:
+        stages = [run.trace.stage("dropped")]
+    if comparison.against is ComparisonKind.HEAD:
+        with_heads = [stage for stage in stages if "head" in stage.dims]
+        stages = with_heads or [run.trace.stage(run.trace.attention)]
+    if comparison.kept:
+        reasons = {stage.name: mismatch(comparison.kept, run, stage) for stage in stages}
+        fitting = [stage for stage in stages if not reasons[stage.name]]
+        if not fitting:
+            return f"{next(iter(reasons.values()))}. These values cannot be compared.", None
+        stages = fitting
+    stage = _preferred_stage(stages, resolved)
+    change, place = _find_largest_change(resolved, comparison, stage)
+    of = "" if len(stages) == 1 else f" of {stage.title.lower()}"
+    if change is None:
+        return f"No difference{of}.", None
+    cell = Cell(stage.name, place, None, ComparedSide.CHANGE)
+    named = cell_name(run, resolved.leading, stage, _indices_to_name(place, comparison))
+    return f"Largest difference{of}: {signed(change.value)}, {named}.", cell
+
+
+def _preferred_stage(stages: list[Stage], resolved: Resolved) -> Stage:
+    """The stage of the pinned cell, or else the weights, or else the first stage."""
+    by_name = {stage.name: stage for stage in stages}
+    pinned = resolved.view.pinned
+    return (pinned and by_name.get(pinned.stage)) or by_name.get("weights") or stages[0]
+
+
+def _find_largest_change(
+    resolved: Resolved, comparison: Comparison, stage: Stage
+) -> tuple[LargestChange | None, tuple[int, ...]]:
+    held, index = change_of(resolved, stage.name, None)
+    change = largest_change(held, index, size_of(resolved, stage.name, None))
+    place = change.place if change else ()
+    return change, (
+        comparison.heads[1],
+        *place,
+    ) if comparison.against is ComparisonKind.HEAD else place
+
+
+def _indices_to_name(place: tuple[int, ...], comparison: Comparison) -> tuple[int, ...]:
+    """The indices without the head, if the comparison names the head."""
+    return place[-2:] if comparison.against is ComparisonKind.HEAD else place
+
+
+DERIVED = {"mechanism", "causal", "device"}
+"""Settings that follow from others or do not affect any number."""
+
+
+def differences(one: Document, other: Document) -> tuple[str, ...]:
+    """Describe the settings in which two documents differ, the first's value first."""
+    if one.model and other.model:
+        return _model_differences(one, other)
+    if one.captured != other.captured or one.model != other.model:
+        return ("the captured attention",)
+    if one.captured:
+        return ("the token labels",) * (one.labels != other.labels)
+    descriptions = ["the text"] * (one.text != other.text)
+    descriptions += [
+        f"{name}: {getattr(one, name)} → {getattr(other, name)}"
+        for name in ("tokenizer", "lines")
+        if getattr(one, name) != getattr(other, name)
+    ]
+    for setting in SETTINGS:
+        values = [document.get(setting.name) for document in (one, other)]
+        acts = any(setting.acts(document.spec) for document in (one, other))
+        if setting.name not in DERIVED and acts and values[0] != values[1]:
+            descriptions.append(_describe_difference(setting, *values))
+    return tuple(descriptions)
+
+
+def _model_differences(one: Document, other: Document) -> tuple[str, ...]:
+    descriptions = ["the text"] * (one.text != other.text)
+    models = [document.model for document in (one, other) if document.model]
+    descriptions += ["the model"] * (len({model.folder for model in models}) > 1)
+    descriptions += ["the second text"] * (len({model.second for model in models}) > 1)
+    descriptions += ["the image"] * (len({model.image for model in models}) > 1)
+    descriptions += ["the attention kind"] * (len({model.part for model in models}) > 1)
+    descriptions += ["the head edits"] * (len({model.edits for model in models}) > 1)
+    descriptions += ["the cut edges"] * (len({model.cuts for model in models}) > 1)
+    return tuple(descriptions)
+
+
+def _describe_difference(setting: Setting, *values: Any) -> str:
+    label = setting.label[0].lower() + setting.label[1:]
+    if setting.kind in {SettingKind.MATRIX, SettingKind.OWN}:
+        return label
+    return f"{label}: {' → '.join(_format_value(setting, value) for value in values)}"
+
+
+def _format_value(setting: Setting, value: Any) -> str:
+    if setting.kind is SettingKind.SWITCH:
+        return "on" if value else "off"
+    words = dict(setting.choices).get(value)
+    return words[0].lower() + words[1:] if words else f"{value:g}"
 
 
 NAMED = 3

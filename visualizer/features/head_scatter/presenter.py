@@ -9,19 +9,19 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.model_answers import (
+from visualizer.attention.model_reading import (
     AblationAnswer,
     ModelQuestion,
     PartsAnswer,
     QuestionKind,
 )
-from visualizer.number_format import format_short
-from visualizer.session.head_measurement_offer import MeasurementOffer, measurement_offer
+from visualizer.format import format_short
 from visualizer.session.head_retrieval import known_retrieval
+from visualizer.session.model_panes import MeasurementOffer, measurement_offer
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
-    from visualizer.attention.model_answers import ModelAnswer
+    from visualizer.attention.model_reading import ModelAnswer
     from visualizer.session.resolved_view import Resolved
 
 PANE = "Scatter"

@@ -10,16 +10,16 @@ from PySide6.QtGui import QAccessible, QColor, QGuiApplication, QKeySequence, QP
 from PySide6.QtWidgets import QComboBox, QWidget
 
 from visualizer.features.head_scatter.presenter import SCATTER, HeadScatterPanel
-from visualizer.heatmap.value_to_colour_mapping import MAX_COLOUR_INDEX, image, table
-from visualizer.number_format import format_short
-from visualizer.session.head_measurement_offer import COUNTED, START, START_TIP
-from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.format import format_short
+from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, image, table
+from visualizer.session.model_panes import COUNTED, START, START_TIP
+from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.buttons import LongWorkWidget
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.long_work_widget import LongWorkWidget
 from visualizer.widgets.painted_message import paint_message
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.theme import LIGHT, Theme

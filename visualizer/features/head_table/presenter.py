@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.number_format import format_number, format_share
-from visualizer.session.head_measurement_offer import MeasurementOffer, measurement_offer
+from visualizer.format import format_number, format_share
 from visualizer.session.head_retrieval import RetrievalWeights, known_retrieval
+from visualizer.session.model_panes import MeasurementOffer, measurement_offer
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QImage, QPainter
 
-from visualizer.heatmap.value_to_colour_mapping import FORBIDDEN, MAX_COLOUR_INDEX, image, indexed
+from visualizer.heatmap.colour_mapping import FORBIDDEN, MAX_COLOUR_INDEX, image, indexed
 from visualizer.session.head_order import HeadOrder
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.attention.head_measures import measure_patterns, measure_uniform_patterns
 from visualizer.attention.masks import Masking, any_allowed_in_blocks
-from visualizer.attention.named_patterns import measure_patterns, measure_uniform_patterns
 from visualizer.errors import InputError
+from visualizer.format import format_count, format_share
 from visualizer.heatmap.panel_colour_scale import SHORT
-from visualizer.number_format import format_count, format_share
 from visualizer.session.document import Document
 from visualizer.session.head_order import CHANGE, ORDERS, HeadOrder, order_row
 from visualizer.session.resolved_view import resolve

@@ -18,7 +18,7 @@ from visualizer.features.layer_overview.paint import GAP, overview_image
 from visualizer.features.layer_overview.presenter import LAYERS, LayerOverviewPanel
 from visualizer.models.model_source import HeadEditKind
 from visualizer.session.head_order import ORDERS, HeadOrder
-from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.input_filters import install_input_filters

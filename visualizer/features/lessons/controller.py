@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QKeySequence
 
 from visualizer.features.lessons.lesson import ids_of, turned
-from visualizer.features.lessons.lesson_page_view import (
+from visualizer.features.lessons.state import (
     page_view,
     with_interaction_options_of,
     without_limits_of,
@@ -21,9 +21,8 @@ from visualizer.features.lessons.lesson_page_view import (
 from visualizer.resources import resource
 from visualizer.session.view import LessonPosition
 from visualizer.widgets.app_settings import LESSONS, own_folder
-from visualizer.widgets.command_actions_and_menus import add_separator
-from visualizer.widgets.dialogs import show_message
-from visualizer.widgets.file_manager import open_folder
+from visualizer.widgets.commands import add_separator
+from visualizer.widgets.dialogs import open_folder, show_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,10 +30,10 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QMenu, QWidget
 
-    from visualizer.features.lessons.expected_book_numbers import BookNumbers
+    from visualizer.features.lessons.claim_check import BookNumbers
     from visualizer.features.lessons.lesson import Lesson
     from visualizer.features.lessons.lesson_file import LessonError
-    from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
+    from visualizer.features.lessons.state import LessonState
     from visualizer.session.document import Document
     from visualizer.session.history import History
     from visualizer.session.view import View
@@ -185,7 +184,7 @@ class LessonController(QObject):
 
 @cache
 def _printed_numbers() -> BookNumbers:
-    from visualizer.features.lessons.expected_book_numbers import BookNumbers
+    from visualizer.features.lessons.claim_check import BookNumbers
 
     return BookNumbers.read(*(resource("lessons", name) for name in NUMBERS))
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.session.colour_options import ColourLimits
 from visualizer.session.view import LessonPosition
+from visualizer.session.view_options import ColourLimits
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from visualizer.attention.model_layer_stages import ORDER
+from visualizer.attention.layer_stages import ORDER
 from visualizer.attention.spec_validation import problems
 from visualizer.attention.stages import shape, stages
 from visualizer.errors import reason_of
-from visualizer.features.lessons.expected_book_numbers import BookNumbers, UnfitError
+from visualizer.features.lessons.claim_check import BookNumbers, UnfitError
 from visualizer.features.lessons.lesson import Claim, Lesson, Measure, Page
 from visualizer.features.lessons.setting_value_parser import WORDS, is_a, value_of
+from visualizer.format import shorten
 from visualizer.language.tokenizers import Tokenizer, tokenize
-from visualizer.number_format import shorten
 from visualizer.session.cell_address import Cell
-from visualizer.session.colour_options import ColourLimits
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain, Place
+from visualizer.session.view_options import ColourLimits
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:

@@ -14,16 +14,16 @@ from visualizer.attention.spec import (
     BooleanMatrix,
     NumberMatrix,
 )
-from visualizer.features.lessons.expected_book_numbers import UnfitError
+from visualizer.features.lessons.claim_check import UnfitError
+from visualizer.format import shorten
 from visualizer.language.tokenizers import Vocabulary
-from visualizer.number_format import shorten
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from enum import StrEnum
 
-    from visualizer.features.lessons.expected_book_numbers import BookNumbers
+    from visualizer.features.lessons.claim_check import BookNumbers
 
 WORDS: dict[type, str] = {
     str: "text in quotes",

@@ -16,8 +16,8 @@ from PySide6.QtWidgets import (
 
 from visualizer.features.lessons.claim_check import ClaimResult
 from visualizer.features.lessons.presenter import LESSON
-from visualizer.widgets.accessible_roles_and_values import set_accessible_value
-from visualizer.widgets.fixed_width_buttons import FixedWidthButton
+from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.buttons import FixedWidthButton
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel, RichLabel

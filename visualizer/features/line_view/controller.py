@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
 from visualizer.features.line_view.presenter import largest_cell
-from visualizer.session.line_options import LineSide
-from visualizer.session.stage_toggle_and_cell_pinning import pin_cell
+from visualizer.session.view_changes import pin_cell
+from visualizer.session.view_options import LineSide
 
 if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
-    from visualizer.session.line_options import LineOptions, LineToken
+    from visualizer.session.view_options import LineOptions, LineToken
     from visualizer.session.workspace import Workspace
 
 

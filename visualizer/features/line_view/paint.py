@@ -15,9 +15,9 @@ from PySide6.QtCore import QByteArray, QDataStream, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPainterPath, QPen, QPixmap
 
 from visualizer.features.line_view.layout import GAP, HEAD, MARGIN, course
+from visualizer.format import format_number
 from visualizer.heatmap.panel_margins_paint import LEFT, RIGHT
-from visualizer.number_format import format_number
-from visualizer.session.line_options import LineSide
+from visualizer.session.view_options import LineSide
 from visualizer.widgets.fonts import font, metrics, system_font, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
 from visualizer.widgets.theme import head_colour
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from visualizer.features.line_view.layout import LineLayout
+    from visualizer.features.line_view.line_selection import SelectedLines
     from visualizer.features.line_view.presenter import LinePanel
-    from visualizer.features.line_view.weights_drawn_as_lines import SelectedLines
     from visualizer.widgets.theme import Theme
 
 LEVELS = 12

@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.features.line_view.lines_of_long_text import (
-    known_of,
-    pinned_query,
-    queries_to_read,
-    strongest_lines,
-)
-from visualizer.features.line_view.weights_drawn_as_lines import (
+from visualizer.attention.display_transforms import WeightTransform
+from visualizer.features.line_view.line_selection import (
     LineRequest,
     SelectedLines,
     heads_with_room,
@@ -29,22 +23,28 @@ from visualizer.features.line_view.weights_drawn_as_lines import (
     weight_of,
     why_none,
 )
-from visualizer.heatmap.hovered_or_pinned_cell import cursor_on
+from visualizer.features.line_view.long_text_lines import (
+    known_of,
+    pinned_query,
+    queries_to_read,
+    strongest_lines,
+)
+from visualizer.heatmap.cell_cursor import cursor_on
 from visualizer.language.tokenizers import all_visible
 from visualizer.session.cell_address import Cell
-from visualizer.session.line_options import PANE, LineSide, LineToken
 from visualizer.session.screen import PanelId
+from visualizer.session.view_options import PANE, LineSide, LineToken
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.run import Run
-    from visualizer.features.line_view.lines_of_long_text import (
+    from visualizer.features.line_view.long_text_lines import (
         QueriesToRead,
         StrongestLines,
         StrongestWeights,
     )
-    from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
+    from visualizer.heatmap.cell_cursor import CellCursor
     from visualizer.session.resolved_view import Resolved
 
 COVERED = "Lines are hidden until the answer is revealed."

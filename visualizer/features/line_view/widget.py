@@ -22,7 +22,7 @@ from visualizer.features.line_view.paint import (
 from visualizer.features.line_view.presenter import LINES, LinePanel
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.session.cell_address import Cell
-from visualizer.session.line_options import (
+from visualizer.session.view_options import (
     FOLLOWS,
     MAX_LINES_PER_QUERY,
     LineOptions,
@@ -40,7 +40,7 @@ from visualizer.widgets.setting_controls import DecimalSpinBox, show_number
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent
 
-    from visualizer.features.line_view.weights_drawn_as_lines import SelectedLines
+    from visualizer.features.line_view.line_selection import SelectedLines
     from visualizer.session.screen import Screen
     from visualizer.widgets.theme import Theme
 

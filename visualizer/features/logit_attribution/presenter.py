@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.attention.model_answers import (
+from visualizer.attention.model_reading import (
     AblationAnswer,
     ModelQuestion,
     PartsAnswer,
     QuestionKind,
 )
 from visualizer.errors import InputError
+from visualizer.format import format_number, format_share, format_short
 from visualizer.heatmap.labelled_cells import LabelledCells, largest_size
-from visualizer.number_format import format_number, format_share, format_short
-from visualizer.session.message_without_model_reading import why_unread
+from visualizer.session.model_panes import why_unread
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
-    from visualizer.attention.model_answers import LogitParts
-    from visualizer.attention.model_reading import ModelReading
+    from visualizer.attention.model_reading import LogitParts, ModelReading
     from visualizer.attention.run import Run
     from visualizer.session.resolved_view import Resolved
 

@@ -15,12 +15,12 @@ from visualizer.features.logit_attribution.presenter import (
     AttributionPanel,
 )
 from visualizer.heatmap.labelled_cells_widget import CellColourBar, LabelledCellsView
-from visualizer.widgets.busy_line import ProgressLine
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
+from visualizer.widgets.status_bar import ProgressLine
 
 if TYPE_CHECKING:
     from visualizer.heatmap.labelled_cells import LabelledCells

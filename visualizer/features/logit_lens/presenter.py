@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.attention.model_answers import (
+from visualizer.attention.model_reading import (
     CostlyAnswer,
     LensAnswer,
     ModelQuestion,
     QuestionKind,
 )
 from visualizer.errors import InputError
+from visualizer.format import format_share
 from visualizer.heatmap.labelled_cells import LabelledCells
 from visualizer.language.tokenizers import visible
-from visualizer.number_format import format_share
-from visualizer.session.message_without_model_reading import why_unread
+from visualizer.session.model_panes import why_unread
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from PySide6.QtWidgets import QPushButton, QWidget
 
 from visualizer.features.logit_lens.presenter import HOW, LENS, LensPanel
 from visualizer.heatmap.labelled_cells_widget import CellColourBar, LabelledCellsView
-from visualizer.widgets.busy_line import ProgressLine
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
+from visualizer.widgets.status_bar import ProgressLine
 
 if TYPE_CHECKING:
     from visualizer.session.screen import Screen

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible, QKeyEvent
 from PySide6.QtWidgets import QMenu, QPushButton, QSpinBox, QToolButton, QWidget
 
-from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
+from visualizer.session.view_options import MaskBrush
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import ElidedLabel, PlainLabel
 from visualizer.widgets.layouts import row_layout

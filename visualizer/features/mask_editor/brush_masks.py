@@ -1,4 +1,4 @@
-"""Boolean masks of the brushes, and strokes on a mask.
+"""Boolean masks of the brushes, strokes on a mask, and masks of a model's cut edges.
 
 Sources: Raschka 2024, §3.5.1 (causal); Beltagy et al. 2020, "Longformer", §3.1
 (window); Raffel et al. 2020, "T5", §3.2.1 and figure 3 (prefix).
@@ -10,13 +10,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from visualizer.attention.spec import BooleanMatrix
-from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
+from visualizer.models.model_source import CutEdges
+from visualizer.session.view_options import MaskBrush
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from visualizer.models.model_source import LayerAndHead, ModelSource
 
 Place = tuple[int, int]
 """Query and key indices of a cell."""
@@ -81,3 +84,27 @@ def between(start: Place, end: Place, blocks: tuple[int, int] = (1, 1)) -> list[
     shares = [step / max(steps, 1) for step in range(steps + 1)]
     places = [(round(down * share), round(right * share)) for share in shares]
     return [(start[0] + row * blocks[0], start[1] + column * blocks[1]) for row, column in places]
+
+
+def open_cells(allowed: np.ndarray, cut: tuple[Place, ...]) -> np.ndarray:
+    """Return the cells of a head that the model allows and that are not cut."""
+    cells: np.ndarray = allowed.copy()  # query key
+    within = [place for place in cut if max(place) < len(cells)]
+    if within:
+        cells[tuple(np.array(within).T)] = False
+    return cells
+
+
+def with_open_cells(
+    model: ModelSource, head: LayerAndHead, allowed: np.ndarray, cells: np.ndarray
+) -> ModelSource:
+    """Cut the cells of a head that the model allows and that are not open.
+
+    Cut cells beyond the end of the text are kept.
+    """
+    beyond = [place for place in model.cut_cells.get(head, ()) if max(place) >= len(allowed)]
+    closed = ((query, key) for query, key in np.argwhere(allowed & ~cells).tolist())
+    cut = sorted([*closed, *beyond])
+    others = [each for each in model.cuts if each.place != head]
+    new = [CutEdges(*head, tuple(cut))] if cut else []
+    return replace(model, cuts=tuple(sorted([*others, *new], key=lambda each: each.place)))

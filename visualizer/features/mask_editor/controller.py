@@ -1,30 +1,41 @@
-"""Controller of the mask editor: strokes in the heatmaps, and brushes."""
+"""Controller of the mask editor: brushes, and strokes by mouse and keyboard in the heatmaps."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent
 
 from visualizer.attention.captured_attention import MAX_CUT_EDGES
 from visualizer.attention.spec import BooleanMatrix
 from visualizer.errors import InputError
-from visualizer.features.mask_editor.brush_masks import between, is_open, mask_of_brush, with_stroke
-from visualizer.features.mask_editor.edge_cuts import open_cells, with_open_cells
+from visualizer.features.mask_editor.brush_masks import (
+    between,
+    is_open,
+    mask_of_brush,
+    open_cells,
+    with_open_cells,
+    with_stroke,
+)
 from visualizer.features.mask_editor.presenter import MASK_EDIT, longest, mask_of
+from visualizer.format import format_count
+from visualizer.heatmap.board import target_of
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.cell_keyboard_navigation import moved_cursor
-from visualizer.heatmap.panel_and_board_types import target_of
-from visualizer.heatmap.panel_cell_lookup import panel_of
-from visualizer.number_format import format_count
-from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
+from visualizer.heatmap.cell_pointing_widget import STEPS
+from visualizer.heatmap.panel_cells import moved_cursor, panel_of
+from visualizer.session.view_options import MaskBrush
+from visualizer.widgets.input_filters import is_command
 
 if TYPE_CHECKING:
     from visualizer.features.mask_editor.brush_masks import Place
+    from visualizer.features.mask_editor.presenter import MaskEditPanel
+    from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.heatmap.cell_selection_controller import CellSelectionController
+    from visualizer.heatmap.widget import BoardView
     from visualizer.session.cell_address import Cell
-    from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
+    from visualizer.session.view_options import MaskEditState
     from visualizer.session.workspace import Workspace
 
 TOO_MANY = "At most {most} can be cut. Restore some before you cut more."
@@ -201,3 +212,96 @@ class MaskEditController(QObject):
 
 def _panel_key(cell: Cell) -> tuple[object, ...]:
     return cell.stage, cell.head, cell.fold, cell.part
+
+
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+PRESSES = {QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick}
+
+
+class MaskStrokeController(QObject):
+    """Event filter that turns mouse and key events of the heatmaps into strokes."""
+
+    begun = Signal(object, bool)
+    """The first cell, and whether the stroke copies its value."""
+    swept = Signal(object)
+    ended = Signal()
+    extended = Signal(int, int)
+    left = Signal()
+
+    def __init__(self, board: BoardView) -> None:
+        super().__init__(board)
+        self._board = board
+        self._panel: MaskEditPanel | None = None
+        self._slot: PanelSlot | None = None
+
+    def show_mask_edit(self, panel: MaskEditPanel | None) -> None:
+        """Install the event filter, or remove it without a panel."""
+        before, self._panel = self._panel, panel
+        self._board.show_mask_changes(panel.fresh if panel else {})
+        if bool(panel) == bool(before):
+            return
+        for widget in (self._board, self._board.viewport()):
+            if panel:
+                widget.installEventFilter(self)
+            else:
+                widget.removeEventFilter(self)
+        if panel:
+            self._board.viewport().setCursor(Qt.CursorShape.CrossCursor)
+        else:
+            self._end_stroke()
+            self._board.viewport().unsetCursor()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if isinstance(event, QMouseEvent):
+            return watched is self._board.viewport() and self._handle_mouse(event)
+        if isinstance(event, QKeyEvent):
+            return watched is self._board and self._handle_key(event)
+        if event.type() == QEvent.Type.Wheel:
+            self._end_stroke()  # other cells may scroll under the pointer
+        return event.type() == QEvent.Type.ContextMenu
+
+    # ------------------------------------------------------------------ mouse
+
+    def _handle_mouse(self, event: QMouseEvent) -> bool:
+        if event.type() in PRESSES:
+            return self._handle_press(event)
+        if self._slot is None:
+            return False
+        if event.type() == QEvent.Type.MouseMove:
+            self.swept.emit(self._board.cell_nearest(self._slot, event.position()))
+            return False  # hovering continues
+        self._end_stroke()
+        return True
+
+    def _handle_press(self, event: QMouseEvent) -> bool:
+        slot = self._board.slot_at(event.position())
+        targets = self._panel.targets if self._panel else frozenset()
+        is_right = event.button() == Qt.MouseButton.RightButton
+        if slot is None or target_of(slot.heatmap) not in targets:
+            return False
+        if self._slot is None and (is_right or event.button() == Qt.MouseButton.LeftButton):
+            self._slot = slot  # with its current rectangle: a pending result may move it
+            spreads = is_right or bool(event.modifiers() & SHIFT)
+            self.begun.emit(self._board.cell_nearest(slot, event.position()), spreads)
+        return True
+
+    def _end_stroke(self) -> None:
+        if self._slot is not None:
+            self._slot = None
+            self.ended.emit()
+
+    # ------------------------------------------------------------------ keyboard
+
+    def _handle_key(self, event: QKeyEvent) -> bool:
+        if event.type() == QEvent.Type.KeyRelease and event.key() == Qt.Key.Key_Shift:
+            self.ended.emit()
+        if event.type() != QEvent.Type.KeyPress or is_command(event):
+            return False
+        step = STEPS.get(Qt.Key(event.key()))
+        if step and event.modifiers() & SHIFT:
+            self.extended.emit(*step)
+            return True
+        if event.key() == Qt.Key.Key_Escape:
+            self.left.emit()
+            return True
+        return False

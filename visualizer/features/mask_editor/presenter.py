@@ -12,27 +12,26 @@ from visualizer.attention.masks import FORBIDDING, Masking, allowed
 from visualizer.attention.spec import BooleanMatrix
 from visualizer.attention.stages import is_hatched
 from visualizer.errors import InputError
-from visualizer.features.mask_editor.brush_masks import mask_of_brush
-from visualizer.features.mask_editor.edge_cuts import open_cells
-from visualizer.heatmap.forbidden_cells import any_of_blocks, forbidden_in
-from visualizer.heatmap.panel_and_board_types import PendingCells, target_of
+from visualizer.features.mask_editor.brush_masks import mask_of_brush, open_cells
+from visualizer.format import format_count
+from visualizer.heatmap.board import PendingCells, target_of
+from visualizer.heatmap.panel_cells import any_of_blocks, forbidden_in
 from visualizer.models.model_source import cuts_in_words
-from visualizer.number_format import format_count
 from visualizer.session.cell_address import ComparedSide
-from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 from visualizer.session.resolved_view import PoolingExtent
 from visualizer.session.screen import PanelId
+from visualizer.session.view_options import MaskBrush
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.trace import Trace
-    from visualizer.heatmap.panel_and_board_types import Board, Drawn, Heatmap, Target
+    from visualizer.heatmap.board import Board, Drawn, Heatmap, Target
     from visualizer.models.model_source import ModelSource
     from visualizer.session.document import Document
-    from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
     from visualizer.session.resolved_view import Resolved
+    from visualizer.session.view_options import MaskEditState
 
 
 HINT = "Editing the mask: click or drag, or press X; Esc to finish"

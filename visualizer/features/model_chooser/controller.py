@@ -28,7 +28,7 @@ from visualizer.models.local_models import ListedModel, list_models
 from visualizer.models.model_folder import name_of
 from visualizer.models.model_path import hub_cache
 from visualizer.models.repository_offer import RepositoryOffer
-from visualizer.progress_callback import CancelledError
+from visualizer.progress import CancelledError
 from visualizer.session import model_opening
 from visualizer.session.newest_request_worker import Worker
 from visualizer.widgets.dialogs import ask_for_folder
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.spec import Device, Dtype
     from visualizer.features.model_chooser.dialog import ModelChooserDialog
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
     from visualizer.session.model_opening import ModelPlace, OpenedSource
     from visualizer.session.workspace import Workspace
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from visualizer.attention.spec import Device, Dtype
+from visualizer.format import format_count
 from visualizer.models.model_folder import MISSING, bytes_in_memory
-from visualizer.number_format import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,7 +18,7 @@ from visualizer.features.model_connection.presenter import (
     connection_problem,
     present_connection,
 )
-from visualizer.progress_callback import CancelledError, left_when
+from visualizer.progress import CancelledError, left_when
 from visualizer.session import model_opening
 from visualizer.session.newest_request_worker import Worker
 

@@ -7,7 +7,7 @@ import re
 from msgspec import Struct
 
 from visualizer.errors import Problem
-from visualizer.models.model_protocol.token_strength import SHORTEST_TOKEN
+from visualizer.models.model_protocol.authentication import SHORTEST_TOKEN
 from visualizer.optional_packages import missing_package_message
 from visualizer.session.model_opening import ServerChoice
 

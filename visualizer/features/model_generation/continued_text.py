@@ -11,7 +11,7 @@ from msgspec import Struct
 from visualizer.errors import InputError, memory_error_in_words
 from visualizer.generation.next_tokens_presenter import NextTokensPanel, present_bars
 from visualizer.language.sampling import probabilities
-from visualizer.progress_callback import CancelledError, stopped_when
+from visualizer.progress import CancelledError, stopped_when
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from visualizer.generation.generation_tree import GenerationTree
     from visualizer.language.sampling import Sampling
-    from visualizer.models.generation_with_cache import ReadToken, TokenReader
+    from visualizer.models.cached_generation import ReadToken, TokenReader
     from visualizer.models.model_client.remote_model import RemoteModel, RemoteTokenReader
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import OpenedModel
@@ -125,7 +125,7 @@ class ContinuedText:
     @cached_property
     def _token_reader(self) -> TokenReader | RemoteTokenReader:
         from visualizer.attention.run import leave_core_to_window
-        from visualizer.models.token_reader_of_model import token_reader_of
+        from visualizer.models.text_reading import token_reader_of
 
         leave_core_to_window()
         return token_reader_of(self.model, self._text, self._factors, is_chat=self._is_chat)

@@ -24,11 +24,11 @@ from visualizer.features.model_generation.presenter import (
     ModelGenerationPanel,
     present_model_generation,
 )
+from visualizer.format import format_size
 from visualizer.generation.generation_tree import ROOT, GenerationTree
 from visualizer.language.sampling import Sampling
 from visualizer.models.model_source import HeadEditKind
-from visualizer.number_format import format_size
-from visualizer.session.message_without_model_reading import why_unread
+from visualizer.session.model_panes import why_unread
 from visualizer.session.newest_request_worker import Worker
 
 if TYPE_CHECKING:

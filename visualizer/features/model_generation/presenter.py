@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from visualizer.attention.token_labels import join_split_characters
+from visualizer.format import format_count, format_share, format_size, shorten
 from visualizer.generation.generated_tokens_presenter import (
     GenerationPanel,
     present_generation,
@@ -17,8 +18,7 @@ from visualizer.generation.generation_tree import ROOT, GenerationTree
 from visualizer.generation.next_tokens_presenter import NextTokensPanel
 from visualizer.language.sampling import Sampling
 from visualizer.language.tokenizers import visible
-from visualizer.number_format import format_count, format_share, format_size, shorten
-from visualizer.session.message_without_model_reading import READING
+from visualizer.session.model_panes import READING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from visualizer.format import format_share, shorten
 from visualizer.language.tokenizers import visible
 from visualizer.models.model_source import (
     HeadEdit,
@@ -13,8 +14,7 @@ from visualizer.models.model_source import (
     edits_in_words,
     heads_in_words,
 )
-from visualizer.number_format import format_share, shorten
-from visualizer.session.message_without_model_reading import why_unread
+from visualizer.session.model_panes import why_unread
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.features.next_token.presenter import NEXT_TOKEN, NextTokenPanel
+from visualizer.format import format_share
 from visualizer.language.tokenizers import visible
 from visualizer.models.model_source import MAX_HEAD_SCALE, MAX_SOURCE_LENGTH, HeadEditKind
-from visualizer.number_format import format_share
-from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel

@@ -9,20 +9,18 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QPainter
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
-from visualizer.features.playback.presenter import PLAYBACK, PlaybackBarState
-from visualizer.features.playback.step_count_and_equation_text import count_of, written
+from visualizer.features.playback.presenter import PLAYBACK, PlaybackBarState, count_of, written
 from visualizer.features.playback.timeline_paint import TimelineSegments, paint_track, track_height
 from visualizer.session.timeline import SPEEDS, Grain
 from visualizer.session.user_prediction import PredictionQuestion
-from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.fonts import text_scale
-from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.input_filters import WheelNotches, is_command
 from visualizer.widgets.labels import AutoFitLabel, PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.setting_controls import combo_box
 from visualizer.widgets.track_slider import TrackSlider
-from visualizer.widgets.wheel_notches import WheelNotches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

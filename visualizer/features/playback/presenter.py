@@ -1,15 +1,18 @@
-"""Presenter of the playback bar: position, and caption and equation of the step."""
+"""Presenter of the playback bar: position, caption and equation of the step."""
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.explanations.explain import Equation, equation
-from visualizer.explanations.user_prediction_instruction_and_verdict import instruction
-from visualizer.features.playback.step_captions import step_caption
+from visualizer.explanations.cell_facts import CellFacts
+from visualizer.explanations.explain import EXPLAINERS, Equation, equation, explain
+from visualizer.explanations.prediction import instruction
+from visualizer.explanations.step_values import EMPTY, StepValues
+from visualizer.session.cell_address import Cell
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import Grain, Place, Playhead, Timeline
 
@@ -17,9 +20,47 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.run import Run
-    from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
+    from visualizer.attention.trace import LeadingIndex
+    from visualizer.heatmap.step_highlights import Highlights
     from visualizer.session.resolved_view import Resolved
+    from visualizer.session.timeline import Step
     from visualizer.session.user_prediction import PredictionQuestion
+    from visualizer.widgets.theme import Theme
+
+
+def step_caption(run: Run, leading: LeadingIndex, step: Step, head: int) -> str:
+    """Describe a step in one sentence with the tokens in bold (HTML).
+
+    If a row has only one cell, the caption describes the row.
+
+    Parameters
+    ----------
+    leading : tuple of int
+        Layer and text, as an index into the run's leading axes.
+    head : int
+        The head to describe if the stage has heads.
+    """
+    block = StepValues(run, leading, step, min(head, run.trace.spec.heads - 1))
+    texts = EXPLAINERS[block.stage.operation]
+    if len(step.rows) > 1 and run.trace.holding(step.stage).is_blockwise:
+        return block.sentence(f"{block.stage.says}, in all {len(step.rows):,} rows")
+    if len(step.rows) > 1:
+        return block.sentence(texts.stage_sentence(block))
+    if len(step.columns) == run.trace.shape(step.stage)[-1]:
+        return block.sentence(texts.row_sentence(block))
+    return _describe_cell(block)
+
+
+def _describe_cell(block: StepValues) -> str:
+    head = (block.head,) if "head" in block.stage.dims else ()
+    cell = Cell(block.stage.name, (*head, block.at, block.step.columns[0]))
+    explanation = explain(block.run.trace, cell.stage, (*block.leading, *cell.place))
+    facts = CellFacts(block.run, block.leading, cell, explanation)
+    sentence = EXPLAINERS[block.stage.operation].cell_sentence(facts)
+    sentence = sentence.replace("<b></b>", f"<b>{EMPTY}</b>")
+    if not facts.in_head or facts.in_head in sentence:
+        return sentence
+    return f"{facts.in_head.strip().capitalize()}, {sentence[0].lower()}{sentence[1:]}"
 
 
 class TimelineSegment(Struct, frozen=True):
@@ -109,3 +150,24 @@ def _describe_place(run: Run, timeline: Timeline, place: Place) -> str:
     row = f"{title}, row {place.row + 1:,} of {rows:,}"
     column = f", column {place.column + 1:,} of {columns:,}"
     return row + column * (timeline.grain is Grain.CELL)
+
+
+def count_of(bar: PlaybackBarState) -> str:
+    """Format the number of the current step and the total."""
+    if bar.position >= bar.count:
+        return f"{bar.count:,} steps"
+    return f"{bar.position + 1:,} of {bar.count:,}"
+
+
+def written(equation: Equation | None, theme: Theme) -> str:
+    """Format an equation as HTML with its operands in the accent colour."""
+    if equation is None:
+        return ""
+    parts = "".join(
+        f"<span style='color:{theme.accent}'>{escape(part.text)}</span>"
+        if part.is_lit
+        else escape(part.text)
+        for part in equation.parts
+    )
+    left = f"<span style='color:{theme.quiet}'>{escape(equation.left)} = </span>{parts}"
+    return f"{left} = <b>{escape(equation.result)}</b>" if equation.result else left

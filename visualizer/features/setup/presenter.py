@@ -9,8 +9,8 @@ from msgspec import Struct
 from visualizer.attention.model_reading import SecondText
 from visualizer.attention.settings import SETTINGS
 from visualizer.errors import FIRST_CHARACTERS, InputError, Problem, Remedy
+from visualizer.format import format_count
 from visualizer.models.model_source import server_of
-from visualizer.number_format import format_count
 from visualizer.session.screen import PanelId
 from visualizer.session.setting_definitions import SettingState, remedy_in_words
 

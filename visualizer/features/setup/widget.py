@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.attention.settings import SETTINGS, Setting, SettingKind
-from visualizer.documents.plain_text_file import first_part, too_long
+from visualizer.documents.open_document import first_part, too_long
 from visualizer.features.setup.presenter import (
     SETUP,
     AttentionParts,

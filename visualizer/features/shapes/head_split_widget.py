@@ -16,7 +16,7 @@ from visualizer.widgets.theme import LIGHT, Theme, head_colour
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent
 
-    from visualizer.features.shapes.head_split import HeadSplit
+    from visualizer.features.shapes.presenter import HeadSplit
 
 DURATION_MS = 200
 MAX_CELL_PX = 22

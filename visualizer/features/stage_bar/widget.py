@@ -9,14 +9,14 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QToolButton, QWidget
 
-from visualizer.attention.model_layer_stages import AROUND, ORDER
+from visualizer.attention.layer_stages import AROUND, ORDER
 from visualizer.attention.stages import TABLE
-from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.buttons import SoloToggleButton
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.overflow_row import OverflowRow, RowItem, button_entry
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
-from visualizer.widgets.solo_toggle_button import SoloToggleButton
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,14 +9,14 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPainterPath, QPen
 
 from visualizer.features.start_page.presenter import Example, PictureNumbers
-from visualizer.heatmap.value_to_colour_mapping import (
+from visualizer.format import format_number
+from visualizer.heatmap.colour_mapping import (
     FORBIDDEN,
     MAX_COLOUR_INDEX,
     image,
     light_entries,
 )
-from visualizer.number_format import format_number
-from visualizer.session.colour_maps import AUTOMATIC, USUAL
+from visualizer.session.view_options import AUTOMATIC, USUAL
 from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
 from visualizer.widgets.theme import head_colour

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.attention.run_parameters_as_spec_weights import weights_of
+from visualizer.attention.fixed_weights import weights_of
 from visualizer.attention.spec import BIAS, NORMS, OWN_LAYERS
 from visualizer.attention.stages import is_hatched, parameter_names
 from visualizer.features.tensor_editor.spreadsheet_clipboard import format_number_plain
 from visualizer.features.tensor_editor.tensor_edit import own_of, why_not
-from visualizer.heatmap.panel_and_board_types import Axis, counted_from_one
+from visualizer.heatmap.board import Axis, counted_from_one
 from visualizer.language.tokenizers import all_visible
 from visualizer.session.screen import PanelId
 

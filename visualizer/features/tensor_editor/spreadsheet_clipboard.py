@@ -12,7 +12,7 @@ import re
 import numpy as np
 
 from visualizer.errors import InputError
-from visualizer.number_format import shorten
+from visualizer.format import shorten
 
 MAX_CELLS = 20_000
 """Maximum number of cells that can be read or written without a noticeable delay."""

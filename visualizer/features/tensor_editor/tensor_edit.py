@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.run_parameters_as_spec_weights import check_count, weights_of
+from visualizer.attention.fixed_weights import check_count, weights_of
 from visualizer.attention.spec import BIAS, DRAWN_FROM, OWN_BIASES, OWN_LAYERS, NumberMatrix
 from visualizer.attention.stages import Operation
 from visualizer.errors import InputError

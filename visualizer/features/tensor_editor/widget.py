@@ -29,7 +29,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.features.tensor_editor.presenter import TABLE
-from visualizer.number_format import format_count, format_number
+from visualizer.format import format_count, format_number
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.input_filters import install_input_filters
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from visualizer.features.tensor_editor.presenter import NumberBlock, NumberTablePanel
-    from visualizer.heatmap.panel_and_board_types import Axis
+    from visualizer.heatmap.board import Axis
     from visualizer.session.screen import Screen
 
 EMPTY = "Numbers appear here once attention is computed."

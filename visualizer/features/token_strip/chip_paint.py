@@ -9,10 +9,10 @@ import numpy as np
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPen
 
-from visualizer.heatmap import value_to_colour_mapping
+from visualizer.format import format_short
+from visualizer.heatmap import colour_mapping
 from visualizer.language.tokenizers import SPACE
-from visualizer.number_format import format_short
-from visualizer.widgets.chip_scroll_area import CENTRE, NUMBER_SIZE, ROUND, chip_height
+from visualizer.widgets.chip_area import CENTRE, NUMBER_SIZE, ROUND, chip_height
 from visualizer.widgets.fonts import font, metrics, text_scale
 
 if TYPE_CHECKING:
@@ -150,8 +150,8 @@ def _paint_backgrounds(
                 inks[at] = theme.on_accent
         return inks
     hatch, inks = QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern), []
-    table = value_to_colour_mapping.table(weights.map, theme)
-    light = value_to_colour_mapping.light_entries(weights.map, theme)
+    table = colour_mapping.table(weights.map, theme)
+    light = colour_mapping.light_entries(weights.map, theme)
     entries = position_on_scale(weights.values[[token for token, _ in words]], weights)
     for (token, box), entry in zip(words, entries.tolist(), strict=True):
         if weights.forbidden[token]:
@@ -180,16 +180,16 @@ def ink_of_frame(width: float, theme: Theme) -> tuple[tuple[str, float], ...]:
 def position_on_scale(values: np.ndarray, weights: TokenWeights) -> np.ndarray:
     """Return the colour map indices of weights, as uint8 of the same shape."""
     place = np.clip((values - weights.low) / (weights.high - weights.low), 0, 1)
-    entries = np.nan_to_num(place * value_to_colour_mapping.MAX_COLOUR_INDEX).round()
-    whole = np.where(np.isnan(values), value_to_colour_mapping.NAN_COLOUR_INDEX, entries)
+    entries = np.nan_to_num(place * colour_mapping.MAX_COLOUR_INDEX).round()
+    whole = np.where(np.isnan(values), colour_mapping.NAN_COLOUR_INDEX, entries)
     return whole.astype(np.uint8)
 
 
 def _chip_colours(weights: TokenWeights, token: int, theme: Theme) -> tuple[str, str]:
     """Return the colour of a token's weight, and a text colour readable on it."""
     entry = position_on_scale(weights.values[token : token + 1], weights).item()
-    fill = QColor(int(value_to_colour_mapping.table(weights.map, theme)[entry])).name()
-    is_light = value_to_colour_mapping.light_entries(weights.map, theme)[entry]
+    fill = QColor(int(colour_mapping.table(weights.map, theme)[entry])).name()
+    is_light = colour_mapping.light_entries(weights.map, theme)[entry]
     return fill, "#000000" if is_light else "#FFFFFF"
 
 

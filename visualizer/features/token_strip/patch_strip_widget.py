@@ -1,23 +1,176 @@
-"""Token strip of an image: its patches, overlaid with their weights."""
+"""The strip of an image's tokens: its patches with their weights painted over the image."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Signal
-from PySide6.QtGui import QMouseEvent, QPainter
+import numpy as np
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QBrush, QColor, QImage, QMouseEvent, QPainter, QPen
 
-from visualizer.features.token_strip.chip_paint import paint_chip
+from visualizer.features.token_strip.chip_paint import ink_of_frame, paint_chip, position_on_scale
 from visualizer.features.token_strip.chip_strip_widget import TokenStrip
-from visualizer.features.token_strip.patch_paint import PatchPictures, paint_patches
-from visualizer.widgets.chip_scroll_area import GAP
-from visualizer.widgets.fonts import text_scale
+from visualizer.format import format_short
+from visualizer.heatmap import colour_mapping
+from visualizer.heatmap.panel_colour_scale import SHORT
+from visualizer.widgets.chip_area import CENTRE, GAP, NUMBER_SIZE
+from visualizer.widgets.fonts import font, metrics, text_scale
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from PySide6.QtGui import QPaintEvent
 
-    from visualizer.features.token_strip.presenter import TokenPanel
+    from visualizer.attention.captured_attention import ImagePatches
+    from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
     from visualizer.widgets.theme import Theme
+
+FAINTEST, STRONGEST = 0.3, 0.9
+"""Opacity of the colours of the smallest and the largest weight over the grey image."""
+UNDER_NUMBERS = 0.75
+"""Minimum opacity if numbers are shown."""
+GRID = 0.35
+"""Opacity of the lines between patches."""
+MIN_OUTLINED_PATCH_PX = 12
+"""Minimum patch size in pixels for which grid lines are drawn."""
+
+
+class PatchPictures:
+    """An image in colour and in greyscale, ready to paint.
+
+    Parameters
+    ----------
+    patches : ImagePatches
+        The source of the images.
+    """
+
+    def __init__(self, patches: ImagePatches) -> None:
+        self.patches = patches
+        self.colours = QImage(
+            patches.pixels,
+            patches.width,
+            patches.height,
+            3 * patches.width,
+            QImage.Format.Format_RGB888,
+        ).copy()
+        self.greys = self.colours.convertToFormat(QImage.Format.Format_Grayscale8)
+
+
+def paint_patches(
+    painter: QPainter,
+    boxes: Sequence[QRectF],
+    pictures: PatchPictures,
+    tokens: TokenPanel,
+    theme: Theme,
+    focused: int | None,
+) -> None:
+    """Paint an image, the weights of its patches, and frames around the current patches.
+
+    Parameters
+    ----------
+    boxes : sequence of QRectF
+        Rectangles of all tokens, those before the patches first.
+    focused : int or None
+        The token with the keyboard focus.
+    """
+    first, weights = pictures.patches.first, tokens.weights
+    whole = boxes[first].united(boxes[-1])
+    painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+    painter.drawImage(whole, pictures.greys if weights else pictures.colours)
+    painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, on=False)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, on=False)
+    if weights:
+        least = UNDER_NUMBERS if _has_numbers(boxes, pictures.patches) else FAINTEST
+        painter.drawImage(whole, _render_overlay(weights, pictures.patches, least, theme))
+        _paint_hatching(painter, boxes, weights, first, theme)
+    if boxes[first].width() >= MIN_OUTLINED_PATCH_PX:
+        _paint_grid(painter, whole, pictures.patches, theme)
+    if weights and _has_numbers(boxes, pictures.patches):
+        _paint_numbers(painter, boxes, weights, pictures.patches, theme)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    _paint_frames(painter, boxes, tokens, first, theme)
+    if focused is not None and focused >= first:
+        _paint_focus(painter, boxes[focused], theme)
+
+
+def _render_overlay(
+    weights: TokenWeights, patches: ImagePatches, least: float, theme: Theme
+) -> QImage:
+    """Return the weight colours, one pixel per patch; the larger the weight, the more opaque."""
+    values = weights.values[patches.first :].reshape(patches.rows, patches.columns)
+    place = np.clip((values - weights.low) / (weights.high - weights.low), 0, 1)
+    size = np.nan_to_num(abs(2 * place - 1) if weights.low < 0 else place, nan=1.0)
+    colours = colour_mapping.table(weights.map, theme)[position_on_scale(values, weights)]
+    opacity = (255 * (least + (STRONGEST - least) * size)).round().astype(np.uint32)
+    words = np.ascontiguousarray(colours & 0xFFFFFF | opacity << 24, dtype=np.uint32)
+    made = QImage(
+        words.data, patches.columns, patches.rows, 4 * patches.columns, QImage.Format.Format_ARGB32
+    )
+    return made.copy()  # the buffer is freed when this function returns
+
+
+def _paint_hatching(
+    painter: QPainter, boxes: Sequence[QRectF], weights: TokenWeights, first: int, theme: Theme
+) -> None:
+    forbidden = QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern)
+    for box, is_forbidden in zip(boxes[first:], weights.forbidden[first:], strict=True):
+        if is_forbidden:
+            painter.fillRect(box, QColor(theme.paper))
+            painter.fillRect(box, forbidden)
+
+
+def _paint_grid(painter: QPainter, whole: QRectF, patches: ImagePatches, theme: Theme) -> None:
+    painter.setOpacity(GRID)
+    painter.setPen(QPen(QColor(theme.paper), 1))
+    for column in range(1, patches.columns):
+        across = whole.left() + whole.width() * column / patches.columns
+        painter.drawLine(QPointF(across, whole.top()), QPointF(across, whole.bottom()))
+    for row in range(1, patches.rows):
+        down = whole.top() + whole.height() * row / patches.rows
+        painter.drawLine(QPointF(whole.left(), down), QPointF(whole.right(), down))
+    painter.setOpacity(1)
+
+
+def _has_numbers(boxes: Sequence[QRectF], patches: ImagePatches) -> bool:
+    """Whether numbers fit into the patches and are shown, as in chips."""
+    box, room = boxes[patches.first], metrics(NUMBER_SIZE).horizontalAdvance("−0.00") + 4
+    return patches.tokens <= SHORT and box.width() >= room and box.height() >= metrics(12).height()
+
+
+def _paint_numbers(
+    painter: QPainter,
+    boxes: Sequence[QRectF],
+    weights: TokenWeights,
+    patches: ImagePatches,
+    theme: Theme,
+) -> None:
+    light = colour_mapping.light_entries(weights.map, theme)
+    entries = position_on_scale(weights.values, weights)
+    painter.setFont(font(NUMBER_SIZE))
+    for token in range(patches.first, patches.tokens):
+        if not weights.forbidden[token]:
+            painter.setPen(QColor("#000000" if light[entries[token]] else "#FFFFFF"))
+            painter.drawText(boxes[token], CENTRE, format_short(weights.values[token]))
+
+
+def _paint_frames(
+    painter: QPainter, boxes: Sequence[QRectF], tokens: TokenPanel, first: int, theme: Theme
+) -> None:
+    """Paint thick frames around subject patches, thin ones around others of the cursor."""
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    thin = {tokens.query, tokens.key} - tokens.subjects - {None}
+    for width, places in ((1.5, thin), (2.5, tokens.subjects)):
+        for token in places:
+            if token is not None and first <= token < len(boxes):
+                for ink, thickness in ink_of_frame(width, theme):
+                    painter.setPen(QPen(QColor(ink), thickness))
+                    painter.drawRect(boxes[token])
+
+
+def _paint_focus(painter: QPainter, box: QRectF, theme: Theme) -> None:
+    painter.setPen(QPen(QColor(theme.ink), 1, Qt.PenStyle.DotLine))
+    painter.drawRect(box.adjusted(2, 2, -2, -2))
+
 
 MAX_SIDE_PX = 560
 """Maximum side length of an image, in pixels at the default text size."""

@@ -14,28 +14,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.features.token_strip.token_weight_sums import (
     MAX_GUI_THREAD_WEIGHTS,
     WeightQuery,
     known_sums,
     read_sums,
 )
-from visualizer.heatmap.hovered_or_pinned_cell import cursor_on, present_cursor
+from visualizer.format import format_count, shorten
+from visualizer.heatmap.cell_cursor import cursor_on, present_cursor
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.language.tokenizers import all_visible
-from visualizer.number_format import format_count, shorten
 from visualizer.session.cell_address import Cell
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import Grain
-from visualizer.session.token_selection_and_search import TokenRole, matches
+from visualizer.session.token_selection import TokenRole, matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from visualizer.attention.captured_attention import ImagePatches
     from visualizer.attention.run import Run
-    from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
+    from visualizer.heatmap.cell_cursor import CellCursor
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.view import View
 

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from msgspec import Struct
 
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator

@@ -15,10 +15,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.attention.display_transforms import WeightTransform
 from visualizer.features.view_bar.presenter import VIEW_CONTROLS, ViewControlsPanel
-from visualizer.session.colour_maps import MapKind, maps_of
-from visualizer.session.colour_options import ColourCurve, ColourLimits
+from visualizer.session.view_options import ColourCurve, ColourLimits, MapKind, maps_of
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.theme import LIGHT, Theme

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.attention.display_transforms import WeightTransform
 from visualizer.heatmap.panel_colour_scale import SHORT
-from visualizer.session.colour_options import ColourLimits, ColourOptions
 from visualizer.session.screen import PanelId
+from visualizer.session.view_options import ColourLimits, ColourOptions
 
 if TYPE_CHECKING:
-    from visualizer.attention.head_aggregates import HeadAggregate
-    from visualizer.heatmap.panel_and_board_types import Board, Heatmap
+    from visualizer.attention.display_transforms import HeadAggregate
+    from visualizer.heatmap.board import Board, Heatmap
     from visualizer.heatmap.panel_colour_scale import ColourScale
     from visualizer.session.resolved_view import Resolved
 

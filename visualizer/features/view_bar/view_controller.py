@@ -9,18 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
-from visualizer.attention.head_aggregates import HeadAggregate
-from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, without_waiting
-from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
+from visualizer.attention.remote_numbers import NumbersOnTheirWayError, without_waiting
 from visualizer.features.view_bar.presenter import BoardArrangement
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
-from visualizer.session.colour_maps import MapKind
-from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.session.head_order import HeadOrder
-from visualizer.session.model_pane_options import HeadScatterOptions
-from visualizer.session.stage_toggle_and_cell_pinning import pin_cell
+from visualizer.session.model_panes import HeadScatterOptions
 from visualizer.session.view import CodeDialect, View
+from visualizer.session.view_changes import pin_cell
+from visualizer.session.view_options import ColourCurve, ColourLimits, MapKind
 from visualizer.session.zoom_ranges import Zoom, row_role, zoomed
 from visualizer.widgets.app_settings import save_colour_map
 

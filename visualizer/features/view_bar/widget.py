@@ -8,14 +8,14 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QAction, QIcon
 from PySide6.QtWidgets import QComboBox, QMenu, QToolButton, QWidget
 
-from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.features.view_bar.presenter import (
     VIEW_CONTROLS,
     BoardArrangement,
     ViewControlsPanel,
 )
-from visualizer.session.colour_options import ColourLimits
-from visualizer.widgets.fixed_width_buttons import FixedWidthToolButton
+from visualizer.session.view_options import ColourLimits
+from visualizer.widgets.buttons import FixedWidthToolButton, SoloToggleButton
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.head_mark import head_icon
 from visualizer.widgets.labels import ElidedLabel
@@ -27,7 +27,6 @@ from visualizer.widgets.overflow_row import (
     list_entry,
 )
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
-from visualizer.widgets.solo_toggle_button import SoloToggleButton
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:

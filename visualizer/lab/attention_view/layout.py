@@ -31,7 +31,7 @@ from visualizer.heatmap.panel_margins import (
 from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.panel_and_board_types import Board
+    from visualizer.heatmap.board import Board
 
 MAX_CELL_PX = 88
 SMALLEST_SIDE = 130

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct, field
 
-from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
-from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap, pooling_note
+from visualizer.heatmap.board import Axis, Board, Heatmap, pooling_note
+from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.panel_colour_scale import ColourScale
-from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import (
+from visualizer.lab.attention_view.cell_cursor import (
     cell_cursor_of,
     cell_sentence,
 )
 from visualizer.language.tokenizers import all_visible
 from visualizer.language.training_settings import ModelKind
-from visualizer.session.colour_options import ColourLimits, ColourOptions
+from visualizer.session.view_options import ColourLimits, ColourOptions
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import LabCellPointer
+    from visualizer.lab.attention_view.cell_cursor import LabCellPointer
     from visualizer.lab.attention_view.probe_result import ProbeResult
 
 UNIT, SCORED = "weights", "weights;  % on target"

@@ -15,7 +15,7 @@ from visualizer.lab.training.run_state import Phase
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from visualizer.lab.lab_state_and_training_controller import LabStateController
+    from visualizer.lab.controller import LabStateController
     from visualizer.lab.screen_presenter import LabView
     from visualizer.language.wire_format import Message
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtWidgets import QWidget
 
-from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
+from visualizer.heatmap.step_highlights import Highlights
 from visualizer.heatmap.widget import BoardView
-from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import cell_index_of
+from visualizer.lab.attention_view.cell_cursor import cell_index_of
 from visualizer.lab.attention_view.layout import lay_out_layers
-from visualizer.widgets.accessible_roles_and_values import (
+from visualizer.widgets.accessibility import (
     Politeness,
     announce,
     install,

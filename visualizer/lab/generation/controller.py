@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from visualizer.lab.attention_view.probe_controller import ProbeController
     from visualizer.lab.attention_view.probe_result import ProbeResult
-    from visualizer.lab.lab_state_and_training_controller import LabStateController
+    from visualizer.lab.controller import LabStateController
 
 
 class GenerationController(QObject):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct, field
 
-from visualizer.lab.loss_plot.axis_and_ticks import AxisScale, PlotAxis
+from visualizer.lab.loss_plot.axis import AxisScale, PlotAxis
 
 if TYPE_CHECKING:
-    from visualizer.lab.loss_plot.smoothing_and_thinning import SmoothedLosses
+    from visualizer.lab.loss_plot.smoothing import SmoothedLosses
     from visualizer.lab.training.recorded_losses import Losses
 
 MESSAGE = "Losses appear here during training."

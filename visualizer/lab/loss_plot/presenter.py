@@ -13,7 +13,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.lab.loss_plot.axis_and_ticks import AxisScale, PlotAxis, ticks_between
+from visualizer.format import format_count, format_number
+from visualizer.lab.loss_plot.axis import AxisScale, PlotAxis, ticks_between
 from visualizer.lab.loss_plot.model import (
     LOSS,
     STEP,
@@ -23,8 +24,7 @@ from visualizer.lab.loss_plot.model import (
     LossLineRole,
     LossPlot,
 )
-from visualizer.lab.loss_plot.smoothing_and_thinning import SmoothedLosses, smooth
-from visualizer.number_format import format_count, format_number
+from visualizer.lab.loss_plot.smoothing import SmoothedLosses, smooth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The stored training runs: sibling folders, each with the name of its run."""
+"""The stored training runs: sibling folders with the name and the probe text of each run."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from visualizer.errors import InputError, reason_of
 from visualizer.lab.training.recorded_losses import Losses
+from visualizer.language.first_probe_text import first_probe_of
 from visualizer.language.loss_log import EMPTY_ROWS, MAX_FILE_BYTES, curves, tables
 from visualizer.language.run_folder import RunFolder
 from visualizer.storage.atomic_file import write
@@ -163,3 +164,8 @@ def losses_of(folder: Path, rest: Callable[[], None] = lambda: None) -> Losses:
         sentence = f"Cannot read the losses of “{folder.name}”{reason}."
         raise InputError("losses", sentence) from error
     return Losses.of(**curves(np.concatenate(parts)))
+
+
+def opening_probe(folder: Path, sample: str, settings: TrainingSettings) -> str:
+    """Return the first probe of an opened run: the stored one, or one from the sample."""
+    return kept_probe(folder) or first_probe_of(sample, settings)

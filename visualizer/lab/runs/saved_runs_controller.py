@@ -10,26 +10,82 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtWidgets import (
+    QMessageBox,
+    QWidget,
+)
 
 from visualizer.errors import InputError
 from visualizer.lab.runs import run_store
-from visualizer.lab.runs.confirmation_dialogs import ask_delete, ask_leaving, ask_losing
-from visualizer.lab.training import detached_training_controller
+from visualizer.lab.training import detached_controller
 from visualizer.lab.training.run_state import Phase
 from visualizer.language.run_folder import RunFolder
 from visualizer.session.newest_request_worker import Worker
 from visualizer.widgets import app_settings
-from visualizer.widgets.dialogs import ask_for_folder
+from visualizer.widgets.dialogs import ask_for_folder, message_box
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from PySide6.QtWidgets import QWidget
-
-    from visualizer.lab.lab_state_and_training_controller import LabStateController
+    from visualizer.lab.controller import LabStateController
     from visualizer.lab.runs.widget import RunsPane
     from visualizer.lab.training.recorded_losses import Losses
     from visualizer.lab.training.run_state import RunState
+
+
+def ask_leaving(
+    window: QWidget,
+    name: str,
+    lost: str,
+    stop: Callable[[], object],
+    go_on: Callable[[], object],
+) -> None:
+    """Ask whether training stops or continues in the background, replacing an open dialog.
+
+    The newest dialog is kept because its follow-up may have been requested elsewhere, such as by
+    quitting the program. ``lost`` describes steps that both choices may lose, if any.
+    """
+    for open_dialog in window.findChildren(QMessageBox, "leaving"):
+        open_dialog.close()
+    question = f"“{name}” is training. {lost}".rstrip()
+    box = message_box(window, "leaving", QMessageBox.Icon.Question, question)
+    box.setInformativeText(
+        "Stop now (you can resume from the checkpoint), or keep training in the background? Reopen "
+        "the run at any time to see its progress."
+    )
+    stopping = box.addButton("&Stop", QMessageBox.ButtonRole.AcceptRole)
+    going = box.addButton("&Keep training", QMessageBox.ButtonRole.DestructiveRole)
+    box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(stopping)
+    stopping.clicked.connect(stop)
+    going.clicked.connect(go_on)
+    box.open()
+
+
+def ask_losing(window: QWidget, name: str, lost: str, close: Callable[[], object]) -> None:
+    """Ask whether to close a run that may lose steps, as described by ``lost``."""
+    for open_dialog in window.findChildren(QMessageBox, "losing"):
+        open_dialog.close()
+    box = message_box(window, "losing", QMessageBox.Icon.Warning, f"Close “{name}”? {lost}")
+    closing = box.addButton("C&lose anyway", QMessageBox.ButtonRole.DestructiveRole)
+    cancel = box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(cancel)
+    closing.clicked.connect(close)
+    box.open()
+
+
+def ask_delete(window: QWidget, name: str, delete: Callable[[], object]) -> None:
+    """Ask whether to delete a run permanently."""
+    if window.findChild(QMessageBox, "delete"):
+        return
+    question = f"Delete “{name}”, its losses and all saved weights?"
+    box = message_box(window, "delete", QMessageBox.Icon.Question, question)
+    box.setInformativeText("This cannot be undone.")
+    deleting = box.addButton("&Delete", QMessageBox.ButtonRole.DestructiveRole)
+    cancel = box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(cancel)
+    deleting.clicked.connect(delete)
+    box.open()
 
 
 REST_S = 0.004
@@ -91,7 +147,7 @@ class RunController(QObject):
         own = self._lab.run.folder if self._lab.run else None
         others = (run for run in self.runs if run.folder != own)
         self.at_work = frozenset(
-            run.name for run in others if detached_training_controller.is_at_work(run.folder)
+            run.name for run in others if detached_controller.is_at_work(run.folder)
         )
         if bool(self.at_work) != self._watch_timer.isActive():
             (self._watch_timer.start if self.at_work else self._watch_timer.stop)()
@@ -278,7 +334,7 @@ class RunController(QObject):
         if run and run.folder == folder:
             sentence = f"“{folder.name}” is open and cannot be {done}. Open another run first."
             raise InputError("folder", sentence)
-        if detached_training_controller.is_at_work(folder):
+        if detached_controller.is_at_work(folder):
             sentence = f"“{folder.name}” is training in the background. Open and stop it first."
             raise InputError("folder", sentence)
 

@@ -16,8 +16,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.date_format import format_date, format_date_and_time, format_time
-from visualizer.lab.training.training_bar_and_notices_widget import text_button
+from visualizer.format import format_date, format_date_and_time, format_time
+from visualizer.lab.training.training_bar_widget import text_button
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.errors import InputError, Problem
-from visualizer.lab.settings.lab_setting_definitions import LAB_SETTINGS, STAYING, get
+from visualizer.lab.settings.definitions import LAB_SETTINGS, STAYING, get
 from visualizer.language.training_presets import preset_of
 from visualizer.language.training_settings import (
     TrainingSettings,

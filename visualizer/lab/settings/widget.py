@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.attention.settings import Setting, SettingKind
-from visualizer.lab.settings.lab_setting_definitions import LAB_SETTINGS, RANGES
+from visualizer.lab.settings.definitions import LAB_SETTINGS, RANGES
 from visualizer.widgets.dialogs import ask_open_path
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout

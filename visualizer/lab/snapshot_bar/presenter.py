@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.number_format import format_number
+from visualizer.format import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QToolButton, QWidget
 
 from visualizer.lab.snapshot_bar.paint import SnapshotAxis, axis_height
 from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline
-from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import is_command

@@ -19,7 +19,7 @@ from visualizer.language.run_folder import RunFolder
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from visualizer.lab.lab_state_and_training_controller import LabStateController
+    from visualizer.lab.controller import LabStateController
     from visualizer.lab.training.run_state import RunState
     from visualizer.language.wire_format import Message
 

@@ -11,12 +11,12 @@ from visualizer.export.figure_settings import FigurePaper
 from visualizer.export.film_plan import durations
 from visualizer.lab.attention_view.presenter import ATTENTION_MISSING, board_of
 from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline, present_scrub
-from visualizer.session.colour_options import ColourOptions
+from visualizer.session.view_options import ColourOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from visualizer.heatmap.panel_and_board_types import Board
+    from visualizer.heatmap.board import Board
     from visualizer.lab.attention_view.probe_result import ProbeResult
     from visualizer.lab.training.recorded_losses import Measured
     from visualizer.language.training_settings import ModelKind

@@ -1,22 +1,166 @@
-"""Writes a training film to a file."""
+"""Lays out, paints and writes a training film."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QImage, QPainter
+
 from visualizer.errors import InputError
+from visualizer.export.figures.figure_page import THEMES, paint_text, text_height
+from visualizer.export.figures.rasterization import blank, words_of
 from visualizer.export.films.film_writer import write_frames
 from visualizer.export.formats import FORMATS, FormatKind, format_of, suffixes, why_not_writable
-from visualizer.lab.training_film.film_layout import lay_out_training_film
+from visualizer.heatmap import panel_margins_paint, panel_paint
+from visualizer.lab.attention_view.layout import MARGIN, MAX_CELL_PX, SMALLEST, lay_out_layers
+from visualizer.lab.snapshot_bar.paint import SnapshotAxis, axis_height
+from visualizer.lab.training_film.film_frames import TrainingFilmSettings
 from visualizer.optional_packages import FIELD as MISSING_PACKAGE
-from visualizer.progress_callback import Progress, no_progress
+from visualizer.progress import Progress, no_progress
 from visualizer.storage import atomic_file
+from visualizer.widgets.fonts import font, metrics
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
+
     from visualizer.export.formats import ExportFormat
+    from visualizer.heatmap.board_layout import BoardLayout
     from visualizer.lab.training_film.film_frames import TrainingFilm
+
+SAMPLES = 5
+SPACE = 8
+
+
+class TrainingFilmFrames(Struct, frozen=True, eq=False):
+    """A film with its layout.
+
+    Parameters
+    ----------
+    layout : BoardLayout
+        The layout of the panels, the same in every frame.
+    shrunk : float
+        Scale of the panels relative to the window.
+    top : float
+        The y at which panels start, in pixels of the film, as for all margins.
+    """
+
+    film: TrainingFilm
+    layout: BoardLayout
+    shrunk: float
+    top: float
+    size: tuple[int, int]
+
+    def __len__(self) -> int:
+        return len(self.film)
+
+    def durations(self, unit_ms: int) -> tuple[int, ...]:
+        """Return the number of time units for which each frame is shown."""
+        return self.film.durations(unit_ms)
+
+    def samples(self) -> list[int]:
+        """Return a few frame numbers spread over the training."""
+        last = len(self) - 1
+        return sorted({round(last * part / (SAMPLES - 1)) for part in range(SAMPLES)})
+
+    def pixels(self, frame: int) -> np.ndarray:
+        """Paint a frame as 0xrrggbb, uint32 [row, column]."""
+        return words_of(self.picture(frame))
+
+    def picture(self, frame: int) -> QImage:
+        image, settings = blank(*self.size), self.film.settings
+        theme = THEMES[settings.paper]
+        image.fill(QColor(theme.paper))
+        painter = QPainter(image)
+        titled = QRectF(MARGIN, MARGIN / 2, settings.width - 2 * MARGIN, self.top)
+        paint_text(painter, titled, settings.title, 20, theme.ink)
+        self._paint_panels(painter, frame)
+        scrub = self.film.scrub(frame)
+        line = metrics(14).height()
+        under = self.top + self.layout.height * self.shrunk + SPACE
+        painter.setFont(font(14))
+        painter.setPen(QColor(theme.ink))
+        painter.drawText(QPointF(MARGIN, under + metrics(14).ascent()), scrub.said)
+        painter.translate(MARGIN, under + line + SPACE)
+        SnapshotAxis(scrub, settings.width - 2 * MARGIN).paint(painter, theme)
+        painter.end()
+        return image
+
+    def _paint_panels(self, painter: QPainter, frame: int) -> None:
+        theme = THEMES[self.film.settings.paper]
+        painter.save()
+        painter.translate(self._left, self.top)
+        painter.scale(self.shrunk, self.shrunk)
+        panels = {(one.layer, one.head): one for one in self.film.board(frame).heatmaps}
+        for slot in self.layout.slots:
+            panel = panels[slot.heatmap.layer, slot.heatmap.head]
+            panel_paint.paint_slot(painter, replace(slot, heatmap=panel), theme)
+        panel_margins_paint.paint_column_heads(painter, self.layout.column_heads, theme)
+        painter.restore()
+
+    @property
+    def _left(self) -> float:
+        """The x at which centred panels start, a whole pixel."""
+        return max(0, round((self.film.settings.width - self.layout.width * self.shrunk) / 2))
+
+
+SHAPES = (0.62, 0.8, 1.0)
+"""Limits of height / width of the panels, tried until a panel has `WISHED` pixels."""
+WISHED = 120
+"""Preferred side of a panel in pixels; for smaller ones the film becomes higher."""
+LARGER = (1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
+"""Factors by which the layout area is enlarged, and the panels then scaled down, to fit all."""
+
+
+def lay_out_training_film(film: TrainingFilm) -> TrainingFilmFrames:
+    """Lay out a film, with the same layout for all frames, as large as fits."""
+    layout, shrunk = _best_layout(film)
+    settings = film.settings
+    top = math.ceil(text_height(settings.title, 20, settings.width))
+    under = 3 * SPACE + metrics(14).height() + axis_height()
+    high = top + layout.height * shrunk + under
+    return TrainingFilmFrames(
+        film, layout, shrunk, top, (_round_up_to_even(settings.width), _round_up_to_even(high))
+    )
+
+
+def _best_layout(film: TrainingFilm) -> tuple[BoardLayout, float]:
+    """Find the largest cells with which all panels fit, in a film no higher than necessary."""
+    wished = WISHED * film.settings.width / TrainingFilmSettings().width
+    found: list[tuple[BoardLayout, float]] = []
+    for shape in SHAPES:
+        found.append(_fit_layout(film, shape))
+        if _panel_side(*found[-1]) >= wished:
+            break
+    return max(found, key=lambda each: round(_panel_side(*each)))
+
+
+def _panel_side(layout: BoardLayout, shrunk: float) -> float:
+    return layout.slots[0].cells.width() * shrunk
+
+
+def _fit_layout(film: TrainingFilm, shape: float) -> tuple[BoardLayout, float]:
+    """Find the largest cells with which all panels fit; if none fit, everything is scaled down."""
+    board, width = film.board(0), film.settings.width
+    rows = board.heatmaps[0].side[0]
+    for larger in LARGER:
+        wide, ratio = width * larger, 1 / larger
+        smallest = max(1, math.ceil(SMALLEST / rows * ratio))
+        largest = max(smallest, int(min(MAX_CELL_PX, wide * shape / rows) * ratio))
+        for pixels in range(largest, smallest - 1, -1):
+            layout = lay_out_layers(board, wide, wide * shape, ratio, pixels * larger)
+            if layout.width <= wide and layout.height <= wide * shape:
+                return layout, ratio
+    return layout, min(ratio, width / layout.width)
+
+
+def _round_up_to_even(side: float) -> int:
+    return 2 * math.ceil(side / 2 - 0.01)
 
 
 def write_training_film(path: Path, film: TrainingFilm, progress: Progress = no_progress) -> Path:

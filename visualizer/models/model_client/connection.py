@@ -16,19 +16,25 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from visualizer.errors import InputError, reason_of
-from visualizer.models.model_protocol.answer_body import DEFLATE, BodyError, inflated, read_body
-from visualizer.models.model_protocol.answer_values import JobProgress, values_as
-from visualizer.models.model_protocol.request_signature import HEADER, RequestSigner
+from visualizer.models.model_protocol.answers import (
+    DEFLATE,
+    BodyError,
+    JobProgress,
+    inflated,
+    read_body,
+    values_as,
+)
+from visualizer.models.model_protocol.authentication import HEADER, RequestSigner
 from visualizer.models.model_protocol.requests import MAX_BODY_BYTES, too_large_message
-from visualizer.progress_callback import CancelledError, check_stopped, no_progress
-from visualizer.python_thread_for_qt_thread import LOOK_S, on_python_thread
+from visualizer.progress import CancelledError, check_stopped, no_progress
+from visualizer.runtime import LOOK_S, on_python_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import numpy as np
 
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
 
     Answer = tuple[dict[str, Any], dict[str, np.ndarray]]
 

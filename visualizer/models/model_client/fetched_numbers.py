@@ -8,13 +8,13 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from visualizer.attention.numbers_elsewhere import (
+from visualizer.attention.remote_numbers import (
     NumbersOnTheirWayError,
     may_wait,
     numbers_arrived,
 )
 from visualizer.errors import InputError
-from visualizer.progress_callback import CancelledError, check_stopped
+from visualizer.progress import CancelledError, check_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping

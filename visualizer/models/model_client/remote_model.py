@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.blockwise_captured_run import run_by_blocks, stages_of_long_text
 from visualizer.attention.head_measures import HeadMeasures
-from visualizer.attention.model_answers import (
+from visualizer.attention.model_reading import (
     AblationAnswer,
     CostlyAnswer,
     LensAnswer,
@@ -23,18 +23,18 @@ from visualizer.attention.model_answers import (
     QuestionKind,
 )
 from visualizer.errors import InputError
-from visualizer.models.generation_with_cache import ReadToken, TokensByNumber
+from visualizer.models.cached_generation import ReadToken, TokensByNumber
 from visualizer.models.model_client.connection import ModelConnection
 from visualizer.models.model_client.fetched_numbers import AT_ONCE, FetchedNumbers
-from visualizer.models.model_client.reading_ahead import WEIGHTS, ReadingAhead
-from visualizer.models.model_client.stages_from_server import (
+from visualizer.models.model_client.prefetch import WEIGHTS, ReadingAhead
+from visualizer.models.model_client.remote_stages import (
     AttentionFromServer,
     MatricesOnServer,
     StageFromServer,
     WeightsFromServer,
 )
 from visualizer.models.model_client.token_store import stored_token
-from visualizer.models.model_protocol.answer_values import (
+from visualizer.models.model_protocol.answers import (
     ROWS,
     CostlyValues,
     LensValues,
@@ -58,7 +58,7 @@ from visualizer.models.model_protocol.run_message import (
 )
 from visualizer.models.model_protocol.run_validation import check_run
 from visualizer.models.model_source import SERVER_SCHEME, ModelSource, server_of
-from visualizer.progress_callback import is_to_stop, left_when, tell_progress
+from visualizer.progress import is_to_stop, left_when, tell_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -66,12 +66,11 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from visualizer.attention.model_answers import ModelAnswer, ModelQuestion
-    from visualizer.attention.model_reading import ModelReading
+    from visualizer.attention.model_reading import ModelAnswer, ModelQuestion, ModelReading
     from visualizer.attention.run import Run
     from visualizer.models.model_client.connection import Answer
     from visualizer.models.model_source import LayerAndHead
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
 
 CONNECTION_REQUIRED = (
     "This model runs on the server {server}. To connect, choose File > Connect to a model…."

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 
 from visualizer.optional_packages import is_installed
-from visualizer.python_thread_for_qt_thread import on_python_thread
+from visualizer.runtime import on_python_thread
 
 LIBRARY = "keyring"
 SERVICE = "attention-visualizer"

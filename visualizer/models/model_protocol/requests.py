@@ -6,9 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from visualizer.attention.model_answers import ModelQuestion  # noqa: TC001 - decoded
+from visualizer.attention.model_reading import ModelQuestion  # noqa: TC001 - decoded
+from visualizer.format import format_size
 from visualizer.models.model_source import MAX_HEAD_SCALE, ModelSource
-from visualizer.number_format import format_size
 
 MAX_BODY_BYTES = 2**23
 """Maximum size of a request's body."""

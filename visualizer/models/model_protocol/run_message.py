@@ -14,18 +14,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.blockwise_captured_run import header_of
+from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.captured_attention import CapturedAttention, LayerMask
-from visualizer.attention.captured_numbers import captured_header
-from visualizer.attention.model_layer_stages import always
-from visualizer.attention.model_layer_steps import LayerStep, ResidualStream, weight_names
+from visualizer.attention.layer_operations import LayerStep, ResidualStream, weight_names
+from visualizer.attention.layer_stages import always
 from visualizer.attention.model_reading import ModelReading, NextToken, SecondText
-from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError
+from visualizer.attention.remote_numbers import NumbersOnTheirWayError
 from visualizer.attention.run import Run
+from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.stages import Operation, Stage
-from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
-from visualizer.models.model_protocol.answer_values import numbers_of
+from visualizer.models.model_protocol.answers import numbers_of
 from visualizer.models.model_protocol.requests import Count  # noqa: TC001 - decoded
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from visualizer.attention.head_measures import HeadMeasures
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
 
 
 ATTENTION = "attention"

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.attention.activation_functions import ACTIVATIONS
-from visualizer.attention.captured_attention import MAX_CUT_EDGES, MAX_LAYERS, possible_dims
-from visualizer.attention.captured_attention_validation import claims_of_header
-from visualizer.attention.layer_stage_descriptions import CELLS
-from visualizer.attention.model_layer_stages import ORDER, STEP_OPERATIONS
-from visualizer.attention.model_layer_steps import (
+from visualizer.attention.captured_attention import (
+    MAX_CUT_EDGES,
+    MAX_LAYERS,
+    claims_of_header,
+    possible_dims,
+)
+from visualizer.attention.layer_operations import (
+    ACTIVATIONS,
     ExpertMixture,
     HiddenActivation,
     JoinedHeads,
@@ -26,16 +28,16 @@ from visualizer.attention.model_layer_steps import (
     SinkSoftmax,
     weight_names,
 )
+from visualizer.attention.layer_stages import ORDER, STEP_OPERATIONS
 from visualizer.attention.spec import MAX_VALUES
-from visualizer.attention.stages import Operation
-from visualizer.models.model_protocol.answer_values import unreadable
+from visualizer.attention.stages import CELLS, Operation
+from visualizer.models.model_protocol.answers import unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from visualizer.attention.captured_attention import CapturedAttention
-    from visualizer.attention.captured_attention_validation import Claim
-    from visualizer.attention.model_layer_steps import LayerStep
+    from visualizer.attention.captured_attention import CapturedAttention, Claim
+    from visualizer.attention.layer_operations import LayerStep
     from visualizer.models.model_protocol.run_message import ReadingOnWire, RunValues, StageOnWire
 
     Sizes = tuple[int, ...]

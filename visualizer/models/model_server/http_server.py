@@ -19,8 +19,8 @@ import h11
 import msgspec
 from msgspec import Struct
 
-from visualizer.models.model_protocol.answer_body import DEFLATE, answer_body, deflated
-from visualizer.models.model_protocol.request_signature import HEADER, RequestGuard
+from visualizer.models.model_protocol.answers import DEFLATE, answer_body, deflated
+from visualizer.models.model_protocol.authentication import HEADER, RequestGuard
 from visualizer.models.model_protocol.requests import (
     AT_ONCE,
     JOBS,

@@ -19,11 +19,11 @@ import numpy as np
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError, memory_error_in_words
 from visualizer.language.wire_format import PIECE, Message, MessageUnpacker
-from visualizer.models.model_protocol.answer_body import answer_body
+from visualizer.models.model_protocol.answers import answer_body
 from visualizer.models.model_protocol.requests import AT_ONCE, JOBS
 from visualizer.models.model_ranks import Parallelism
-from visualizer.models.model_server.rank_settings import ADDRESS, SECRET
-from visualizer.progress_callback import (
+from visualizer.models.model_server.rank_processes import ADDRESS, SECRET
+from visualizer.progress import (
     CancelledError,
     check_stopped,
     progress_told_to,

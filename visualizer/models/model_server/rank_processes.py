@@ -23,11 +23,18 @@ from msgspec import Struct
 from visualizer.attention.spec import Device
 from visualizer.errors import reason_of
 from visualizer.language.wire_format import PIECE, Message, MessageUnpacker
-from visualizer.models.model_server.rank_settings import ADDRESS, SECRET, STORE
 from visualizer.resources import import_path_with_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+ADDRESS = "ATTENTION_VISUALIZER_FRONT"
+"""Address at which the server listens for its processes."""
+SECRET = "ATTENTION_VISUALIZER_FRONT_SECRET"
+"""Secret by which a process proves that the server started it."""
+STORE = "ATTENTION_VISUALIZER_RANK_STORE"
+"""File that serves as the rendezvous store of torch.distributed."""
+
 
 RANK_MODULE = "visualizer.models.model_server.rank_main"
 LOOPBACK = ("lo", "lo0")

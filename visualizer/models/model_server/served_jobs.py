@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from visualizer.models.model_protocol.answer_body import answer_body
-from visualizer.models.model_protocol.answer_values import JobProgress
+from visualizer.models.model_protocol.answers import JobProgress, answer_body
 from visualizer.models.model_server.rank_processes import JobCancelledError, JobFailedError
 
 if TYPE_CHECKING:

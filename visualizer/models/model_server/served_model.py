@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from visualizer.attention.blockwise_captured_run import header_of
 from visualizer.attention.blockwise_tensor import BlockwiseTensor, FirstPicture
 from visualizer.attention.captured_attention import SINKS
-from visualizer.attention.model_answers import (
+from visualizer.attention.model_reading import (
     AblationAnswer,
     CostlyAnswer,
     LensAnswer,
@@ -29,9 +29,9 @@ from visualizer.attention.model_answers import (
 from visualizer.errors import InputError
 from visualizer.language.wire_format import Message
 from visualizer.models.answer_model_question import answer_model_question
+from visualizer.models.cached_generation import TokenReader
 from visualizer.models.chunked_prefill import PROBE_TOKENS
-from visualizer.models.generation_with_cache import TokenReader
-from visualizer.models.model_protocol.answer_values import (
+from visualizer.models.model_protocol.answers import (
     ROWS,
     AblationsValues,
     CostlyValues,
@@ -61,10 +61,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
-    from visualizer.attention.model_answers import ModelAnswer
+    from visualizer.attention.model_reading import ModelAnswer
     from visualizer.attention.run import Run
     from visualizer.attention.spec import Device
-    from visualizer.models.model_protocol.answer_values import QuestionValues
+    from visualizer.models.model_protocol.answers import QuestionValues
     from visualizer.models.model_protocol.requests import (
         AnswerRequest,
         BlocksRequest,
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     )
     from visualizer.models.model_source import ModelSource
     from visualizer.models.opened_model import OpenedModel
-    from visualizer.progress_callback import Progress
+    from visualizer.progress import Progress
 
 MAX_CACHED_RUNS = 4
 """Maximum number of runs kept: the last ones read rather than the last ones requested, so that all

@@ -1,0 +1,112 @@
+"""The next-token bars by mouse and keyboard, and the sampling controls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QColor
+from PySide6.QtTest import QTest
+
+from visualizer.generation.next_tokens_presenter import present_bars
+from visualizer.generation.next_tokens_widget import NextTokensPane
+from visualizer.language.sampling import Sampling
+from visualizer.widgets.accessibility import VALUE
+from visualizer.widgets.setting_controls import CountControl, RateControl
+from visualizer.widgets.theme import DARK, LIGHT, Theme
+
+if TYPE_CHECKING:
+    from tests.conftest import Show
+
+LEFT = Qt.MouseButton.LeftButton
+CHANCES = np.array([0.05, 0.4, 0.25, 0.2, 0.1])
+LOGITS = np.log(CHANCES)[None]
+
+
+class Chosen:
+    """A pane with who keeps what is drawn from."""
+
+    def __init__(self, show: Show) -> None:
+        self.pane, self.picked = NextTokensPane(), list[int]()
+        self.pane.tokenPicked.connect(self.picked.append)
+        self.pane.samplingChosen.connect(self.keep)
+        show(self.pane, (360, 600))
+        self.keep(Sampling())
+
+    def keep(self, sampling: Sampling, theme: Theme = LIGHT) -> None:
+        self.sampling = sampling
+        self.pane.show_bars(present_bars("ab", LOGITS, "abcde", sampling), theme)
+
+    def type_into(self, name: str, text: str) -> None:
+        control = self.pane.controls[name]
+        assert isinstance(control, CountControl | RateControl)
+        control.box.selectAll()
+        QTest.keyClicks(control.box, text)
+
+    def row(self, at: int) -> QPoint:
+        return self.pane.bars.row(at).center().toPoint()
+
+
+@pytest.fixture
+def chosen(show: Show) -> Chosen:
+    return Chosen(show)
+
+
+def test_a_click_picks_a_token(chosen: Chosen) -> None:
+    QTest.mouseClick(chosen.pane.bars, LEFT, pos=chosen.row(1))
+    QTest.mouseClick(chosen.pane.bars, LEFT, pos=chosen.row(9))
+    assert chosen.picked == [2]
+
+
+def test_keys_walk_and_pick(chosen: Chosen) -> None:
+    chosen.pane.bars.setFocus(Qt.FocusReason.TabFocusReason)
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_Up, Qt.Key.Key_Return):
+        QTest.keyClick(chosen.pane.bars, key)
+    QTest.keyClick(chosen.pane.bars, Qt.Key.Key_Escape)
+    assert chosen.picked == [2]
+
+
+def test_what_is_typed_is_drawn_from(chosen: Chosen) -> None:
+    chosen.type_into("temperature", "0.5")
+    assert chosen.sampling == Sampling(0.5)
+    chosen.type_into("top_k", "2")
+    assert chosen.sampling == Sampling(0.5, 2)
+    chosen.type_into("top_p", "0.25")
+    assert chosen.sampling == Sampling(0.5, 2, 0.25)
+    assert "Excluded: 4 tokens" in chosen.pane.legend.text()
+
+
+def test_top_k_of_all_tokens_leaves_none_out(chosen: Chosen) -> None:
+    chosen.keep(Sampling(top_k=3))
+    chosen.type_into("top_k", "5")
+    assert chosen.sampling.top_k is None
+
+
+def test_what_no_token_can_be_drawn_by_is_said(chosen: Chosen) -> None:
+    chosen.type_into("top_p", "0")
+    assert chosen.pane.problem.isVisible()
+    assert chosen.pane.problem.text().startswith("Top-p is more than 0")
+    assert chosen.sampling == Sampling()
+    chosen.type_into("top_p", "0.75")
+    assert not chosen.pane.problem.isVisible()
+    assert chosen.sampling == Sampling(top_p=0.75)
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_what_is_filled_is_what_is_drawn_from(chosen: Chosen, theme: Theme) -> None:
+    """The filled part of a bar is as long, of the axis, as the token is likely to be chosen."""
+    chosen.keep(Sampling(top_k=2), theme)
+    bars = chosen.pane.bars
+    image = bars.grab().toImage()
+    left, right, _ = bars._column_edges()
+    for row, share in enumerate((0.4 / 0.65, 0.25 / 0.65, 0, 0, 0)):
+        middle = round(bars.row(row).center().y())
+        colours = [image.pixelColor(x, middle) for x in range(round(left) + 1, round(right) - 1)]
+        filled = sum(colour == QColor(theme.quiet) for colour in colours)
+        assert filled == pytest.approx(share * (right - left), abs=4)
+
+
+def test_numbers_are_told_in_words(chosen: Chosen) -> None:
+    assert chosen.pane.bars.property(VALUE).startswith("After “b”; “b”: 40 %; “c”: 25 %")

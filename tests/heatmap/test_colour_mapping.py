@@ -1,0 +1,353 @@
+"""Colour tables and scales: monotonic, distinguishable; linear, log and by rank."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyqtgraph
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.colour_vision import EYES, lightness, luminance, oklab, rgb
+from tests.support.hand_made_panels import LOG, SIGNED, UNIT, a_heatmap
+from visualizer.heatmap.colour_mapping import (
+    DROPPED,
+    FORBIDDEN,
+    LOG_SPAN,
+    MAX_COLOUR_INDEX,
+    NAN_COLOUR_INDEX,
+    colour_indices,
+    image,
+    light_entries,
+    table,
+)
+from visualizer.heatmap.panel_colour_scale import ColourScale
+from visualizer.resources import resource
+from visualizer.session.view_options import (
+    AUTOMATIC,
+    COLOUR_MAPS,
+    ColourCurve,
+    ColourLimits,
+    MapKind,
+)
+from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
+
+MAPS = json.loads(resource("colormaps.json").read_text(encoding="utf-8"))
+SEQUENTIAL, DIVERGING = (
+    [each.id for each in COLOUR_MAPS if each.kind is kind and each.id != AUTOMATIC]
+    for kind in MapKind
+)
+OWN = frozenset({"blue-gold-dark"})
+"""Maps that are not from pyqtgraph."""
+THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK, PRINT], ids=lambda theme: theme.name)
+ROW = ColourScale("viridis", ColourCurve.LINEAR, ColourLimits.ROW, 0.0, 1.0)
+
+
+def channels(words: np.ndarray) -> np.ndarray:
+    return np.stack([words >> 16 & 255, words >> 8 & 255, words & 255], axis=1)
+
+
+# ------------------------------------------------------------------------------------- tables
+
+
+def test_every_map_has_its_colours_and_all_colours_are_a_maps() -> None:
+    for kind, names in zip(MapKind, (SEQUENTIAL, DIVERGING), strict=True):
+        assert sorted(MAPS[kind]) == sorted(names)
+        assert {len(colours) for colours in MAPS[kind].values()} == {256}
+    ids = [each.id for each in COLOUR_MAPS]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("name", [name for name in SEQUENTIAL + DIVERGING if name not in OWN])
+def test_our_tables_are_pyqtgraphs(name: str) -> None:
+    ours = MAPS["sequential"].get(name) or MAPS["diverging"][name]
+    theirs = pyqtgraph.colormap.get(name).getLookupTable(nPts=256)
+    assert ours == [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in theirs[:, :3]]
+
+
+@pytest.mark.parametrize("name", SEQUENTIAL)
+def test_more_is_lighter_all_along_a_sequential_map(name: str) -> None:
+    steps = np.diff(lightness(channels(table(name, LIGHT)[: MAX_COLOUR_INDEX + 1])))
+    ups = steps if steps.sum() > 0 else -steps
+    assert (ups > -0.15).all()  # the tables are rounded to 8 bits
+    assert ups.sum() > 60
+
+
+def shades(name: str, theme: Theme = LIGHT) -> np.ndarray:
+    return channels(table(name, theme)[: MAX_COLOUR_INDEX + 1])
+
+
+@pytest.mark.parametrize("name", DIVERGING)
+@pytest.mark.parametrize("eyes", EYES)
+def test_a_diverging_map_is_lightest_or_darkest_at_0(name: str, eyes: str) -> None:
+    along = oklab(shades(name), eyes)[:, 0]
+    middle = MAX_COLOUR_INDEX // 2
+    outwards = np.sign(along[0] - along[middle])
+    assert (np.diff(along[middle::-1]) * outwards > -0.002).all()  # rounded to 8 bits
+    assert (np.diff(along[middle:]) * outwards > -0.002).all()
+    assert min(abs(along[[0, -1]] - along[middle])) > 0.25
+
+
+@pytest.mark.parametrize("name", DIVERGING)
+def test_the_sides_of_a_diverging_map_are_as_far_from_0(name: str) -> None:
+    along = lightness(shades(name))
+    assert np.abs(along - along[::-1]).max() < 3
+
+
+@pytest.mark.parametrize("name", DIVERGING)
+@pytest.mark.parametrize("eyes", EYES)
+def test_the_sides_of_a_diverging_map_are_told_apart(name: str, eyes: str) -> None:
+    seen = oklab(shades(name), eyes)
+    apart = np.linalg.norm(seen - seen[::-1], axis=1)[
+        MAX_COLOUR_INDEX // 2 :: -1
+    ]  # from 0 outwards
+    assert (np.diff(apart) > -0.005).all()
+    assert apart[MAX_COLOUR_INDEX // 8] > 0.05
+    assert apart[-1] > 0.25
+
+
+@pytest.mark.parametrize(
+    ("theme", "name"), [(LIGHT, "CET-CBD1"), (PRINT, "CET-CBD1"), (DARK, "blue-gold-dark")]
+)
+def test_0_is_near_the_paper(theme: Theme, name: str) -> None:
+    assert (table(AUTOMATIC, theme) == table(name, theme)).all()
+    assert (light_entries(AUTOMATIC, theme) == light_entries(name, theme)).all()
+    along = lightness(shades(AUTOMATIC, theme))
+    paper = lightness(rgb(theme.paper))
+    assert abs(along - paper).argmin() == pytest.approx(MAX_COLOUR_INDEX / 2, abs=2)
+
+
+def contrast(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The contrast of colours by WCAG 2, from 1 to 21."""
+    first, second = (relative_luminance(colour) + 0.05 for colour in (one, other))
+    return np.maximum(first, second) / np.minimum(first, second)
+
+
+def relative_luminance(colours: np.ndarray) -> np.ndarray:
+    share = np.asarray(colours) / 255
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    return np.asarray(linear @ np.array([0.2126, 0.7152, 0.0722]))
+
+
+def test_in_the_dark_half_of_the_range_is_seen() -> None:
+    along = shades(AUTOMATIC, DARK)
+    middle = MAX_COLOUR_INDEX // 2
+    for half in (middle // 2, middle + (MAX_COLOUR_INDEX - middle) // 2 + 1):
+        assert contrast(along[half], along[middle]) >= 3
+
+
+@THEMES
+@pytest.mark.parametrize("name", [*SEQUENTIAL, *DIVERGING, AUTOMATIC])
+def test_numbers_are_read_on_every_colour(name: str, theme: Theme) -> None:
+    light = light_entries(name, theme)[: MAX_COLOUR_INDEX + 1]
+    ink = np.where(light[:, None], 0, 255) * np.ones(3)
+    assert contrast(shades(name, theme), ink).min() >= 4.5
+
+
+@THEMES
+@pytest.mark.parametrize("name", SEQUENTIAL + DIVERGING)
+def test_what_is_no_number_has_a_colour_of_the_theme(name: str, theme: Theme) -> None:
+    words = table(name, theme)
+    assert len(words) == 256
+    assert (words >> 24 == 255).all()
+    for entry, colour in (
+        (NAN_COLOUR_INDEX, theme.warning),
+        (DROPPED, theme.raised),
+        (FORBIDDEN, theme.paper),
+    ):
+        assert f"#{int(words[entry]) & 0xFFFFFF:06X}" == colour
+
+
+@THEMES
+@pytest.mark.parametrize("name", SEQUENTIAL + DIVERGING)
+def test_numbers_can_be_read_on_every_colour(name: str, theme: Theme) -> None:
+    grounds = luminance(channels(table(name, theme)[: MAX_COLOUR_INDEX + 1]))
+    ink = np.where(light_entries(name, theme)[: MAX_COLOUR_INDEX + 1], 0.0, 1.0)  # black or white
+    high, low = np.maximum(ink, grounds), np.minimum(ink, grounds)
+    assert ((high + 0.05) / (low + 0.05)).min() >= 4.5
+
+
+# ------------------------------------------------------------------------------------ positions
+
+
+def test_linear_goes_from_end_to_end() -> None:
+    heatmap = a_heatmap([[0, 0.25, 0.5, 1]])
+    assert colour_indices(heatmap).tolist() == [
+        [0, MAX_COLOUR_INDEX // 4, MAX_COLOUR_INDEX // 2, MAX_COLOUR_INDEX]
+    ]
+    signed = a_heatmap([[-2, -1, 0, 1, 2]], colour=SIGNED)
+    assert colour_indices(signed).tolist() == [[0, 63, 126, 189, 252]]
+
+
+def test_by_row_the_largest_of_each_row_is_at_the_end() -> None:
+    heatmap = a_heatmap([[0.1, 0.2], [0.5, 0.25], [0, 0]], colour=ROW)
+    assert colour_indices(heatmap).tolist() == [[126, 252], [252, 126], [0, 0]]
+    signed = ColourScale("CET-CBD1", ColourCurve.LINEAR, ColourLimits.ROW, -2.0, 2.0)
+    assert colour_indices(a_heatmap([[-0.5, 0.25], [0, 2]], colour=signed)).tolist() == [
+        [0, 189],
+        [126, 252],
+    ]
+
+
+def test_log_gives_each_power_of_ten_the_same_room() -> None:
+    heatmap = a_heatmap([[1, 0.1, 0.01, 0.001, LOG_SPAN, 1e-9, 0]], colour=LOG)
+    assert colour_indices(heatmap).tolist() == [[252, 189, 126, 63, 0, 0, 0]]
+
+
+@given(
+    st.lists(st.floats(0, 1, width=32), min_size=1, max_size=8), st.sampled_from([UNIT, ROW, LOG])
+)
+def test_a_larger_number_never_has_a_smaller_place(row: list[float], colour: ColourScale) -> None:
+    chosen = colour_indices(a_heatmap([sorted(row)], colour=colour))
+    assert (np.diff(chosen.astype(int)) >= 0).all()
+    assert chosen.max() <= MAX_COLOUR_INDEX
+
+
+@pytest.mark.parametrize("colour", [UNIT, SIGNED, ROW, LOG], ids=str)
+def test_what_is_no_number_has_its_own_entry(colour: ColourScale) -> None:
+    values = [[np.nan, np.inf, -np.inf], [1, 0, 0.5]]
+    chosen = colour_indices(a_heatmap(values, colour=colour))
+    assert chosen[0].tolist() == [NAN_COLOUR_INDEX, MAX_COLOUR_INDEX, 0]
+    assert (chosen[1] <= MAX_COLOUR_INDEX).all()
+
+
+def test_marks_go_before_numbers_and_forbidden_before_dropped() -> None:
+    yes = np.array([[True, False, True]])
+    heatmap = a_heatmap([[1, 1, np.nan]], dropped=yes, forbidden=~yes)
+    assert colour_indices(heatmap).tolist() == [[DROPPED, FORBIDDEN, DROPPED]]
+    both = a_heatmap([[0.5, 0.5, 0.5]], dropped=yes, forbidden=yes)
+    assert colour_indices(both).tolist() == [[FORBIDDEN, 126, FORBIDDEN]]
+
+
+def test_what_is_hidden_does_not_count_in_the_order_of_the_others() -> None:
+    rank = ColourScale("viridis", ColourCurve.RANK, ColourLimits.SHARED, 0.0, 1.0)
+    hidden = np.array([[True, True, False, False]])
+    chosen = colour_indices(a_heatmap([[0, 0, 0.5, 1]], colour=rank, hidden=hidden))
+    alone = colour_indices(a_heatmap([[0.5, 1]], colour=rank))
+    assert chosen.tolist() == [[DROPPED, DROPPED, *alone[0].tolist()]]
+
+
+def test_masked_rows_take_their_scale_from_what_is_allowed() -> None:
+    signed = ColourScale("CET-CBD1", ColourCurve.LINEAR, ColourLimits.ROW, -2.0, 2.0)
+    forbidden = np.array([[False, True]])
+    heatmap = a_heatmap([[0.5, -np.inf]], colour=signed, forbidden=forbidden)
+    assert colour_indices(heatmap).tolist() == [[MAX_COLOUR_INDEX, FORBIDDEN]]
+
+
+def test_a_picture_has_a_pixel_a_cell() -> None:
+    indices = np.array(
+        [[0, 100, MAX_COLOUR_INDEX], [FORBIDDEN, DROPPED, NAN_COLOUR_INDEX]], dtype=np.uint8
+    )
+    made = image(indices, "viridis", LIGHT)
+    words = table("viridis", LIGHT)
+    assert (made.width(), made.height()) == (3, 2)
+    seen = [[made.pixel(x, y) for x in range(3)] for y in range(2)]
+    assert seen == words[indices].tolist()
+
+
+# ------------------------------------------------------------------------------------- by power
+
+SIGNED_LOG = ColourScale("CET-CBD1", ColourCurve.LOG, ColourLimits.SHARED, -2.0, 2.0)
+NUMBERS = st.floats(-2, 2, width=32)
+
+
+def test_log_of_signed_numbers_gives_each_power_the_same_room_on_both_sides() -> None:
+    sizes = [2.0, 0.2, 0.02, 0.002, 2 * LOG_SPAN, 1e-9, 0.0]
+    heatmap = a_heatmap([sizes, [-size for size in sizes]], colour=SIGNED_LOG)
+    above, below = colour_indices(heatmap).astype(int)
+    assert above.tolist() == [252, 221, 189, 158, 126, 126, 126]
+    assert np.abs(above + below - MAX_COLOUR_INDEX).max() <= 1  # halves are rounded up
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=12))
+def test_log_of_signed_numbers_is_the_same_on_both_sides(row: list[float]) -> None:
+    heatmap = a_heatmap([sorted(row), sorted(-number for number in row)], colour=SIGNED_LOG)
+    one, other = colour_indices(heatmap).astype(int)
+    assert (np.diff(one) >= 0).all()
+    assert (np.abs(one + other[::-1] - MAX_COLOUR_INDEX) <= 1).all()
+    for number, entry in zip(sorted(row), one, strict=True):
+        if abs(number) > 2 * LOG_SPAN:
+            power = np.sign(number) * (1 + np.log10(abs(number) / 2) / 4)
+            assert entry == pytest.approx((1 + power) / 2 * MAX_COLOUR_INDEX, abs=0.51)
+        else:
+            assert entry == MAX_COLOUR_INDEX // 2
+
+
+def test_log_from_a_typed_low_end_begins_there() -> None:
+    colour = ColourScale("viridis", ColourCurve.LOG, ColourLimits.TYPED, 0.01, 1.0)
+    heatmap = a_heatmap([[0.0, 0.001, 0.01, 0.1, 1.0, 5.0]], colour=colour)
+    assert colour_indices(heatmap).tolist() == [[0, 0, 0, 126, 252, 252]]
+
+
+@pytest.mark.parametrize("limits", [ColourLimits.SHARED, ColourLimits.ROW])
+def test_log_of_nothing_but_zeros_is_the_lowest(limits: ColourLimits) -> None:
+    heatmap = a_heatmap(
+        [[0.0, 0.0]], colour=ColourScale("viridis", ColourCurve.LOG, limits, 0.0, 1.0)
+    )
+    assert colour_indices(heatmap).tolist() == [[0, 0]]
+
+
+# -------------------------------------------------------------------------------------- by rank
+
+RANK = ColourScale("viridis", ColourCurve.RANK, ColourLimits.SHARED, 0.0, 1.0)
+ROW_RANK = ColourScale("viridis", ColourCurve.RANK, ColourLimits.ROW, 0.0, 1.0)
+SIGNED_RANK = ColourScale("CET-CBD1", ColourCurve.RANK, ColourLimits.SHARED, -1.0, 1.0)
+
+
+def share(number: float, among: np.ndarray) -> float:
+    """Which share of the numbers is smaller; of equals, half."""
+    return float(((among < number).sum() + (among == number).sum() / 2) / among.size)
+
+
+@given(st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7]) | st.floats(0, 1, width=32), min_size=1,
+                max_size=40))  # fmt: skip
+def test_by_rank_a_place_is_the_share_that_is_smaller(row: list[float]) -> None:
+    numbers = np.array(row, dtype=np.float32)
+    expected = [share(number, numbers) * MAX_COLOUR_INDEX for number in numbers]
+    found = colour_indices(a_heatmap([row], colour=RANK))[0]
+    np.testing.assert_allclose(found, expected, atol=0.51)
+    for number in set(row):  # what is alike looks alike
+        assert len(set(found[numbers == np.float32(number)])) <= 1
+
+
+def test_by_rank_many_numbers_are_as_many_as_there_are_colours() -> None:
+    numbers = np.random.default_rng(3).random((70, 70)).astype(np.float32) ** 8
+    found = colour_indices(a_heatmap(numbers, colour=RANK)).astype(int)
+    ranks = numbers.ravel().argsort().argsort().reshape(70, 70) / numbers.size
+    assert np.abs(found - ranks * MAX_COLOUR_INDEX).max() < 2
+
+
+@pytest.mark.parametrize("mark", ["forbidden", "dropped", "hidden"])
+def test_by_rank_what_is_no_number_of_the_scale_does_not_count(mark: str) -> None:
+    row = [0.0, 0.0, 0.0, 0.2, 0.4, 0.6, 0.8]
+    marks = np.array([[True, True, True, False, False, False, False]])
+    found = colour_indices(a_heatmap([row], colour=RANK, **{mark: marks}))[0]
+    expected = [(2 * place + 1) / 8 * MAX_COLOUR_INDEX for place in range(4)]
+    np.testing.assert_allclose(found[3:], expected, atol=0.51)
+    assert set(found[:3]) == {FORBIDDEN if mark == "forbidden" else DROPPED}
+
+
+def test_by_rank_within_each_row() -> None:
+    values = [[0.1, 0.2, 0.3, 0.4], [10, 40, 20, 30], [5, 5, 5, 5]]
+    found = colour_indices(a_heatmap(values, colour=ROW_RANK))
+    assert found[0].tolist() == sorted(found[0])
+    assert found[1].tolist() == [found[0][0], found[0][3], found[0][1], found[0][2]]
+    assert set(found[2]) == {126}
+
+
+def test_by_rank_signed_numbers_are_ranked_by_size_on_their_side() -> None:
+    found = colour_indices(a_heatmap([[-8, -0.5, 0, 0.001, 4]], colour=SIGNED_RANK))[0].astype(int)
+    sizes = [share(size, np.array([8, 0.5, 0, 0.001, 4])) for size in (8, 0.5, 0.001, 4)]
+    expected = [1 - sizes[0], 1 - sizes[1], 1, 1 + sizes[2], 1 + sizes[3]]
+    np.testing.assert_allclose(found, np.array(expected) / 2 * MAX_COLOUR_INDEX, atol=0.51)
+
+
+@pytest.mark.parametrize("colour", [RANK, ROW_RANK, SIGNED_RANK], ids=str)
+def test_by_rank_too_what_is_no_number_has_its_own_entry(colour: ColourScale) -> None:
+    found = colour_indices(a_heatmap([[np.nan, np.inf, 1, 0.5]], colour=colour))[0]
+    assert found[0] == NAN_COLOUR_INDEX
+    assert (found[1:] <= MAX_COLOUR_INDEX).all()
+    alone = colour_indices(a_heatmap([[np.nan, np.nan]], colour=colour))
+    assert (alone == NAN_COLOUR_INDEX).all()

@@ -1,0 +1,205 @@
+"""Exporting a film of a run: its snapshots are read as far as they fit, then it is written."""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from visualizer.lab.training_film import film_controller
+from visualizer.lab.training_film.film_controller import TrainingFilmController
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.lab_input import Student
+    from visualizer.progress import Progress
+
+
+class Asked:
+    """A filmer, and what it said."""
+
+    def __init__(self, student: Student) -> None:
+        self.student, self.film_controller = student, TrainingFilmController(student.window.lab)
+        self.said: list[str] = []
+        self.refused: list[str] = []
+        self.told: list[tuple[int, int]] = []
+        self.film_controller.said.connect(lambda words, _: self.said.append(words))
+        self.film_controller.refused.connect(self.refused.append)
+        self.film_controller.progressed.connect(lambda *by: self.told.append(by))
+
+    def train(self, steps: int = 40) -> None:
+        self.student.type("steps", str(steps))
+        self.student.click("toggle")
+        self.student.until_said("Done")
+
+    def finish(self) -> None:
+        self.student.until(lambda: not self.film_controller.is_working)
+
+
+@pytest.fixture
+def asked(student: Student) -> Iterator[Asked]:
+    made = Asked(student)
+    yield made
+    made.film_controller.close()
+
+
+@pytest.mark.slow
+def test_every_kept_moment_is_a_frame(asked: Asked, tmp_path: Path) -> None:
+    asked.train()
+    path = tmp_path / "training.gif"
+    asked.film_controller.film(path)
+    assert asked.film_controller.is_working
+    asked.finish()
+    assert asked.refused == []
+    assert asked.said[-1] == f"Exported to {path}"
+    with Image.open(path) as image:
+        assert getattr(image, "n_frames") == 5  # noqa: B009 - of moving pictures only
+    assert (3, 5) in asked.told
+
+
+@pytest.mark.slow
+def test_moments_are_left_out_evenly_where_all_would_not_fit(
+    asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked.train(200)  # 21 moments are kept
+    of_one = 2 * 2 * 8 * 8 * 4 + 8 * 8 * 4 + 2 * 2 * 8  # weights, logits, attending
+    monkeypatch.setattr(
+        "visualizer.lab.training_film.film_controller.MAX_READINGS_BYTES", 6 * of_one
+    )
+    path = tmp_path / "training.gif"
+    asked.film_controller.film(path)
+    asked.finish()
+    assert asked.said[-1].startswith(f"Exported to {path} (6 of 21 moments")
+    with Image.open(path) as image:
+        assert getattr(image, "n_frames") == 6  # noqa: B009 - of moving pictures only
+
+
+@pytest.mark.slow
+def test_another_run_calls_it_off(asked: Asked, tmp_path: Path) -> None:
+    asked.train()
+    asked.film_controller.film(tmp_path / "training.gif")
+    asked.student.window.lab.leave()
+    asked.finish()
+    assert not [*tmp_path.glob("training*")]
+
+
+def test_what_is_no_film_is_refused_before_anything_is_read(asked: Asked, tmp_path: Path) -> None:
+    asked.train()
+    asked.film_controller.film(tmp_path / "training.png")
+    assert asked.refused
+    assert "is not a supported animation format" in asked.refused[0]
+    assert not asked.film_controller.is_working
+
+
+def test_without_a_run_there_is_nothing_to_film(asked: Asked, tmp_path: Path) -> None:
+    asked.film_controller.film(tmp_path / "training.gif")
+    assert not asked.film_controller.is_working
+
+
+def test_a_text_that_cannot_be_read_is_said(asked: Asked, tmp_path: Path) -> None:
+    asked.train()
+    asked.student.window.lab.probe("z!")
+    asked.film_controller.film(tmp_path / "training.gif")
+    asked.finish()
+    assert len(asked.refused) == 1
+    assert not [*tmp_path.glob("training*")]
+
+
+class Filming:
+    """The lab's window while a film is written, which is held until it is let go on."""
+
+    def __init__(self, student: Student, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.window, self.path, self.student = student.window, path, student
+        self.begun, self.goes_on = Event(), Event()
+        student.type("steps", "40")
+        student.click("toggle")
+        student.until_said("Done")
+        monkeypatch.setattr(film_controller, "write_training_film", self._write)
+        self.window.run_export_controller.film_controller.film(path)
+        student.until(self.begun.is_set)
+
+    def _write(self, path: Path, film: object, progress: Progress) -> Path:
+        self.begun.set()
+        while not self.goes_on.wait(0.001):
+            progress(1, 2)
+        path.touch()
+        return path
+
+    @property
+    def said(self) -> str:
+        return self.window.statusBar().currentMessage()
+
+
+@pytest.fixture
+def filming(student: Student, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Filming]:
+    made = Filming(student, tmp_path / "training.gif", monkeypatch)
+    yield made
+    made.goes_on.set()
+
+
+def test_closing_waits_for_a_film(filming: Filming) -> None:
+    filming.window.close()
+    assert filming.window.isVisible()
+    said = "The window closes when the file is complete: 1 of 2"
+    filming.student.until(lambda: filming.said == said)
+    filming.goes_on.set()
+    filming.student.until(lambda: not filming.window.isVisible())
+    assert filming.path.exists()
+
+
+def test_one_film_is_made_at_a_time(filming: Filming) -> None:
+    action = filming.window.menus.by_id["run_export.save_film"]
+    assert not action.isEnabled()
+    filming.goes_on.set()
+    filming.student.until(action.isEnabled)
+    assert filming.path.exists()
+
+
+def test_a_film_is_called_off_by_its_button(filming: Filming) -> None:
+    button = filming.window.run_export_controller.progress.widget.cancel
+    filming.student.until(button.isVisible)
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    filming.student.until(lambda: filming.said == "Cancelled; nothing was written.")
+    assert not button.isVisible()
+    assert not filming.path.exists()
+
+
+def test_what_is_still_read_for_a_film_is_called_off(asked: Asked, tmp_path: Path) -> None:
+    asked.train()
+    asked.film_controller.film(tmp_path / "training.gif")
+    asked.film_controller.cancel()
+    assert not asked.film_controller.is_working
+    assert asked.said[-1] == "Cancelled; nothing was written."
+
+
+def test_a_film_whose_training_ends_while_it_is_read_is_said_not_to_be_written(
+    asked: Asked, tmp_path: Path
+) -> None:
+    asked.train()
+    training = asked.student.window.lab._training
+    assert training
+    asked.film_controller.film(tmp_path / "training.gif")
+    training._process.kill()
+    asked.finish()
+    assert asked.refused == [film_controller.INCOMPLETE_FILM_ERROR]
+    assert not [*tmp_path.glob("training*")]
+
+
+def test_a_film_that_cannot_be_written_leaves_the_window_open(
+    filming: Filming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filming.window.close()
+    filming.window.run_export_controller.film_controller.refused.emit("The disk is full.")
+    assert filming.said == "The disk is full."
+    filming.goes_on.set()
+    filming.student.until(
+        lambda: not filming.window.run_export_controller.film_controller.is_working
+    )
+    filming.student.until(lambda: filming.said.startswith("Exported"))
+    assert filming.window.isVisible()

@@ -1,0 +1,76 @@
+"""What was wanted of a run is not done to the next one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from PySide6.QtCore import QObject
+
+from visualizer.lab.controller import LabStateController
+from visualizer.lab.training.process_controller import TrainingProcess, wait_for_trainings
+from visualizer.lab.training.run_state import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytestqt.qtbot import QtBot
+
+FAKE = (sys.executable, str(Path(__file__).parents[1] / "support" / "fake_training_process.py"))
+
+
+@pytest.fixture
+def lab(qtbot: QtBot, tmp_path: Path) -> Iterator[LabStateController]:
+    parent = QObject()
+    lab = LabStateController(FAKE, parent)
+    lab.home = tmp_path
+    yield lab
+    lab.leave()
+    wait_for_trainings()
+
+
+def test_what_waits_for_a_run_to_open_is_forgotten_when_it_is_left(
+    lab: LabStateController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[TrainingProcess, str]] = []
+    tell = TrainingProcess.tell
+
+    def note(training: TrainingProcess, says: str, **values: Any) -> None:
+        told.append((training, says))
+        tell(training, says, **values)
+
+    monkeypatch.setattr(TrainingProcess, "tell", note)
+    lab.toggle()  # to be trained as soon as it is open
+    lab.ask("generate", count=3)
+    first = lab._training
+    lab.leave()
+    lab.toggle()
+    second = lab._training
+    assert second is not first
+    with qtbot.waitSignal(lab.opened, timeout=20_000):
+        pass
+    assert [says for training, says in told if training is first] == ["open", "stop"]
+    assert [says for training, says in told if training is second] == ["open", "run"]
+
+
+def test_a_training_that_is_to_run_or_was_told_to_counts_as_one(
+    lab: LabStateController, qtbot: QtBot
+) -> None:
+    seen: list[tuple[Phase, bool]] = []
+
+    def see() -> None:
+        assert lab.run
+        seen.append((lab.run.phase, lab.is_training))
+
+    lab.opened.connect(see)
+    lab.toggle()
+    see()
+    with qtbot.waitSignal(lab.opened, timeout=20_000):
+        pass
+    assert seen == [(Phase.OPENING, True), (Phase.PAUSED, True)]
+    qtbot.waitUntil(lambda: lab.run is not None and lab.run.phase is Phase.RUNNING, timeout=20_000)
+    lab.toggle()
+    qtbot.waitUntil(lambda: lab.run is not None and lab.run.phase is Phase.PAUSED, timeout=20_000)
+    assert not lab.is_training

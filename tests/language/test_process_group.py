@@ -1,0 +1,86 @@
+"""What one process knows of a group: its rows, and what the group cannot train."""
+
+from __future__ import annotations
+
+import itertools
+from typing import NoReturn
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import distributed
+
+from tests.support.small_trainings import quick
+from visualizer.attention import device
+from visualizer.attention.spec import Device
+from visualizer.errors import InputError
+from visualizer.language.memory_estimate import BatchSharing
+from visualizer.language.process_group import DistributedProcessGroup
+
+
+def joined(monkeypatch: pytest.MonkeyPatch, rank: int, count: int) -> DistributedProcessGroup:
+    """Return a process of a group whose others are not there."""
+    for name, value in {"RANK": rank, "WORLD_SIZE": count, "LOCAL_RANK": rank}.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setattr(distributed, "init_process_group", lambda *_, **__: None)
+    return DistributedProcessGroup()
+
+
+@given(rows=st.integers(1, 50), count=st.integers(1, 9))
+def test_shares_are_equal_and_together_the_batch(rows: int, count: int) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        batch = [*range(rows * count)]
+        shares = [batch[joined(monkeypatch, rank, count).share(len(batch))]
+                  for rank in range(count)]  # fmt: skip
+    assert [*itertools.chain(*shares)] == batch
+    assert {len(share) for share in shares} == {rows}
+
+
+@pytest.mark.parametrize(("batch", "said"), [(10, "9 or 12"), (11, "9 or 12"), (2, r"Use 3\.")])
+def test_what_does_not_divide_is_refused(
+    monkeypatch: pytest.MonkeyPatch, batch: int, said: str
+) -> None:
+    group = joined(monkeypatch, 0, 3)
+    with pytest.raises(InputError, match=said) as refused:
+        group.check(quick(batch=batch, device=Device.CPU))
+    name, value = refused.value.remedy or ("", 0)
+    group.check(quick(**{name: value}, device=Device.CPU))
+
+
+def test_each_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    group, selected = joined(monkeypatch, 1, 2), list[int]()
+    monkeypatch.setattr(device, "available", lambda: (Device.CUDA, Device.CPU))
+    monkeypatch.setattr(torch.cuda, "set_device", selected.append)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    group.check(quick(device=Device.AUTO))
+    assert selected == [1]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(
+        InputError, match="2 processes need one GPU each, but this machine has 1 GPU"
+    ):
+        group.check(quick(device=Device.AUTO))
+    group.check(quick(device=Device.CPU))
+    monkeypatch.setattr(device, "available", lambda: (Device.MPS, Device.CPU))
+    with pytest.raises(InputError, match="Add --device cpu"):
+        group.check(quick(device=Device.AUTO))
+    assert selected == [1]
+
+
+def test_the_processes_of_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert joined(monkeypatch, 0, 4).sharing == BatchSharing(4, 4)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert joined(monkeypatch, 0, 4).sharing == BatchSharing(4, 2)
+
+
+def test_who_does_not_find_the_others_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise distributed.DistNetworkError("The client socket has timed out\nmore")
+
+    joined(monkeypatch, 0, 2)
+    monkeypatch.setattr(distributed, "init_process_group", fail)
+    with pytest.raises(InputError, match=r"timed out\. Start them with torchrun\.$"):
+        DistributedProcessGroup()
+    monkeypatch.setenv("RANK", "first")
+    with pytest.raises(InputError, match="did not find each other"):
+        DistributedProcessGroup()

@@ -1,0 +1,115 @@
+"""A text that is read ahead is answered as one that is asked for, and given up as well."""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from visualizer.errors import InputError
+from visualizer.models.model_client.connection import ModelConnection
+from visualizer.models.model_client.prefetch import ReadingAhead
+from visualizer.progress import CancelledError, check_stopped, stopped_when
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.models.model_client.connection import Answer
+    from visualizer.progress import Progress
+
+PATIENCE_S = 10.0
+ABSENT = 2
+ASKED = {"text": "a"}
+ANSWER: Answer = ({"number": 1}, {"attention": np.zeros(3, np.float32)})
+
+
+class HeldConnection(ModelConnection):
+    """A server that reads until it is let, or until the reading is given up."""
+
+    def __init__(self, outcome: Answer | Exception = ANSWER) -> None:
+        super().__init__("127.0.0.1", 1, "token")
+        self.outcome, self.let, self.is_given_up = outcome, Event(), Event()
+        self.called, self.is_long = 0, False
+
+    def job(
+        self,
+        path: str,
+        asked: object,
+        progress: Progress = lambda done, of: None,
+        report: Callable[[Answer], object] = lambda part: None,
+    ) -> Answer:
+        assert path == "/read"
+        assert isinstance(asked, dict)
+        assert asked == {**ASKED, "called": asked["called"]}
+        self.called = asked["called"]
+        while not self.let.wait(0.01):
+            try:
+                check_stopped()
+            except CancelledError:
+                self.is_given_up.set()
+                raise
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+    def ask(self, path: str, asked: object) -> Answer:
+        """Return which head was asked for, but for one that there is not."""
+        assert isinstance(asked, dict)
+        layer, head = asked["place"]
+        what = {name: asked[name] for name in asked if name not in {"run", "place"}}
+        wanted = [("/stage", {"stages": ["weights"]}), ("/blocks", {"stage": "weights"})]
+        assert ((path, what), layer) == (wanted[self.is_long], 0)
+        if head == ABSENT:
+            raise InputError("place", "There is no such head.")
+        self.let.wait(PATIENCE_S)
+        return {}, {"weights": np.array([head, asked["run"]], np.float64)}
+
+
+def test_it_has_begun_and_its_answer_is_waited_for() -> None:
+    connection = HeldConnection()
+    ahead = ReadingAhead(connection, ASKED)
+    connection.let.set()
+    assert ahead.answer() is ANSWER
+    assert ahead.asked == ASKED
+
+
+def test_what_fails_is_raised_where_it_is_waited_for() -> None:
+    connection = HeldConnection(InputError("text", "There is nothing to read."))
+    connection.let.set()
+    with pytest.raises(InputError, match="nothing to read"):
+        ReadingAhead(connection, ASKED).answer()
+
+
+def test_it_is_given_up_when_nothing_refers_to_it() -> None:
+    connection = HeldConnection()
+    ahead = ReadingAhead(connection, ASKED)
+    assert not connection.is_given_up.wait(0.05)
+    del ahead
+    assert connection.is_given_up.wait(PATIENCE_S)
+
+
+def test_who_is_to_stop_waits_no_longer() -> None:
+    connection = HeldConnection()
+    ahead = ReadingAhead(connection, ASKED)
+    with stopped_when(lambda: True), pytest.raises(CancelledError):
+        ahead.answer()
+    connection.let.set()
+    assert ahead.answer() is ANSWER, "the reading itself has gone on"
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_heads_are_asked_for_before_the_text_is_read(is_long: bool) -> None:
+    connection = HeldConnection()
+    connection.is_long = is_long
+    ahead = ReadingAhead(connection, ASKED)
+    ahead.ask_for_heads(ABSENT + 1, is_long=is_long)
+    connection.let.set()
+    ahead.answer()
+    assert connection.called > 0
+    *there, absent = ahead.heads
+    for head, answer in enumerate(there):
+        assert answer.result()[1]["weights"].tolist() == [head, connection.called]
+    with pytest.raises(InputError, match="no such head"):
+        absent.result()

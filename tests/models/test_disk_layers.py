@@ -1,0 +1,445 @@
+"""A model whose layers are read from the disk gives the numbers of the same model in memory."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tests.support.tiny_models import (
+    BY_THEMSELVES,
+    DECODERS,
+    ENCODERS,
+    PAIRS,
+    save_tiny_model,
+    tiny_model,
+)
+from tests.support.tiny_vision_models import picture, save_vision_model
+from visualizer.attention import device as attention_device
+from visualizer.attention.spec import Device, Dtype
+from visualizer.errors import InputError
+from visualizer.language.sampling import Sampling
+from visualizer.models import unfinished_reading
+from visualizer.models.cached_generation import generate
+from visualizer.models.disk_layers import LAYOUT_MISMATCH
+from visualizer.models.disk_reading_estimate import SEVERAL_STACKS, disk_reading_estimate
+from visualizer.models.head_edits import context_edits
+from visualizer.models.logit_attribution import logit_lens, logit_parts
+from visualizer.models.model_folder import INDEX, read_model_folder
+from visualizer.models.model_ranks import Parallelism
+from visualizer.models.model_source import HeadEdit, HeadEditKind
+from visualizer.models.opened_model import (
+    DISK_STAGES_NOTICE,
+    ONE_PASS_FROM_DISK,
+    OpenedModel,
+    open_model,
+)
+from visualizer.models.text_reading import open_source, read_text
+from visualizer.progress import CancelledError, progress_told_to, stopped_when
+from visualizer.storage.cache_folder import NAME
+from visualizer.storage.link_safe_folder import ContainedFile
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT = "the cat sat on the mat and a dog ran to a log ."
+REFUSED = frozenset({
+    "mixtral", "qwen2_moe", "qwen3_moe", "gemma3n_text", "olmoe", "glm4_moe", "deepseek_v2",
+    "deepseek_v3", "deepseek_v32", "qwen3_next", "jamba", "afmoe", "albert", "xlnet", *PAIRS,
+})  # fmt: skip
+"""Architectures of several stacks, of shared layers, and of experts in a layout of their own."""
+KINDS = ("llama", "qwen3", "gemma3_text", "gpt2", "bert")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which layers are kept."""
+    monkeypatch.setattr(unfinished_reading, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(unfinished_reading, "is_in_memory", lambda folder: False)
+    return tmp_path / "cache"
+
+
+def both(folder: Path, dtype: Dtype = Dtype.FLOAT32) -> tuple[OpenedModel, OpenedModel]:
+    """Open a model in memory and from the disk."""
+    plain = open_model(folder, Device.CPU, dtype)
+    streamed = open_model(folder, Device.CPU, dtype, is_from_disk=True)
+    assert streamed.on_disk
+    assert streamed.on_disk.held_bytes == 0
+    return plain, streamed
+
+
+def assert_same_runs(plain: Any, streamed: Any) -> None:
+    assert len(plain) == len(streamed) > 0
+    for one, other in zip(plain, streamed, strict=True):
+        assert one.group.layers == other.group.layers
+        for left, right in zip(one.group.calls, other.group.calls, strict=True):
+            assert (left.read_weights() - right.read_weights()).abs().max() == 0.0
+            for name in ("queries", "keys", "values", "context"):
+                first, second = getattr(left, name), getattr(right, name)
+                assert first is second is None or (first - second).abs().max() == 0.0, name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_is_that_of_the_model_in_memory(tmp_path: Path, kind: str) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / kind, kind))
+    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
+    assert streamed.on_disk
+    assert streamed.on_disk.held_bytes == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [*DECODERS, *ENCODERS, *PAIRS, *BY_THEMSELVES])
+def test_every_architecture_gives_its_numbers_or_is_refused(tmp_path: Path, kind: str) -> None:
+    folder = save_tiny_model(tmp_path / "m", kind)
+    wanted = open_model(folder, Device.CPU).attend(TEXT)
+    if kind in REFUSED:
+        with pytest.raises(InputError, match="cannot be run from disk"):
+            open_model(folder, Device.CPU, is_from_disk=True)
+        return
+    streamed = open_model(folder, Device.CPU, is_from_disk=True)
+    assert_same_runs(wanted, streamed.attend(TEXT))
+    assert run_until(streamed, 1) == [0]
+    assert_same_runs(wanted, streamed.attend(TEXT))
+
+
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_answers_are_those_of_the_model_in_memory(tmp_path: Path, kind: str) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / kind, kind))
+    edits, cuts = {(0, 1): 0.0, (1, 2): 0.5}, {(1, 0): [(3, 1)]}
+    seen = [model.read(TEXT, edits, cuts) for model in (plain, streamed)]
+    assert (seen[0].next_token - seen[1].next_token).abs().max() == 0.0  # type: ignore[operator]
+    for layer, change in seen[0].changes.items():
+        np.testing.assert_array_equal(change, seen[1].changes[layer])
+    heads = [(0, 0), (1, 3)]
+    without = [model.log_probabilities_without_each(TEXT, heads) for model in (plain, streamed)]
+    assert (without[0] - without[1]).abs().max() == 0.0
+    lens = [logit_lens(model, TEXT, 3) for model in (plain, streamed)]
+    np.testing.assert_array_equal(lens[0].numbers, lens[1].numbers)
+    np.testing.assert_array_equal(lens[0].probabilities, lens[1].probabilities)
+    words = [generate(model, "the cat", 4, Sampling(), 0).text for model in (plain, streamed)]
+    assert words[0] == words[1]
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_parts_of_a_logit_are_those_of_the_model_in_memory(tmp_path: Path, kind: str) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / "m", kind))
+    one, other = (logit_parts(model, TEXT) for model in (plain, streamed))
+    np.testing.assert_array_equal(one.heads, other.heads)
+    np.testing.assert_array_equal(one.rest, other.rest)
+    assert (one.logit, one.embedding, one.bias) == (other.logit, other.embedding, other.bias)
+    assert streamed.on_disk
+    assert streamed.on_disk.held_bytes == 0
+
+
+def test_patched_heads_give_the_numbers_of_the_model_in_memory(tmp_path: Path) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
+    swapped = HeadEdit(
+        0, 1, HeadEditKind.PATCHED, text="a dog ran to the log and a cat sat on . the mat"
+    )
+    logs = []
+    for model in (plain, streamed):
+        edits = context_edits(model, TEXT, (swapped,))
+        logs.append(model.next_token_log_probabilities(TEXT, edits))
+    assert (logs[0] - logs[1]).abs().max() == 0.0
+
+
+def test_tiles_of_a_long_text_are_those_of_the_model_in_memory(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "m", "llama")
+    plain, streamed = both(folder)
+    plain._reads_in_chunks = False  # chunks round otherwise
+    plain.most_held = streamed.most_held = 0
+    seen = [model.read(TEXT, by_blocks=True) for model in (plain, streamed)]
+    assert seen[0].next_token is not None
+    assert (seen[0].next_token - seen[1].next_token).abs().max() == 0.0  # type: ignore[operator]
+    weights = [np.asarray(each.runs[0].run.trace.read("weights")) for each in seen]
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert ONE_PASS_FROM_DISK in seen[1].runs[0].notices[-1]
+
+
+def test_an_image_is_read_from_the_disk(tmp_path: Path) -> None:
+    plain, streamed = both(save_vision_model(tmp_path / "m", "vit"))
+    picture(tmp_path / "a.png")
+    runs = [model.attend_image(tmp_path / "a.png") for model in (plain, streamed)]
+    assert_same_runs(*runs)
+
+
+def test_float64_is_computed_in_float64(tmp_path: Path) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"), Dtype.FLOAT64)
+    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
+
+
+@pytest.mark.parametrize("settings", [{"num_hidden_layers": 1}, {"tie_word_embeddings": True}])
+def test_one_layer_and_tied_embeddings(tmp_path: Path, settings: dict[str, Any]) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama", **settings))
+    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
+
+
+def test_weights_in_several_files_of_another_type(tmp_path: Path) -> None:
+    tiny_model("llama").bfloat16().save_pretrained(tmp_path / "parts", max_shard_size="20KB")
+    folder = save_tiny_model(tmp_path / "m", "llama")
+    (folder / "model.safetensors").unlink()
+    for file in (tmp_path / "parts").iterdir():
+        shutil.copy(file, folder)
+    assert (folder / INDEX).exists()
+    plain, streamed = both(folder)
+    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
+
+
+def test_stages_around_attention_are_left_out_with_a_sentence(tmp_path: Path) -> None:
+    _, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
+    (found,) = streamed.attend(TEXT)
+    assert DISK_STAGES_NOTICE in found.notices
+
+
+def test_progress_is_told_in_layers(tmp_path: Path) -> None:
+    _, streamed = both(save_tiny_model(tmp_path / "m", "llama", num_hidden_layers=3))
+    told: list[tuple[int, int]] = []
+    with progress_told_to(lambda done, of: told.append((done, of))):
+        streamed.attend(TEXT)
+    assert told == [(0, 3), (1, 3), (2, 3)]
+
+
+def test_a_reading_is_cancelled_between_layers(tmp_path: Path) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
+    told: list[int] = []
+    with (
+        progress_told_to(lambda done, of: told.append(done)),
+        stopped_when(lambda: 0 in told),
+        pytest.raises(CancelledError),
+    ):
+        streamed.attend(TEXT)
+    assert told == [0]
+    assert streamed.on_disk
+    assert streamed.on_disk.held_bytes == 0
+    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
+
+
+def run_until(model: OpenedModel, layer: int) -> list[int]:
+    """Read the text until a layer begins, or to its end; return the layers that were read."""
+    assert model.on_disk
+    read: list[int] = []
+    hooks: list[Any] = [each._hf_hook for each in model.on_disk.layers]
+
+    def counted(at: int, plain: Any) -> Any:
+        def pre_forward(*given: Any, **named: Any) -> Any:
+            read.append(at)
+            return plain(*given, **named)
+
+        return pre_forward
+
+    told: list[int] = []
+    try:
+        for at, hook in enumerate(hooks):
+            hook.pre_forward = counted(at, hook.pre_forward)
+        with (
+            suppress(CancelledError),
+            progress_told_to(lambda done, of: told.append(done)),
+            stopped_when(lambda: layer - 1 in told),
+        ):
+            model.attend(TEXT)
+    finally:
+        for hook in hooks:
+            del hook.pre_forward
+    return read
+
+
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_a_cancelled_reading_goes_on_where_it_was(tmp_path: Path, cache: Path, kind: str) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / kind, kind, num_hidden_layers=4))
+    assert run_until(streamed, 2) == [0, 1]
+    assert {file.name for file in cache.rglob("*") if file.is_file()} == {"0", "1"}
+    again = open_model(tmp_path / kind, Device.CPU, is_from_disk=True)
+    assert run_until(again, 3) == [2]
+    wanted = plain.attend(TEXT)
+    assert_same_runs(wanted, again.attend(TEXT))
+    assert [*cache.rglob("*")] == []  # removed, as all is read
+    assert run_until(again, 9) == [0, 1, 2, 3]
+
+
+@pytest.mark.slow
+def test_a_reading_whose_process_was_killed_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save_tiny_model(tmp_path / "m", "llama", num_hidden_layers=4)
+    program = [sys.executable, "-m", "tests.support.killed_reading_from_disk", str(folder), TEXT]
+    ended = subprocess.run(
+        [*program, str(torch.get_num_threads())],
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)}, capture_output=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 9, ended.stderr
+    monkeypatch.setattr(unfinished_reading, "cache_folder", lambda: tmp_path / NAME)
+    plain, streamed = both(folder)
+    assert run_until(streamed, 3) == [2]
+    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
+
+
+def test_another_text_is_read_from_its_first_layer(tmp_path: Path, cache: Path) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
+    assert run_until(streamed, 1) == [0]
+    other = TEXT.replace("cat", "dog")
+    assert_same_runs(plain.attend(other), streamed.attend(other))
+    assert [*cache.rglob("*")] == []
+
+
+@pytest.mark.parametrize("spoil", ["emptied", "cut", "changed"])
+def test_a_damaged_file_of_a_layer_is_not_used(tmp_path: Path, cache: Path, spoil: str) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama", num_hidden_layers=4))
+    assert run_until(streamed, 3) == [0, 1, 2]
+    (file,) = cache.rglob("1")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    spoiled = {"emptied": b"", "cut": bytes(content[:100]), "changed": bytes(content)}
+    file.write_bytes(spoiled[spoil])
+    assert run_until(streamed, 9) == [1, 2, 3]
+    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
+
+
+@pytest.mark.parametrize("problem", ["full", "refused"])
+def test_without_room_for_layers_the_text_is_read_all_the_same(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, problem: str
+) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
+    if problem == "full":
+
+        def write(self: object, fill: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(ContainedFile, "write", write)
+    else:
+        monkeypatch.setattr(unfinished_reading, "free_bytes", lambda folder: 0)
+    assert run_until(streamed, 1) == [0]
+    assert run_until(streamed, 9) == [0, 1]
+    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
+
+
+def test_layers_kept_of_other_files_are_not_used(tmp_path: Path, cache: Path) -> None:
+    folder = save_tiny_model(tmp_path / "m", "llama")
+    _, streamed = both(folder)
+    assert run_until(streamed, 1) == [0]
+    os.utime(folder / "model.safetensors", ns=(1, 1))
+    again = open_model(folder, Device.CPU, is_from_disk=True)
+    assert run_until(again, 9) == [0, 1]
+
+
+@pytest.mark.parametrize("spoil", ["removed", "rewritten", "cut"])
+def test_files_that_change_between_layers_are_refused(tmp_path: Path, spoil: str) -> None:
+    _, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
+    file = tmp_path / "m" / "model.safetensors"
+
+    def change(done: int, of: int) -> None:
+        if done != 1:
+            return
+        if spoil == "removed":
+            shutil.rmtree(tmp_path / "m")
+        elif spoil == "rewritten":
+            save_tiny_model(tmp_path / "m", "llama", hidden_size=64)
+        else:
+            with file.open("r+b") as opened:
+                opened.truncate(2_000)
+
+    with progress_told_to(change), pytest.raises(InputError) as found:
+        streamed.attend(TEXT)
+    assert found.value.field == "model"
+    assert "changed or removed" in found.value.sentence
+    assert streamed.on_disk
+    assert streamed.on_disk.held_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [("mixtral", LAYOUT_MISMATCH), ("t5", SEVERAL_STACKS), ("bart", SEVERAL_STACKS),
+     ("albert", SEVERAL_STACKS)],
+)  # fmt: skip
+def test_models_that_cannot_be_streamed_are_refused(tmp_path: Path, kind: str, why: str) -> None:
+    folder = save_tiny_model(tmp_path / "m", kind)
+    with pytest.raises(InputError, match="cannot be run from disk") as found:
+        open_model(folder, Device.CPU, is_from_disk=True)
+    assert why in found.value.sentence
+    assert [*tmp_path.iterdir()] == [folder]  # nothing is written anew
+
+
+def test_what_is_quantised_or_spread_is_refused(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "m", "llama")
+    with pytest.raises(InputError, match="split"):
+        open_model(folder, parallelism=Parallelism.PIPELINE, is_from_disk=True)
+    with pytest.raises(InputError, match="CPU only"):
+        open_model(folder, Device.CUDA, is_from_disk=True)
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "gptq", "bits": 4}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="quantised"):
+        open_model(folder, Device.CPU, is_from_disk=True)
+
+
+def test_pickled_weights_are_refused(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "m", "llama")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(InputError, match="can run code"):
+        open_model(folder, Device.CPU, is_from_disk=True)
+
+
+def test_only_a_model_larger_than_memory_needs_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save_tiny_model(tmp_path / "m", "llama", num_hidden_layers=8)
+    needed = 4 * read_model_folder(folder).numbers
+    monkeypatch.setattr(attention_device, "free_bytes", lambda device: needed)
+    with pytest.raises(InputError, match="is available"):
+        open_model(folder, Device.CPU)
+    assert open_model(folder, Device.CPU, is_from_disk=True).attend(TEXT)
+    monkeypatch.setattr(attention_device, "free_bytes", lambda device: needed // 20)
+    with pytest.raises(InputError, match="is available"):
+        open_model(folder, Device.CPU, is_from_disk=True)
+
+
+def test_a_model_that_was_closed_is_read_from_the_disk_again(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "m", "llama")
+    source, model = open_source(folder, Device.CPU, is_from_disk=True)
+    del model
+    gc.collect()
+    run = read_text(source, TEXT, Device.CPU)
+    assert DISK_STAGES_NOTICE in run.notices
+    wanted = open_model(folder, Device.CPU).attend(TEXT)[0].run
+    np.testing.assert_array_equal(run.trace.read("weights"), wanted.trace.read("weights"))
+    del run
+    gc.collect()
+    source, _model = open_source(folder, Device.CPU)
+    assert DISK_STAGES_NOTICE not in read_text(source, TEXT, Device.CPU).notices
+
+
+def test_the_estimate_counts_what_is_read_and_held(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "m", "llama")
+    known = read_model_folder(folder)
+    found = disk_reading_estimate(known, Dtype.FLOAT32)
+    model = tiny_model("llama")
+    layers = [sum(each.numel() for each in layer.parameters()) for layer in model.model.layers]
+    outside = known.numbers - sum(layers)
+    assert (found.layers, found.bytes) == (2, 4 * sum(layers))
+    assert found.memory == 4 * (outside + max(layers))
+    assert found.seconds > 0
+    assert "2 layers" in found.in_words
+
+
+@given(st.integers(1, 4), st.booleans(), st.sampled_from(["20KB", "1GB"]))
+@examples(0.1)
+def test_any_small_llama_is_read_from_the_disk(layers: int, is_tied: bool, part: str) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name) / "m"
+        settings = {"num_hidden_layers": layers, "tie_word_embeddings": is_tied}
+        save_tiny_model(folder, "llama", **settings)
+        tiny_model("llama", **settings).save_pretrained(folder, max_shard_size=part)
+        plain, streamed = both(folder)
+        assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))

@@ -1,0 +1,154 @@
+"""Figures and explained numbers, as displayed by notebooks."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from visualizer.api.argument_validation import file_path, several
+from visualizer.brief_repr import shortened
+from visualizer.export.figure_settings import PIXELS_AN_INCH
+from visualizer.export.missing_characters import missing_fonts
+from visualizer.export.offscreen_qt_application import qt_for_drawing
+from visualizer.progress import no_progress
+from visualizer.session.computation_caption import caption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import numpy as np
+
+    from visualizer.export.figure_settings import FigureSettings
+    from visualizer.features.cell.presenter import CellPanel
+    from visualizer.session.exportable_snapshot import Snapshot
+
+MAX_SVG_BYTES = 2_000_000
+"""Maximum size of an SVG in a notebook, in bytes; larger figures are shown as PNG."""
+
+
+# A dataclass, not a Struct: `help` would evaluate the types of a Struct's fields, which are
+# imported for type checking only.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Figure:
+    """A figure of heatmaps, with its settings.
+
+    It is drawn when it is displayed, saved or converted to pixels. If a Qt application is running,
+    it can be drawn from any thread; otherwise a temporary application without a screen draws it, in
+    the main thread only.
+    """
+
+    shot: Snapshot
+    look: FigureSettings
+
+    def __repr__(self) -> str:
+        return shortened(f"<Figure of {caption(self.shot.run)}>")
+
+    def save(self, *paths: str | Path) -> None:
+        """Write files, each in the format of its suffix, replacing existing ones.
+
+        Raises
+        ------
+        InputError
+            If no path is given, a format is unknown, text would be too small to print, a file
+            cannot be written, or there is not enough memory.
+        """
+        files = [file_path("path", path) for path in several("paths", "a file's name", paths)]
+        with self._prepare_drawing():
+            from visualizer.export.writers import export
+
+            notices: list[str] = []
+            for file in files:
+                export(file, self.shot, self.look, notice=notices.append)
+        for sentence in dict.fromkeys(notices):
+            warnings.warn(sentence, stacklevel=2)
+
+    def array(self) -> np.ndarray:
+        """Render the figure to pixels.
+
+        Returns
+        -------
+        numpy.ndarray
+            uint8 [row, column, 4]: red, green, blue and alpha.
+        """
+        with self._prepare_drawing():
+            from visualizer.export.figures.rasterization import pixels
+
+            return pixels(self.shot, self.look)
+
+    @contextmanager
+    def _prepare_drawing(self) -> Iterator[None]:
+        with qt_for_drawing():
+            if notice := missing_fonts(self.shot, self.look):
+                warnings.warn(notice, stacklevel=4)
+            yield
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        content = self._encode_figure(".png")
+        width = int.from_bytes(content[16:20], "big")  # the width field of a PNG
+        return content, {"width": round(width / self.look.dpi * PIXELS_AN_INCH)}
+
+    def _repr_svg_(self) -> str | None:
+        content = self._encode_figure(".svg")
+        return content.decode() if len(content) <= MAX_SVG_BYTES else None
+
+    def _encode_figure(self, suffix: str) -> bytes:
+        with self._prepare_drawing():
+            from visualizer.export.writers import WRITERS
+
+            file = io.BytesIO()
+            WRITERS[suffix](self.shot, self.look, file, no_progress)
+        return file.getvalue()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Explained:
+    """A number with its meaning and the terms of its computation."""
+
+    readout: CellPanel
+    value: float
+
+    @property
+    def sentence(self) -> str:
+        """Meaning of the number, in one sentence."""
+        return self.readout.plain
+
+    @property
+    def formula(self) -> str:
+        """Formula of the number."""
+        return self.readout.formula
+
+    @property
+    def terms(self) -> tuple[tuple[str, str, str], ...]:
+        """Terms of the computation: source, product and value of each."""
+        return tuple((term.name, term.written, term.value) for term in self.readout.terms)
+
+    def __str__(self) -> str:
+        return "\n".join([self.readout.heading, self.sentence, self.formula, *self._format_terms()])
+
+    def __repr__(self) -> str:
+        return shortened(
+            f"<Explained: {self.readout.heading} = {self.value:.6g} · {self.sentence}>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr>{''.join(f'<td>{escape(part)}</td>' for part in term)}</tr>"
+            for term in self.terms
+        )
+        ends = "<br>".join(
+            escape(part) for part in (self.readout.rest, self.readout.closing) if part
+        )
+        formula = f"<code>{escape(self.formula)}</code>"
+        return f"<p>{self.readout.sentence}</p><p>{formula}</p><table>{rows}</table><p>{ends}</p>"
+
+    def _format_terms(self) -> Iterator[str]:
+        widths = [max(map(len, column)) for column in zip(*self.terms, strict=True)]
+        for term in self.terms:
+            padded = (part.ljust(width) for part, width in zip(term, widths, strict=True))
+            yield f"  {'  '.join(padded).rstrip()}"
+        yield from filter(None, (self.readout.rest, self.readout.closing))

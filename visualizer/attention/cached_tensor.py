@@ -1,0 +1,371 @@
+"""A tensor with a cache of its pooled values, limits and derived tensors; imports no torch."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from visualizer.attention.display_transforms import (
+    WeightTransform,
+    aggregate_heads,
+    times_value,
+    without_first,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator
+
+    import numpy as np
+    import torch
+    from torch import Tensor
+
+    from visualizer.attention.display_transforms import HeadAggregate
+
+Index = tuple[int | slice, ...]
+MAX_LOOPED_BLOCK = 3
+"""Block size up to which cells are compared one by one, twice as fast as torch's reductions."""
+RowLimits = tuple["Tensor", "Tensor", float, float]
+"""The smallest and largest finite number of each row, and of all rows."""
+
+
+class CachedTensor:
+    """A tensor [..., row, column] whose reductions are computed once and cached."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self._kept: dict[Hashable, Any] = {}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy and pickle the numbers, without the caches."""
+        return CachedTensor, (self.tensor,)
+
+    def with_own_pictures(self) -> CachedTensor:
+        """Return a tensor of the same numbers with its own tiles; itself if it has no tiles."""
+        return self
+
+    is_held = True
+    """Whether `tensor` holds its numbers in memory."""
+    is_computed = False
+    """Whether `tensor` is computed on every read and needs no memory of its own."""
+    is_blockwise = False
+    """Whether blocks are computed when read, so that a drawing may be partial."""
+    version = 0
+    """Incremented whenever more of a drawing is known."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.tensor.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.tensor.device
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its storage, which other tensors may share."""
+        return self.tensor.untyped_storage().nbytes()
+
+    @property
+    def bytes_in_file(self) -> int:
+        """The part of `bytes` that is stored in a file instead of in memory."""
+        return 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.tensor.shape)
+
+    def keep(self, key: Hashable, make: Callable[[Tensor], Any]) -> Any:
+        """Return the cached result for a key, computing it at first use.
+
+        Parameters
+        ----------
+        key : hashable
+            Identifies the result; different computations need different keys.
+        """
+        return self.keep_result(key, lambda: make(self.tensor.detach()))
+
+    def keep_result(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return the cached result for a key like `keep`; ``make`` does not use the tensor."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
+    @property
+    def kept(self) -> frozenset[Hashable]:
+        """Keys of all cached results."""
+        return frozenset(self._kept)
+
+    def read(self, index: Index = ()) -> np.ndarray:
+        """Read numbers, read-only; axes left out of the index are read whole."""
+        return readable(self.tensor[index])
+
+    def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
+        """Read rows in any order, [row, column], read-only; the index is into all axes before."""
+        return readable(self.tensor[index][rows])
+
+    def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
+        """Pool blocks of rows × columns to their number farthest from 0.
+
+        On a tie the positive one is used; −∞ only if a block contains nothing else; NaN takes
+        precedence. The last blocks of an axis may be smaller.
+        """
+        if (rows, columns) == (1, 1):
+            return self.read(index)
+        is_signed = self.limits()[0] < 0
+        pool = _pool_magnitudes if is_signed else _pool_blocks
+        pooled = self.keep(("pooled", rows, columns), lambda whole: pool(whole, rows, columns))
+        return readable(pooled[index])
+
+    def read_largest(self, count: int, index: Index = ()) -> tuple[np.ndarray, np.ndarray]:
+        """Read the numbers of each row with the largest absolute values, and their columns.
+
+        NaN comes first.
+        """
+        # Rounded up to a power of two, so that few distinct counts are computed and cached.
+        several = min(1 << max(count - 1, 0).bit_length(), self.tensor.shape[-1])
+        numbers, columns = self.keep(
+            ("largest", several), lambda whole: _top_magnitudes(whole, several)
+        )
+        first = (*index, ..., slice(count))
+        return readable(numbers[first]), readable(columns[first])
+
+    def sketch(
+        self, rows: int, columns: int, index: Index = (), most_cells: int | None = None
+    ) -> bool:
+        """Compute a coarse drawing for `read_pooled`; return whether there was anything to compute.
+
+        Parameters
+        ----------
+        most_cells : int, optional
+            Approximate limit of computed numbers; the drawing has fewer rows to respect it.
+        """
+        return False
+
+    def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
+        """Make the drawing for `read_pooled` exact unless interrupted; return whether it is."""
+        return True
+
+    def rows_drawn(self, rows: int, columns: int, index: tuple[int, ...]) -> range:
+        """Return the rows that a pooled row represents; the row is the last number of the index."""
+        *_, row = index
+        return range(row * rows, min((row + 1) * rows, self.shape[-2]))
+
+    def drop(self, rows: int, columns: int) -> None:
+        """Discard the drawing of these blocks, if drawings are partial."""
+
+    def exact_share(self, rows: int, columns: int, index: Index = ()) -> float:
+        """Return the share of the rows of `read_pooled` that are exact."""
+        return 1.0
+
+    def begun_share(self, rows: int, columns: int, index: Index = ()) -> float:
+        """Return the share of the rows of `read_pooled` that are at least partly computed."""
+        return 1.0
+
+    def sampled_rows(self, rows: int, columns: int, index: Index = ()) -> int:
+        """Return how many rows of the tensor one row of `read_pooled` represents, if not exact."""
+        return rows
+
+    def limits(self) -> tuple[float, float]:
+        """Return the smallest and largest finite number; zeros if there are none."""
+        limits: tuple[float, float] = self.keep_result("limits", self._compute_limits)
+        return limits
+
+    def row_ends(self, index: Index = ()) -> np.ndarray:
+        """Read the largest finite absolute value of each row, [..., row]."""
+        return readable(self.keep_result("row ends", lambda: _row_ends(self.row_limits()))[index])
+
+    def row_lengths(self) -> Tensor:
+        """Return the Euclidean norm of each row, [..., row]."""
+        lengths: Tensor = self.tensor.detach().norm(dim=-1)
+        return lengths
+
+    def _compute_limits(self) -> tuple[float, float]:
+        *_, low, high = self.row_limits()
+        return (low, high) if low <= high else (0.0, 0.0)
+
+    def row_limits(self) -> RowLimits:
+        """Return the finite limits of each row and of all rows; ∞ and −∞ if no number is finite."""
+        limits: RowLimits = self.keep("row limits", row_limits)
+        return limits
+
+    def by_layer(self) -> tuple[CachedTensor, ...]:
+        """Return each layer of a tensor [layer, …, row, column] separately."""
+        return tuple(map(CachedTensor, self.tensor))
+
+    def farthest(self, index: Index = ()) -> tuple[int, ...]:
+        """Return the index of the finite number farthest from 0 within a part of the tensor."""
+        position: tuple[int, ...] = self.keep(
+            ("farthest", index), lambda tensor: _farthest_at(tensor[index])
+        )
+        return position
+
+    def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
+        """Return weights transformed for display; see `Trace.seen`.
+
+        Parameters
+        ----------
+        values : CachedTensor or None
+            The values that the weights are applied to.
+        """
+        made: CachedTensor
+        if transform is WeightTransform.WITHOUT_FIRST or values is None:
+            made = self.keep(transform, lambda own: CachedTensor(without_first(own)))
+            return made
+        vectors = values.tensor.detach()
+        own = self.tensor.detach()
+        made = kept_with(values, self, transform, lambda: CachedTensor(times_value(own, vectors)))
+        return made
+
+    def aggregated(self, by: HeadAggregate) -> CachedTensor:
+        """Return its heads, the axis before the rows, aggregated to a single one."""
+        folded: CachedTensor = self.keep(
+            by, lambda tensor: CachedTensor(aggregate_heads(tensor, by))
+        )
+        return folded
+
+    def minus(self, other: CachedTensor) -> CachedTensor:
+        """Subtract another tensor of the same shape.
+
+        −∞ marks forbidden cells: where either is −∞, the difference is 0.
+        """
+        if self.tensor is other.tensor:  # expanded zeros take no memory
+            return CachedTensor(self.tensor.new_zeros(()).expand(self.tensor.shape))
+        return CachedTensor(_subtract_tensors(self.tensor.detach(), other.tensor.detach()))
+
+    def between_heads(self, one: int, other: int) -> CachedTensor:
+        """Subtract head ``one`` from head ``other``, [..., row, column]."""
+        whole = self.tensor.detach()
+        return CachedTensor(_subtract_tensors(whole.select(-3, other), whole.select(-3, one)))
+
+    def times(self, factors: np.ndarray, divisor: float) -> CachedTensor:
+        """Multiply by factors cell by cell and divide by a common divisor."""
+        whole = self.tensor.detach()
+        return CachedTensor(whole.new_tensor(factors).mul_(whole).div_(divisor))
+
+
+def readable(tensor: Tensor) -> np.ndarray:
+    """Return a tensor's numbers as a read-only array."""
+    array: np.ndarray = tensor.detach().cpu().numpy()
+    array.flags.writeable = False
+    return array
+
+
+def kept_with(
+    values: CachedTensor | None, held: CachedTensor, key: Hashable, make: Callable[[], Any]
+) -> Any:
+    """Return a cached result of a tensor and of the values that its weights were used with.
+
+    Weights may outlive many values; weak keys drop a result together with its values.
+    """
+    if values is None:
+        return held.keep_result(key, make)
+    by_values: WeakKeyDictionary[CachedTensor, Any] = held.keep_result(
+        (key, "by values"), lambda: WeakKeyDictionary()
+    )
+    if values not in by_values:
+        by_values[values] = make()
+    return by_values[values]
+
+
+def is_kept_with(values: CachedTensor | None, held: CachedTensor, key: Hashable) -> bool:
+    """Whether `kept_with` has a result already."""
+    if values is None:
+        return key in held.kept
+    by_key = (key, "by values")
+    return by_key in held.kept and values in held.keep_result(by_key, dict)
+
+
+def _top_magnitudes(tensor: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    columns = tensor.abs().topk(count, -1).indices
+    return tensor.gather(-1, columns), columns
+
+
+def _pool_blocks(tensor: Tensor, rows: int, columns: int, end: str = "amax") -> Tensor:
+    return _ends_of(_ends_of(tensor, rows, -2, end), columns, -1, end)
+
+
+def _ends_of(tensor: Tensor, block: int, axis: int, end: str) -> Tensor:
+    """Return the largest (amax) or the smallest (amin) of each block along an axis."""
+    if block == 1:
+        return tensor
+    size = tensor.shape[axis]
+    block = min(block, size)
+    whole, rest = divmod(size, block)
+    blocks = tensor.unfold(axis, block, block)
+    if block <= MAX_LOOPED_BLOCK:
+        larger = "maximum" if end == "amax" else "minimum"
+        ends: Tensor = reduce(lambda one, other: getattr(one, larger)(other), blocks.unbind(-1))
+    else:
+        ends = getattr(blocks, end)(-1)
+    if not rest:
+        return ends
+    sizes = list(tensor.shape)
+    sizes[axis] = whole + 1
+    pooled = tensor.new_empty(sizes)
+    pooled.narrow(axis, 0, whole).copy_(ends)
+    last = getattr(tensor.narrow(axis, whole * block, rest), end)(axis, keepdim=True)
+    pooled.narrow(axis, whole, 1).copy_(last)
+    return pooled
+
+
+def _pool_magnitudes(tensor: Tensor, rows: int, columns: int) -> Tensor:
+    high, low = (_pool_blocks(tensor, rows, columns, end) for end in ("amax", "amin"))
+    if not math.isfinite(float(low.amin())):
+        low = low.clone()  # for a single row or column it is a view of the tensor itself
+        for place, matrix in _matrices_without_minus_infinity(tensor):
+            low[place] = _pool_blocks(matrix, rows, columns, "amin")
+    return low.where(low + high < 0, high)  # not if either is NaN, nor ∞ in place of −∞
+
+
+def _subtract_tensors(tensor: Tensor, other: Tensor) -> Tensor:
+    other = other.to(tensor.device)
+    difference = tensor - other
+    for one in (tensor, other):
+        difference.masked_fill_(one == -math.inf, 0)
+    return difference
+
+
+def _farthest_at(tensor: Tensor) -> tuple[int, ...]:
+    at, place = int(tensor.where(tensor.isfinite(), 0).abs().argmax()), []
+    for size in reversed(tensor.shape):
+        at, axis = divmod(at, size)
+        place.append(axis)
+    return tuple(reversed(place))
+
+
+def row_limits(tensor: Tensor) -> RowLimits:
+    """Return the finite limits; ∞ and −∞ if no number is finite."""
+    lows, highs = tensor.amin(-1), tensor.amax(-1)
+    low, high = float(lows.amin()), float(highs.amax())
+    if math.isfinite(low) and math.isfinite(high):
+        return lows, highs, low, high
+    if math.isfinite(high):  # then only −∞ has to be excluded
+        for place, matrix in _matrices_without_minus_infinity(tensor):
+            lows[place] = matrix.amin(-1)
+        return lows, highs, float(lows.amin()), high
+    for place, matrix in _iter_matrices(tensor):  # one at a time, as excluding numbers makes copies
+        finite = matrix.isfinite()
+        lows[place] = matrix.where(finite, math.inf).amin(-1)
+        highs[place] = matrix.where(finite, -math.inf).amax(-1)
+    return lows, highs, float(lows.amin()), float(highs.amax())
+
+
+def _row_ends(limits: RowLimits) -> Tensor:
+    lows, highs, *_ = limits
+    ends = lows.abs().maximum(highs.abs())
+    return ends.where(ends.isfinite(), 0)
+
+
+def _matrices_without_minus_infinity(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
+    """Yield each matrix with ∞ in place of −∞, all in the same buffer."""
+    room = tensor.new_empty(tensor.shape[-2:])
+    for place, matrix in _iter_matrices(tensor):
+        yield place, room.copy_(matrix).nan_to_num_(math.nan, math.inf, math.inf)
+
+
+def _iter_matrices(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
+    for place in itertools.product(*map(range, tensor.shape[:-2])):
+        yield place, tensor[place]

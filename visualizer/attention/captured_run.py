@@ -1,0 +1,255 @@
+"""Runs made of numbers instead of a computation: captured from a model, or saved in a document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from msgspec import Struct
+
+from visualizer.attention.cached_tensor import CachedTensor
+from visualizer.attention.captured_attention import SINKS, captured_stages, position_labels
+from visualizer.attention.captured_layers import VECTORS, ArrayLayer, CapturedStages
+from visualizer.attention.layer_operations import ScoreBias, ScoreCap, SinkSoftmax
+from visualizer.attention.run import Run, padded
+from visualizer.attention.stages import stages
+from visualizer.attention.trace import Trace
+from visualizer.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from torch import Tensor
+
+    from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
+    from visualizer.attention.captured_layers import LayerNumbers, WeightSample
+    from visualizer.attention.layer_operations import LayerStep
+    from visualizer.attention.saved_numbers import RecordedNumbers
+    from visualizer.attention.spec import AttentionSpec
+
+TOLERANCE = 1e-5
+"""Largest accepted difference between captured weights and the softmax of the scores."""
+UNEXPLAINED = "The weights are shown as captured; they do not follow exactly from the scores."
+UNKNOWN_ARGUMENTS_NOTICE = (
+    "The weights are shown as captured. The attention also received {named}, whose effect on the "
+    "scores is unknown, so the scores are omitted."
+)
+WITH_SINKS = (
+    "Each head has an attention sink: an extra logit without a token that takes a share of every "
+    "row, so the weights of a row sum to less than 1."
+)
+UNEVEN = 0.01
+"""Largest accepted difference between a row sum and 1; allows for 16-bit rounding."""
+
+
+def captured_run(
+    captured: CapturedAttention,
+    query_tokens: tuple[str, ...] = (),
+    key_tokens: tuple[str, ...] = (),
+    previous: Run | None = None,
+) -> Run:
+    """Return a run of captured attention.
+
+    Parameters
+    ----------
+    query_tokens, key_tokens : tuple of str
+        Labels typed by the user, which replace the file's tokens.
+    previous : Run, optional
+        An earlier run, whose trace is reused if it has the same numbers.
+    """
+    trace, notices = _reusable_trace(captured, previous) or _create_trace(captured)
+    return _create_run(captured, trace, notices, query_tokens, key_tokens)
+
+
+def run_of_layers(captured: CapturedAttention, layers: Sequence[LayerNumbers]) -> Run:
+    """Return a run of captured attention with the numbers in layers; see `trace_of_layers`."""
+    return _create_run(captured, *trace_of_layers(captured, layers))
+
+
+def _create_run(
+    captured: CapturedAttention,
+    trace: Trace,
+    notices: tuple[str, ...],
+    query_tokens: tuple[str, ...] = (),
+    key_tokens: tuple[str, ...] = (),
+) -> Run:
+    keys = key_tokens or captured.key_tokens
+    own = keys[-captured.queries :] if captured.is_continuation else captured.query_tokens
+    queries = query_tokens or own or position_labels(captured.queries)
+    if not keys:
+        keys = queries if captured.is_square else position_labels(captured.keys)
+    return Run((queries,), trace, "Not computed here", notices, captured, keys)
+
+
+def _reusable_trace(
+    captured: CapturedAttention, previous: Run | None
+) -> tuple[Trace, tuple[str, ...]] | None:
+    is_same = previous is not None and previous.captured == captured
+    return (previous.trace, previous.notices) if previous and is_same else None
+
+
+def _create_trace(captured: CapturedAttention) -> tuple[Trace, tuple[str, ...]]:
+    layers = [ArrayLayer(captured, layer) for layer in range(captured.layers)]
+    return trace_of_layers(captured, layers)
+
+
+def trace_of_layers(
+    captured: CapturedAttention, layers: Sequence[LayerNumbers]
+) -> tuple[Trace, tuple[str, ...]]:
+    """Return a trace whose stages are computed when read, and notices about its numbers.
+
+    The weights are always the captured ones. The stages between scores and weights are included
+    only if the softmax of the scores gives these weights.
+
+    Parameters
+    ----------
+    captured : CapturedAttention
+        Sizes and settings; it may have no numbers.
+    layers : sequence of LayerNumbers
+        Source of the numbers of each layer.
+    """
+    samples = [layer.sample() for layer in layers]
+    is_weights = not any(one.is_negative for one in samples)
+    calculator = CapturedStages(captured, layers)
+    found = _FoundStages(("weights" if is_weights else "scores",))
+    if captured.vectors and is_weights:
+        found = _surrounding_stages(captured, captured.vectors, calculator, samples, layers)
+    rows = captured_stages(
+        captured.spec,
+        found.names,
+        {*found.names} - found.computed,
+        found.steps,
+        has_other_keys=captured.has_other_keys,
+    )
+    names = tuple(row.name for row in rows)
+    masks = captured.vectors.layer_masks if captured.vectors else ()
+    cut = captured.vectors.cut if captured.vectors else ()
+    trace = Trace(
+        captured.spec,
+        rows,
+        {},
+        calculator.held(names),
+        frozenset(names),
+        ("layer",)[: captured.layers - 1],
+        found.weights,
+        masks,
+        cut,
+    )
+    return trace, (*found.notices, *_weight_notices(samples, is_weights=is_weights))
+
+
+class _FoundStages(Struct):
+    """The stages of captured attention.
+
+    Parameters
+    ----------
+    names : tuple of str
+        In any order.
+    computed : frozenset of str
+        Stages that are computed from others.
+    steps : dict
+        How a model computes stages for which a spec has no settings.
+    weights : dict
+        Model weights that the steps use.
+    notices : tuple of str
+        Notices about the stages, as sentences.
+    """
+
+    names: tuple[str, ...]
+    computed: frozenset[str] = frozenset()
+    steps: dict[str, LayerStep] = {}
+    weights: dict[str, Tensor] = {}
+    notices: tuple[str, ...] = ()
+
+
+def _surrounding_stages(
+    captured: CapturedAttention,
+    vectors: CapturedVectors,
+    calculator: CapturedStages,
+    samples: Sequence[WeightSample],
+    layers: Sequence[LayerNumbers],
+) -> _FoundStages:
+    """Find the stages around captured weights."""
+    plain = (*VECTORS, "weights", "context")
+    if vectors.not_understood:
+        named = ", ".join(f"“{each}”" for each in vectors.not_understood)
+        notice = UNKNOWN_ARGUMENTS_NOTICE.format(named=named)
+        return _FoundStages(plain, frozenset({"context"}), notices=(notice,))
+    if not vectors.is_plain or not calculator.are_softmax(samples, TOLERANCE):
+        return _FoundStages(
+            (*plain, "scores"), frozenset({"scores", "context"}), notices=(UNEXPLAINED,)
+        )
+    steps: dict[str, LayerStep] = {}
+    if vectors.softcap:
+        steps["capped"] = ScoreCap(vectors.softcap)
+    if vectors.bias is not None:
+        steps["biased"] = ScoreBias()
+    names = (*plain, *calculator.to_softmax, *(("bias",) if vectors.bias is not None else ()))
+    computed = frozenset({*calculator.to_softmax, "weights", "context"})
+    if vectors.sinks is None:
+        return _FoundStages(names, computed, steps)
+    steps["weights"] = SinkSoftmax(SINKS)
+    sinks = torch.stack([one for layer in layers if (one := layer.sinks()) is not None])
+    return _FoundStages(names, computed, steps, {SINKS: sinks}, (WITH_SINKS,))
+
+
+def _weight_notices(samples: Sequence[WeightSample], *, is_weights: bool) -> Sequence[str]:
+    notices = []
+    nan_count = sum(one.not_numbers for one in samples)
+    if nan_count:
+        cells = sum(one.sums.numel() * one.weights.shape[-1] for one in samples)
+        notices.append(f"{nan_count:,} of {cells:,} cells are NaN.")
+    if not is_weights:
+        notices.append("Some numbers are negative, so they are shown as scores instead of weights.")
+        return notices
+    sums = torch.cat([one.sums.flatten() for one in samples])
+    is_uneven = (sums - 1).abs() > UNEVEN
+    if is_uneven.any():
+        low, high = float(sums[is_uneven].min()), float(sums[is_uneven].max())
+        notices.append(
+            f"In {int(is_uneven.sum()):,} of {len(sums):,} rows, the weights do not sum to 1; "
+            f"the sums range from {low:.4g} to {high:.4g}."
+        )
+    return notices
+
+
+RECORDED = "recorded on "
+
+
+def recorded_run(spec: AttentionSpec, recorded: RecordedNumbers, weights_source: str = "") -> Run:
+    """Return a run of recorded numbers, on the CPU, without computing.
+
+    The arrays are not copied; a later run can reuse unchanged stages.
+
+    Parameters
+    ----------
+    spec : AttentionSpec
+        The document's spec.
+    weights_source : str
+        Source of the document's custom weights.
+
+    Raises
+    ------
+    InputError
+        With the field ``open`` if stages are missing or have the wrong shape; with a field of the
+        spec or the text if these are invalid.
+    """
+    texts, spec = padded(recorded.texts, spec)
+    rows = stages(spec)
+    if {row.name for row in rows} != recorded.stages.keys():
+        raise InputError("open", "The recorded numbers do not match the settings.")
+    held = {row.name: CachedTensor(torch.from_numpy(recorded.stages[row.name])) for row in rows}
+    axes = ("text",)[: len(texts) - 1]
+    trace = Trace(spec, rows, _to_tensors(recorded.parameters), held, frozenset(), axes)
+    try:
+        trace.check()
+    except AssertionError as error:
+        raise InputError("open", f"The recorded numbers are invalid: {error}.") from error
+    device = recorded.device
+    words = device if device.startswith(RECORDED) else f"{RECORDED}{device}"
+    return Run(texts, trace, words, recorded.notices, weights_source=weights_source)
+
+
+def _to_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}

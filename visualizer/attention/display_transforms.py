@@ -1,0 +1,59 @@
+"""Transforms of attention weights and aggregates of heads for display; imports no torch.
+
+Uses only methods of the given tensors, so it needs no torch and runs on their device.
+
+Sources: Kobayashi et al. 2020, "Attention is Not Only a Weight" (weights times the norm of the
+vectors they weight, there measured after the output projection, where heads are not separate);
+Xiao et al. 2024, "Efficient Streaming Language Models with Attention Sinks" (the reason to hide
+the first token).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class WeightTransform(StrEnum):
+    """How weights are transformed for display."""
+
+    PLAIN = "plain"
+    WITHOUT_FIRST = "without-first"
+    TIMES_VALUE = "times-value"
+
+
+def without_first(weights: Tensor) -> Tensor:
+    """Set the first key's weights to 0 and renormalise each row, [..., head, query, key].
+
+    A row without other weights becomes zeros.
+    """
+    left = weights.clone()
+    left[..., 0] = 0
+    sums = left.sum(-1, keepdim=True)
+    left /= sums.masked_fill(sums == 0, 1)
+    return left
+
+
+def times_value(weights: Tensor, values: Tensor) -> Tensor:
+    """Multiply each weight by the norm of its key's value vector, [..., query, key]."""
+    return times_lengths(weights, values.norm(dim=-1))
+
+
+def times_lengths(weights: Tensor, lengths: Tensor) -> Tensor:
+    """Multiply each weight by the norm of its key's value vector, given as [..., key]."""
+    return weights * lengths.unsqueeze(-2)
+
+
+class HeadAggregate(StrEnum):
+    """How the heads of a stage are aggregated to one."""
+
+    MEAN = "mean"
+    MAX = "max"
+
+
+def aggregate_heads(tensor: Tensor, by: HeadAggregate) -> Tensor:
+    """Aggregate [..., head, row, column] to [..., row, column]."""
+    return tensor.mean(-3) if by is HeadAggregate.MEAN else tensor.amax(-3)

@@ -1,0 +1,136 @@
+"""Stages of a model's layer around its attention: residual stream, norms, matrices; no torch.
+
+The computation of a layer is inferred from the model, not from a spec: each stage has a description
+of its step, which is used to explain its cells.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from visualizer.attention.layer_operations import (
+    ExpertMixture,
+    HiddenActivation,
+    JoinedHeads,
+    LatentKeys,
+    LateSink,
+    LayerStep,
+    LinearLayer,
+    NormLayer,
+    ResidualAddition,
+    ResidualStream,
+    RotaryPosition,
+    ScaledVector,
+    ScoreBias,
+    ScoreCap,
+    SinkSoftmax,
+)
+from visualizer.attention.stages import (
+    LAYER_STAGES,
+    TABLE,
+    Operation,
+    Stage,
+    layer_stage_symbol,
+    layer_stage_title,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from visualizer.attention.spec import AttentionSpec
+
+
+class StepOfStage(Struct, frozen=True):
+    """How a stage of a layer is computed.
+
+    Parameters
+    ----------
+    step : LayerStep or None
+        None if the computation in the model is unknown.
+    reads : tuple of str
+        Its input stages in the same layer.
+    by_layer : tuple of StepOfStage
+        How each layer computes it, if the layers differ; else empty.
+    """
+
+    step: LayerStep | None = None
+    reads: tuple[str, ...] = ()
+    by_layer: tuple[StepOfStage, ...] = ()
+
+
+AROUND = frozenset(LAYER_STAGES) - {row.name for row in TABLE if row.step is None}
+"""Stages of a layer that an attention module does not have."""
+
+STEP_OPERATIONS = {
+    ResidualStream: Operation.RESIDUAL_STREAM,
+    NormLayer: Operation.NORM_LAYER,
+    LinearLayer: Operation.LINEAR_LAYER,
+    RotaryPosition: Operation.ROTARY_POSITION,
+    ExpertMixture: Operation.EXPERT_MIXTURE,
+    HiddenActivation: Operation.HIDDEN_ACTIVATION,
+    LatentKeys: Operation.LATENT_KEYS,
+    ScaledVector: Operation.SCALE_VECTOR,
+    LateSink: Operation.LATE_SINK,
+    JoinedHeads: Operation.CONCAT_HEADS,
+    ResidualAddition: Operation.RESIDUAL_ADDITION,
+    ScoreCap: Operation.CAP_SCORES,
+    ScoreBias: Operation.ADD_SCORE_BIAS,
+    SinkSoftmax: Operation.SOFTMAX_WITH_SINK,
+}
+"""Operation of a stage, by the type of its step."""
+_AFTER_SCALED = ("capped", "bias", "biased")
+
+
+def _list_names() -> tuple[str, ...]:
+    """List the names of all stages of modules and layers, in order of computation."""
+    own = list(dict.fromkeys(row.name for row in TABLE))
+    names = [name for name in LAYER_STAGES if name not in _AFTER_SCALED]
+    order: list[str] = []
+    for name in own:
+        if name in names:
+            at = names.index(name)
+            order += names[:at]
+            del names[: at + 1]
+        order.append(name)
+        order += _AFTER_SCALED if name == "scaled" else ()
+    return (*order, *names)
+
+
+ORDER = _list_names()
+
+DESCRIPTIONS = {row.name: row.says for row in reversed(TABLE)}
+"""Description of each stage by name; those of modules take precedence."""
+DESCRIPTIONS |= {name: says for name, (_, _, says) in LAYER_STAGES.items() if name in AROUND}
+
+
+def layer_rows(steps: Mapping[str, StepOfStage]) -> tuple[Stage, ...]:
+    """Return the stage table rows for the steps of a layer, in order of computation."""
+    return tuple(_create_row(name, steps[name]) for name in LAYER_STAGES if name in steps)
+
+
+def _create_row(name: str, how: StepOfStage) -> Stage:
+    dims, symbol, says = LAYER_STAGES[name]
+    operation = STEP_OPERATIONS[type(how.step)] if how.step else Operation.CAPTURED
+    if how.step is None:
+        symbol = "given"
+    return Stage(
+        name,
+        layer_stage_title(name),
+        layer_stage_symbol(how.step, how.reads) or symbol,
+        dims,
+        operation,
+        how.reads,
+        (),
+        (),
+        says,
+        always,
+        step=how.step,
+        by_layer=tuple(_create_row(name, each) for each in how.by_layer),
+    )
+
+
+def always(spec: AttentionSpec) -> bool:
+    """Return True: the condition of a stage that is present for every spec."""
+    return True

@@ -1,0 +1,149 @@
+"""The numbers of a run, as a document file holds them; imports no torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from visualizer.attention.captured_attention import SINKS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from visualizer.attention.captured_attention import (
+        CapturedAttention,
+        CapturedVectors,
+        ImagePatches,
+    )
+    from visualizer.attention.run import Run
+
+
+def captured_header(run: Run) -> CapturedAttention | None:
+    """Return the sizes and settings of a run of captured attention, possibly without numbers."""
+    return run.captured
+
+
+def with_numbers(captured: CapturedAttention | None, run: Run) -> CapturedAttention | None:
+    """Return captured attention with the numbers of its run, if only the run has them."""
+    if captured is not None and not captured.numbers and captured == run.captured:
+        return captured_numbers(run)
+    return captured
+
+
+def with_patches(run: Run, patches: ImagePatches) -> Run:
+    """Return a run whose tokens are marked as the patches of an image."""
+    assert run.captured is not None
+    return replace(run, captured=replace(run.captured, patches=patches))
+
+
+def are_numbers_here(run: Run) -> bool:
+    """Whether all stages of a run are on this machine."""
+    trace = run.trace
+    return all(trace.holding(name).is_held for name in trace.names)
+
+
+def captured_layer(run: Run, layer: int) -> CapturedAttention | None:
+    """Return the captured attention of one layer of a run; None if it is on another machine.
+
+    Parameters
+    ----------
+    layer : int
+        Index of the layer in the run. If the run has several layers, the name of the result
+        includes the layer number.
+    """
+    if not are_numbers_here(run):
+        return None
+    found = captured_numbers(run, [layer])
+    if found is None:
+        return None
+    if run.captured is not None and run.captured.layers > 1:
+        found = replace(found, name=f"layer {layer + 1} of {found.name}")
+    return found
+
+
+def captured_numbers(run: Run, layers: Sequence[int] | None = None) -> CapturedAttention | None:
+    """Return the captured attention of a run with its numbers.
+
+    None if the run has no captured attention or is computed block by block. The stages of a run
+    may be computed when read; then they are read here.
+
+    Parameters
+    ----------
+    layers : sequence of int, optional
+        Indices in the run of the layers to return; all layers by default.
+    """
+    captured, trace = run.captured, run.trace
+    if captured is None or trace.is_blockwise:
+        return None
+    if captured.numbers and layers is None:
+        return captured
+    some = range(captured.layers) if layers is None else layers
+
+    def read(name: str) -> list[np.ndarray]:
+        return [trace.read(name, (layer,) if trace.axes else ()) for layer in some]
+
+    numbers = _join_bytes(read(trace.attention))
+    made = replace(captured, layers=len(some), numbers=numbers, vectors=None)
+    vectors = captured.vectors
+    if vectors is None or "queries" not in trace:
+        return made
+    bias = read("bias") if vectors.bias is not None and "bias" in trace else []
+    if all(np.array_equal(bias[0], other) for other in bias[1:]):
+        bias = bias[:1]  # T5 uses one bias for all layers
+    own = trace.model_weights[SINKS][[*some]].numpy() if SINKS in trace.model_weights else None
+    vectors = replace(
+        _select_layers(vectors, some),
+        queries=_join_bytes(read("queries")),
+        keys=_join_bytes(read("keys")),
+        values=_join_bytes(read("values")),
+        bias=_join_bytes(bias) if bias else None,
+        sinks=None if own is None else own.tobytes(),
+    )
+    return replace(made, vectors=vectors)
+
+
+def _select_layers(vectors: CapturedVectors, layers: Sequence[int]) -> CapturedVectors:
+    """Return vectors with only the masks and the cut cells of some layers."""
+    indices = {layer: at for at, layer in enumerate(layers)}
+    cut = ((indices[layer], *cell) for layer, *cell in vectors.cut if layer in indices)
+    masks = tuple(vectors.layer_masks[layer] for layer in layers) if vectors.layer_masks else ()
+    found = replace(vectors, cut=tuple(sorted(cut)), layer_masks=masks)
+    if len({*masks}) != 1:
+        return found
+    (one,) = {*masks}
+    return replace(found, layer_masks=(), mask=one.mask, own_mask=one.own_mask, window=one.window)
+
+
+def _join_bytes(parts: Sequence[np.ndarray]) -> bytes:
+    return b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
+
+
+class RecordedNumbers(Struct, frozen=True, eq=False):
+    """The results of a run, without its spec, which is part of the document.
+
+    Parameters
+    ----------
+    texts : tuple of tuple of str
+        Tokens of each text, without padding.
+    stages : dict of str to numpy.ndarray
+        Each stage's numbers [..., *dims], in order, of the spec's type.
+    parameters : dict of str to numpy.ndarray
+        The weights, by the names of the book's ``state_dict``.
+    device : str
+        Name of the device they were computed on.
+    notices : tuple of str
+        Notices about the numbers, each a sentence.
+    missing : tuple of str
+        Stages of the spec that are missing, as in files from older versions. The run is then
+        computed.
+    """
+
+    texts: tuple[tuple[str, ...], ...]
+    stages: dict[str, np.ndarray]
+    parameters: dict[str, np.ndarray]
+    device: str
+    notices: tuple[str, ...]
+    missing: tuple[str, ...] = ()

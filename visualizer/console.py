@@ -1,0 +1,143 @@
+"""Console output without a window: results, messages and progress."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import unicodedata
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from visualizer.errors import InputError, reason_of
+from visualizer.runtime import STOPPED, InterruptedRunError
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from visualizer.progress import Progress
+
+
+INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode categories that move the cursor, change text direction or control a terminal."""
+
+
+def printable(text: str) -> str:
+    """Escape the control characters of a text, which file names and tokens may contain."""
+    return "".join(
+        ascii(sign)[1:-1] if unicodedata.category(sign) in INVISIBLE else sign for sign in text
+    )
+
+
+def say(sentence: str) -> None:
+    """Print a message with the program's name to standard error, on one line."""
+    line = f"attention-visualizer: {printable(sentence)}"
+    with suppress(OSError):  # standard error is closed
+        print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def write_out(text: str) -> bool:
+    """Write to standard output; characters that its encoding lacks become question marks.
+
+    Returns
+    -------
+    bool
+        False if the reader has closed the pipe, so that nothing more can be written.
+
+    Raises
+    ------
+    InputError
+        With the field ``export``, if standard output cannot be written.
+    """
+    if sys.stdout is None:  # a program without a console on Windows
+        return True
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has closed the pipe
+        close_standard_output()
+        return False
+    except OSError as error:
+        close_standard_output()
+        sentence = f"Cannot write to standard output: {reason_of(error)}."
+        raise InputError("export", sentence) from error
+    return True
+
+
+def close_standard_output() -> None:
+    """Discard unwritten output, which Python would otherwise report as an error on exit."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+MIN_REPORTED_PARTS = 20
+"""Minimum number of parts for which progress is reported without a terminal."""
+
+
+class ConsoleProgress:
+    """Reports the progress of file exports on standard error.
+
+    On a terminal, one line is rewritten; otherwise, each quarter is reported on its own line.
+    """
+
+    def __init__(self, *, is_quiet: bool) -> None:
+        self.is_quiet = is_quiet
+        self._is_terminal = bool(sys.stderr and sys.stderr.isatty())
+        self._width = 0
+        self._interruption: InterruptedRunError | None = None
+
+    def progress(self, name: str) -> Progress:
+        """Return a file's progress callback, which raises `InterruptedRunError` after a signal."""
+        quarters = set(range(5))
+
+        def report(done: int, of: int) -> None:
+            if self._interruption:
+                raise self._interruption
+            self.count(f"{name}: {100 * done // of} %" if of else name, done, of, quarters)
+
+        return report
+
+    def count(self, message: str, done: int, of: int, quarters: set[int]) -> None:
+        """Report progress: on every call on a terminal, once per quarter otherwise."""
+        if self._is_terminal:
+            self._rewrite_line(message)
+        elif of >= MIN_REPORTED_PARTS and 0 < 4 * done // of < 4 and 4 * done // of in quarters:
+            quarters.discard(4 * done // of)
+            self._print_message(message)
+
+    def written(self, name: str) -> None:
+        """Report that a file was written."""
+        self.clear()
+        self._print_message(f"{name} written.")
+
+    def clear(self) -> None:
+        """Erase the progress line."""
+        if self._width:
+            self._write_text(f"\r{' ' * self._width}\r")
+            self._width = 0
+
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal: the first one ends the work immediately, even between progress calls."""
+        is_first = self._interruption is None
+        self._interruption = InterruptedRunError(STOPPED[signal.Signals(number).name])
+        if is_first:
+            raise self._interruption
+
+    def _print_message(self, sentence: str) -> None:
+        if not self.is_quiet:
+            say(sentence)
+
+    def _rewrite_line(self, message: str) -> None:
+        if self.is_quiet:
+            return
+        room = shutil.get_terminal_size().columns - 1
+        line = f"attention-visualizer: {printable(message)}"[:room]
+        self._write_text(f"\r{line.ljust(min(self._width, room))}")
+        self._width = len(line)
+
+    def _write_text(self, text: str) -> None:
+        with suppress(OSError):
+            sys.stderr.write(text)
+            sys.stderr.flush()

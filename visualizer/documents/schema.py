@@ -1,0 +1,250 @@
+"""Schema of saved documents: encoded types, fields that are not saved, and migrations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from visualizer.attention.captured_attention import CapturedAttention
+from visualizer.attention.display_transforms import HeadAggregate
+from visualizer.attention.spec import AttentionSpec
+from visualizer.models.model_source import ModelSource
+from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.document import Document
+from visualizer.session.dropout_samples import SampleTally
+from visualizer.session.timeline import Playhead
+from visualizer.session.token_selection import TokenSelection
+from visualizer.session.user_prediction import Prediction
+from visualizer.session.view import TableSelection, View
+from visualizer.session.zoom_ranges import Zoom
+from visualizer.storage.json_coding import DamagedError, JsonCoding, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CELL_FIELDS = {"stage", "place", "fold", "part"}
+"""Fields of a cell before schema 7 added its layer."""
+SCHEMA = 8
+"""Current schema; increase it when saved fields change, and add a migration to `STEPS`."""
+
+Tree = dict[str, Any]
+
+
+def _without_captured(tree: Tree) -> Tree:
+    """Add the empty fields of captured attention (schema 1 to 2)."""
+    none = {"captured": None, "labels": ""}
+    return _add_fields(_add_fields(tree, none, "document"), none, "view", "comparison", "document")
+
+
+def _with_layer(tree: Tree) -> Tree:
+    """Use the index of captured attention as a layer instead of a text (schema 2 to 3)."""
+    document, view = tree.get("document"), tree.get("view")
+    is_captured = isinstance(document, dict) and document.get("captured") is not None
+    if is_captured and isinstance(view, dict) and "text" in view:
+        return _add_fields(tree, {"layer": view["text"], "text": 0}, "view")
+    return _add_fields(tree, {"layer": 0}, "view")
+
+
+def _with_large(tree: Tree) -> Tree:
+    """Add an empty choice of the enlarged stage (schema 3 to 4)."""
+    return _add_fields(tree, {"large": None}, "view")
+
+
+def _with_vectors(tree: Tree) -> Tree:
+    """Add the optional query, key and value vectors of captured attention (schema 4 to 5)."""
+    none = {"vectors": None}
+    whole = _add_fields(tree, none, "document", "captured")
+    return _add_fields(whole, none, "view", "comparison", "document", "captured")
+
+
+def _with_model(tree: Tree) -> Tree:
+    """Add an empty model and order heads by layer (schema 5 to 6)."""
+    none = {"model": None}
+    whole = _add_fields(_add_fields(tree, none, "document"), none, "view", "comparison", "document")
+    return _add_fields(whole, {"head_order": "layer"}, "view")
+
+
+_VECTORS_BEFORE_7: Tree = {
+    "layer_masks": [],
+    "softcap": 0.0,
+    "bias": None,
+    "sinks": None,
+    "not_understood": [],
+    "cut": [],
+}
+"""Fields of captured vectors that schema 7 added, with their defaults."""
+_SPEC_BEFORE_7: Tree = {"block": "none", "d_ff": 0, "activation": "relu"}
+"""Fields of a module specification that schema 7 added, with their defaults."""
+
+
+_MODEL_BEFORE_7: Tree = {"cuts": [], "second": "", "is_chat": False, "part": "", "image": None}
+"""Fields of a model that schema 7 added, with their defaults."""
+
+
+def _with_layer_of_cells(tree: Tree) -> Tree:
+    """Add layers of cells, head edits, and fields of specs and vectors (schema 6 to 7)."""
+    view = tree.get("view")
+    whole = {**tree, "view": _add_cell_layers(view)} if isinstance(view, dict) else tree
+    whole = _add_fields(whole, {"is_of_all_heads": False}, "view", "painting")
+    for way in (("document",), ("view", "comparison", "document")):
+        whole = _add_fields(whole, _SPEC_BEFORE_7, *way, "spec")
+        whole = _change_table(whole, _with_edits, *way, "model")
+        whole = _add_fields(whole, {"patches": None}, *way, "captured")
+        whole = _add_fields(whole, _VECTORS_BEFORE_7, *way, "captured", "vectors")
+    return whole
+
+
+def _with_weights_source(tree: Tree) -> Tree:
+    """Add an empty source of custom weights (schema 7 to 8)."""
+    none = {"weights_source": ""}
+    return _add_fields(_add_fields(tree, none, "document"), none, "view", "comparison", "document")
+
+
+def _with_edits(model: Tree) -> Tree:
+    """Convert the switched-off heads of a model to edits and add its other new fields."""
+    rest = {name: value for name, value in model.items() if name != "heads_off"}
+    heads = model.get("heads_off")
+    if not isinstance(heads, list) or not all(isinstance(each, list) for each in heads):
+        return model  # left for decoding to reject
+    edits = [
+        {"layer": each[0], "head": each[-1], "kind": "off", "factor": 0.0, "text": ""}
+        for each in heads
+        if len(each) == 2
+    ]
+    return {
+        **rest,
+        "edits": edits,
+        "cuts": [],
+        "second": "",
+        "is_chat": False,
+        "part": "",
+        "image": None,
+    }
+
+
+def _add_cell_layers(part: Any) -> Any:
+    """Add the layer to every cell within a part of the tree."""
+    if isinstance(part, list):
+        return [_add_cell_layers(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    whole = {name: _add_cell_layers(each) for name, each in part.items()}
+    return {**whole, "layer": None} if whole.keys() == CELL_FIELDS else whole
+
+
+def _add_fields(tree: Tree, more: Tree, *way: str) -> Tree:
+    """Add fields to the table at a path; a missing path is left for decoding to reject."""
+    return _change_table(tree, lambda table: {**table, **more}, *way)
+
+
+def _change_table(tree: Tree, change: Callable[[Tree], Tree], *way: str) -> Tree:
+    """Apply a function to the table at a path; a missing path is left unchanged."""
+    if not way:
+        return change(tree)
+    step, *rest = way
+    inner = tree.get(step)
+    return {**tree, step: _change_table(inner, change, *rest)} if isinstance(inner, dict) else tree
+
+
+STEPS: dict[int, Callable[[Tree], Tree]] = {
+    1: _without_captured,
+    2: _with_layer,
+    3: _with_large,
+    4: _with_vectors,
+    5: _with_model,
+    6: _with_layer_of_cells,
+    7: _with_weights_source,
+}
+"""Migrations of a ``document.json`` to the next schema, by schema number."""
+
+
+def migrated(tree: Any) -> Tree:
+    """Migrate the tree of a ``document.json`` to the current schema.
+
+    Raises
+    ------
+    DamagedError
+        If its schema is unknown.
+    """
+    schema = tree.get("schema") if isinstance(tree, dict) else None
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
+        raise DamagedError("does not contain a valid schema version.")
+    if schema > SCHEMA:
+        program = tree.get("program")
+        newer = f" {shown(program)}" if isinstance(program, str) else ""
+        raise DamagedError(
+            f"was written by a newer version{newer}. Update Attention Visualizer to open it."
+        )
+    while schema < SCHEMA:
+        tree = STEPS[schema](tree)
+        schema += 1
+    return {**tree, "schema": SCHEMA}
+
+
+# Types in annotations that their modules import only for type checking. The types of fields that
+# are not saved do not matter.
+_NAMES: dict[str, Any] = {
+    **{
+        kind.__name__: kind
+        for kind in (
+            CapturedAttention,
+            Cell,
+            Comparison,
+            Document,
+            HeadAggregate,
+            ModelSource,
+            Prediction,
+            TokenSelection,
+            Zoom,
+        )
+    },
+    **dict.fromkeys(("Run", "CachedTensor"), object),
+}
+
+LEFT_OUT: dict[type, frozenset[str]] = {
+    View: frozenset({"hovered", "lesson", "panes", "room", "small_room", "attribution", "scatter"}),
+    Playhead: frozenset({"is_playing"}),
+    TableSelection: frozenset({"document", "problem"}),
+    Comparison: frozenset({"kept", "made", "tally"}),
+    AttentionSpec: frozenset({"lengths"}),  # belongs to a run; a document has the texts instead
+}
+"""Fields that are not saved, by class."""
+
+CODING = JsonCoding(_NAMES, LEFT_OUT)
+
+
+def without_passing_fields(view: View) -> View:
+    """Return the saved part of a view, equal to the view read back from a file.
+
+    The hovered cell, the window's layout and the lesson are reset, and playback is stopped. A
+    comparison loses its kept run, and is dropped if the document of that run is unknown.
+    """
+    comparison = _lasting_comparison(view.comparison)
+    pinned = view.pinned
+    if pinned and view.comparison and not comparison:
+        pinned = replace(pinned, part=ComparedSide.PLAIN)
+    usual = View()
+    return replace(
+        view,
+        hovered=usual.hovered,
+        lesson=usual.lesson,
+        panes=usual.panes,
+        room=usual.room,
+        small_room=usual.small_room,
+        attribution=usual.attribution,
+        scatter=usual.scatter,
+        pinned=pinned,
+        playhead=replace(view.playhead, is_playing=False),
+        table=replace(view.table, problem="", document=None),
+        comparison=comparison,
+    )
+
+
+def _lasting_comparison(comparison: Comparison | None) -> Comparison | None:
+    if comparison is None or (
+        comparison.against is ComparisonKind.KEPT and not comparison.document
+    ):
+        return None
+    return comparison.changed(kept=None, tally=SampleTally())

@@ -1,0 +1,232 @@
+"""The code dialects: names of stages, layers and masks, and the context of a line of code."""
+
+from __future__ import annotations
+
+from enum import StrEnum, auto
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from visualizer.attention import masks as attention_masks
+from visualizer.attention.masks import Masking
+from visualizer.attention.spec import BLOCK_LAYERS, LAYERS, Mask, Scale
+from visualizer.attention.stages import TABLE
+
+if TYPE_CHECKING:
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
+
+
+class MaskPolarity(StrEnum):
+    """The meaning of a mask's values: true for forbidden, true for allowed, or 1 and 0."""
+
+    FORBIDS = auto()
+    ALLOWS = auto()
+    COUNTS = auto()
+
+
+class CodeIdentifiers(Struct, frozen=True, eq=False):
+    """The identifiers of one dialect.
+
+    Parameters
+    ----------
+    names : dict
+        The variable of each stage: the stage's name unless the dialect uses another. Every stage
+        has its own variable, so that each can be inspected.
+    layers : dict
+        The variable of each layer, by its name in the book's ``state_dict``.
+    mask_names, mask_lines : dict
+        By the kind of mask; in the lines, ``{window}`` is the lowest diagonal to keep.
+    real_tokens : str
+        The line that defines `padding`, a mask that separates tokens from padding.
+    """
+
+    names: dict[str, str]
+    layers: dict[str, str]
+    tokens: str
+    batch: str
+    width: str
+    softmax: str
+    infinity: str
+    polarity: MaskPolarity
+    mask_names: dict[Mask, str]
+    mask_lines: dict[Mask, str]
+    padding: str
+    real_tokens: str
+
+    def forbidden(self, found: tuple[str, ...]) -> str:
+        """Return an expression that is true for forbidden cells."""
+        if self.polarity is MaskPolarity.COUNTS:
+            return _join([f"{name} == 0" for name in found], " | ")
+        return " | ".join(found) if self.polarity is MaskPolarity.FORBIDS else _negate(found, " & ")
+
+    def allowed(self, found: tuple[str, ...]) -> str:
+        """Return an expression that is true for allowed cells."""
+        if self.polarity is MaskPolarity.COUNTS:
+            return _join([f"{name} > 0" for name in found], " & ")
+        return " & ".join(found) if self.polarity is MaskPolarity.ALLOWS else _negate(found, " | ")
+
+
+def _join(parts: list[str], joint: str) -> str:
+    return parts[0] if len(parts) == 1 else joint.join(f"({part})" for part in parts)
+
+
+def _negate(found: tuple[str, ...], joint: str) -> str:
+    return f"~{found[0]}" if len(found) == 1 else f"~({joint.join(found)})"
+
+
+_STAGES = {row.name: row.name for row in TABLE} | {"input": "x"}
+_LAYERS = {name: name for name in (*LAYERS, "out_proj", *BLOCK_LAYERS)}
+
+BOOK = CodeIdentifiers(
+    names=_STAGES
+    | {
+        "embedding": "token_embeddings",
+        "position": "pos_embeddings",
+        "scores": "attn_scores",
+        "scaled": "scaled_scores",
+        "masked": "masked_scores",
+        "unmasked": "unmasked_weights",
+        "zeroed": "masked_weights",
+        "weights": "attn_weights",
+        "dropped": "dropped_weights",
+        "context": "context_vec",
+    },
+    layers=_LAYERS,
+    tokens="num_tokens",
+    batch="batch",
+    width="d_in",
+    softmax="torch.softmax",
+    infinity="-torch.inf",
+    polarity=MaskPolarity.FORBIDS,
+    mask_names=dict.fromkeys(Mask, "mask"),
+    mask_lines={
+        Mask.CAUSAL: "mask = torch.triu(torch.ones(num_tokens, num_tokens), diagonal=1).bool()",
+        Mask.WINDOW: "mask = torch.ones(num_tokens, num_tokens).tril().triu({window}) == 0",
+        Mask.OWN: "mask = ~own_mask",
+    },
+    padding="padding",
+    real_tokens="padding = torch.arange(num_tokens) >= lengths[:, None, None, None]",
+)
+
+LECTURE = CodeIdentifiers(
+    names=_STAGES
+    | {
+        "embedding": "tok_emb",
+        "position": "pos_emb",
+        "queries": "q",
+        "keys": "k",
+        "values": "v",
+        "scores": "wei_scores",
+        "scaled": "wei_scaled",
+        "masked": "wei_masked",
+        "unmasked": "wei_unmasked",
+        "zeroed": "wei_zeroed",
+        "weights": "wei",
+        "dropped": "wei_dropped",
+        "context": "out",
+        "concat": "out_heads",
+        "output": "y",
+    },
+    layers=_LAYERS | {"W_query": "query", "W_key": "key", "W_value": "value", "out_proj": "proj"},
+    tokens="T",
+    batch="B",
+    width="C",
+    softmax="F.softmax",
+    infinity='float("-inf")',
+    polarity=MaskPolarity.COUNTS,
+    mask_names={Mask.CAUSAL: "tril", Mask.WINDOW: "band", Mask.OWN: "own_mask"},
+    mask_lines={
+        Mask.CAUSAL: "tril = torch.tril(torch.ones(T, T))",
+        Mask.WINDOW: "band = torch.tril(torch.ones(T, T)).triu({window})",
+        Mask.OWN: "",
+    },
+    padding="real",
+    real_tokens="real = torch.arange(T) < lengths[:, None, None, None]",
+)
+
+SDPA = CodeIdentifiers(
+    names=_STAGES,
+    layers=_LAYERS,
+    tokens="num_tokens",
+    batch="batch",
+    width="d_in",
+    softmax="F.softmax",
+    infinity="-torch.inf",
+    polarity=MaskPolarity.ALLOWS,
+    mask_names={Mask.CAUSAL: "allowed", Mask.WINDOW: "allowed", Mask.OWN: "own_mask"},
+    mask_lines={
+        Mask.CAUSAL: "allowed = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()",
+        Mask.WINDOW: "allowed = torch.ones(num_tokens, num_tokens).tril().triu({window}) == 1",
+        Mask.OWN: "",
+    },
+    padding="real",
+    real_tokens="real = torch.arange(num_tokens) < lengths[:, None, None, None]",
+)
+
+VOCABULARIES = {"book": BOOK, "lecture": LECTURE, "sdpa": SDPA}
+
+
+class ExpressionContext(Struct, frozen=True):
+    """A stage to write as code, with shortcuts to its names."""
+
+    spec: AttentionSpec
+    stage: Stage
+    words: CodeIdentifiers
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        return tuple(self.words.names[name] for name in self.stage.reads)
+
+    @property
+    def x(self) -> str:
+        return self.words.names["input"]
+
+    @property
+    def divisor(self) -> str:
+        """Divisor of the scores, as an expression that can follow a division sign."""
+        size = {Scale.D_HEAD: self.words.names["keys"], Scale.D_MODEL: self.x}
+        temperature = repr(float(self.spec.temperature))
+        if self.spec.scale is Scale.NONE:
+            return temperature
+        root = f"{size[self.spec.scale]}.shape[-1] ** 0.5"
+        return root if self.spec.temperature == 1 else f"({root} * {temperature})"
+
+    def masks(self) -> tuple[str, ...]:
+        """Names of the masks that forbid cells at this stage."""
+        masking = Masking.of(self.spec, self.stage.name)
+        mask = () if masking.mask is Mask.NONE else (self.words.mask_names[masking.mask],)
+        return (*mask, self.words.padding) if masking.lengths else mask
+
+    def forbidden(self) -> str:
+        return self.words.forbidden(self.masks())
+
+    def allowed(self) -> str:
+        return self.words.allowed(self.masks())
+
+    def leaves_nothing(self) -> bool:
+        """Return whether a query may have no allowed key at this stage."""
+        masking = Masking.of(self.spec, self.stage.name)
+        if masking.lengths:
+            tokens = max(masking.lengths)
+        elif masking.own:
+            tokens = masking.own.rows
+        else:
+            return False  # causal masks and windows keep the token itself
+        return not attention_masks.allowed_by(masking, tokens).any(-1).all()
+
+    def where_nothing(self) -> str:
+        """Return code that zeroes the row of a query without allowed keys; usually empty."""
+        if not self.leaves_nothing():
+            return ""
+        forbidden = self.forbidden()
+        forbidden = forbidden if forbidden.isidentifier() else f"({forbidden})"
+        return f".masked_fill({forbidden}.all(-1, keepdim=True), 0)"
+
+    def to_heads(self, expression: str) -> str:
+        """Add the head axis to an expression [token, width]."""
+        heads = self.spec.heads
+        if heads == 1:
+            return f"{expression}.unsqueeze(-3)"
+        sizes = f"*{self.words.batch}, {self.words.tokens}, {heads}, {self.spec.d_head}"
+        return f"{expression}.view({sizes}).transpose(-3, -2)"

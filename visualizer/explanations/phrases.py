@@ -1,0 +1,295 @@
+"""Phrases and sentences that several operations share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.spec import Arrangement, AttentionSpec, Mask, Normalisation, Scale
+from visualizer.explanations.step_values import (
+    ALIKE,
+    LargestValue,
+    StepValues,
+    all_of,
+    others,
+    trimmed,
+)
+from visualizer.format import format_count, format_number, format_share
+
+if TYPE_CHECKING:
+    from visualizer.explanations.cell_facts import CellFacts
+
+KINDS = {
+    "input": "input", "queries": "query", "keys": "key", "values": "value",
+    "residual": "residual stream", "normed": "normalized stream",
+    "latent_queries": "query latent", "normed_latent_queries": "normalized query latent",
+    "latent_keys": "key–value latent", "shared_keys": "shared part of the key",
+    "normed_latent_keys": "normalized key–value latent",
+    "projected_queries": "projected query", "projected_keys": "projected key",
+    "normed_queries": "normalized query", "normed_keys": "normalized key",
+    "turned_queries": "rotated query", "turned_keys": "rotated key",
+    "capped": "row of capped scores", "bias": "row of biases", "biased": "row of biased scores",
+    "context": "context vector", "context_gate": "context gate",
+    "gated_context": "gated context vector", "concat": "concatenated vector",
+    "output": "output", "normed_output": "normalized output",
+    "attended": "stream after attention", "normed_attended": "normalized stream after attention",
+    "cross_output": "cross-attention output", "crossed": "stream after cross-attention",
+    "normed_crossed": "normalized stream after cross-attention",
+    "gate": "gate", "up": "up-projection", "hidden": "hidden activation",
+    "feed_forward": "feed-forward output", "normed_feed_forward": "normalized feed-forward output",
+    "scaled_output": "scaled output", "scaled_feed_forward": "scaled feed-forward output",
+    "added": "sum", "result": "layer output",
+}  # fmt: skip
+"""Name of one vector of a stage."""
+SHARES = "weights that sum to 1"
+UNFINISHED = "not every number is finite"
+NOTHING = "no token may attend to any key: all weights are 0"
+
+
+def column_of(facts: CellFacts) -> str:
+    """Return the name of a cell of a vector stage: its column, token and head."""
+    stage = facts.explanation.stage
+    whose = f"the {KINDS[stage.name]} of {facts.token(stage.dims[-2])}{facts.in_head}"
+    return f"Column {facts.column} of {whose}"
+
+
+def listed(names: list[str]) -> str:
+    """Join names to a list: "the one, the other and the third"."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def divided_by(block: StepValues) -> str:
+    """Return the divisor of the scores as a phrase; the scores of a model have no temperature."""
+    spec = block.spec
+    temperature, divisor = trimmed(spec.temperature), trimmed(spec.divisor)
+    if spec.scale is Scale.NONE:
+        return divisor if block.run.source else f"the temperature, {temperature}"
+    root = f"√{spec.d_head if spec.scale is Scale.D_HEAD else spec.d_in}"
+    made = root if spec.temperature == 1 else f"{root} × temperature {temperature}"
+    return f"{made} = {divisor}"
+
+
+def changed(before: float, after: float) -> str:
+    """Describe the change of a number."""
+    old, new = format_number(before), format_number(after)
+    return f"stays {new}" if old == new else f"changes from {old} to {new}"
+
+
+def projected_by(block: StepValues) -> str:
+    """Return the name of the head's projection weights."""
+    spec, layer = block.spec, block.stage.parameters[0]
+    bias = ", plus a bias," if any(".bias" in name for name in _layer_names(block)) else ""
+    if spec.heads == 1:
+        return f"{layer}{bias}"
+    if spec.arrangement is Arrangement.STACKED:
+        return f"this head’s {layer}{bias}"
+    return f"{_head_columns(block)} of {layer}{bias}"
+
+
+def _head_columns(block: StepValues) -> str:
+    """Return the columns that belong to a head, if heads split the projection."""
+    size = block.spec.d_head
+    first = block.head * size + 1
+    if size == 1:
+        return f"column {first}"
+    return f"columns {first} {'and' if size == 2 else 'to'} {first + size - 1}"
+
+
+def _layer_names(block: StepValues) -> list[str]:
+    layer = block.stage.parameters[0]
+    return [name for name in block.run.trace.parameters if layer in name]
+
+
+def taken_over(block: StepValues) -> str:
+    """Describe the columns of the input that a head uses if there is no projection."""
+    spec, read = block.spec, KINDS[block.reads]
+    if spec.heads == 1 or spec.arrangement is Arrangement.STACKED:
+        return f"its {read} itself"
+    return f"{_head_columns(block)} of its {read}"
+
+
+def factor_of(spec: AttentionSpec) -> str:
+    """Describe how dropout scales the weights that are kept."""
+    factor = 1 / (1 - spec.dropout)
+    if factor == 1:
+        return "is unchanged"
+    written = f"{factor:.4g}"
+    return "increases slightly" if written == "1" else f"is multiplied by {written}"
+
+
+def all_heads(spec: AttentionSpec) -> str:
+    """Return a phrase for all heads together."""
+    return "both heads" if spec.heads == 2 else f"all {spec.heads} heads"
+
+
+def softmax(spec: AttentionSpec) -> str:
+    """Return the name of the function that turns scores into weights."""
+    naive = spec.normalisation is Normalisation.NAIVE_SOFTMAX
+    return "the naive softmax" if naive else "softmax"
+
+
+def shared_out(block: StepValues, weights: np.ndarray) -> str:
+    """Describe which keys have the largest weights of a row of finite weights."""
+    low, top = float(weights.min()), LargestValue.of(weights)
+    if top is None or low < 0 or top.value > 1:
+        return f"the weights run from {format_number(low)} to {format_number(float(weights.max()))}"
+    key, written = block.key(top.at), format_share(top.value)
+    if top.is_shared:
+        if top.times == np.count_nonzero(weights):
+            return f"each of {format_count(top.times, 'key')} receives {written}"
+        return f"the largest, {written} each, go to {key} and {others(top.times - 1)}"
+    if top.value == 1:
+        return f"all 100 % goes to {key}"
+    if written == "100 %":
+        return f"nearly all goes to {key}"
+    return f"{'most' if top.value > 0.5 else 'the largest'}, {written}, goes to {key}"
+
+
+def mixed_by(block: StepValues, weights: np.ndarray, keys: np.ndarray) -> str:
+    """Describe the largest terms of a weighted sum of values, and count the others."""
+    sizes = np.abs(weights[keys])
+    order = keys[np.argsort(-sizes, kind="stable")]
+    values = weights[order]
+    written = [part_of(weights, float(value)) for value in values[:2]]
+    if len(order) > 2 and np.ptp(values) <= ALIKE * sizes.max():
+        return f"the values of {len(order):,} keys ({written[0]} each)"
+    first = f"values, {written[0]} {block.key(int(order[0]))}"
+    second = f"{written[1]} {block.key(int(order[1]))}"
+    if len(order) == 2:
+        return f"{first} and {second}"
+    more = "less" if abs(values[2]) < abs(values[1]) else "no more"
+    return f"{first}, {second} and {more} of {others(len(order) - 2)}"
+
+
+def part_of(weights: np.ndarray, weight: float) -> str:
+    """Format a weight so that a noun can follow: "52 % of", "1.5 times"."""
+    if weights.min() >= 0 and weights.max() <= 1:
+        return f"{format_share(weight)} of"
+    return f"{trimmed(weight)} times"
+
+
+def may_read(block: StepValues) -> tuple[str, str]:
+    """Return how many keys a query may attend to, and the cells that the mask acts on."""
+    allowed = block.allowed_row()
+    count, may = len(allowed), int(allowed.sum())
+    left = count - may
+    if may == 0:
+        return f"{block.query} may not attend to any key", all_of(count, "{}")
+    if left == 0:
+        return f"{block.query} may attend to {all_of(count, 'key')}", ""
+    rest = "the other {}" if left == 1 else f"the other {left:,} {{}}s"
+    return f"{block.query} may attend to {may:,} of {count:,} keys", rest
+
+
+def reads_nothing(block: StepValues) -> str:
+    """Return the sentence for a query that may not attend to any key."""
+    is_single = len(block.allowed_row()) == 1
+    weights = "its weight is 0" if is_single else "its weights are all 0"
+    return f"{block.query} may not attend to any key: {weights}"
+
+
+def largest_number(
+    block: StepValues, name: str = "the largest number", *, is_of_places: bool = False
+) -> str:
+    """Describe where the largest number of a vector stage is: its token or its index."""
+    numbers = block.matrix()
+    top = LargestValue.of(numbers)
+    if top is None:
+        return UNFINISHED
+    if top.is_everywhere:
+        return f"all numbers are {format_number(top.value)}"
+    if top.is_shared:
+        return f"{name}, {format_number(top.value)}, appears {top.times:,} times"
+    row, column = divmod(top.at, numbers.shape[1])
+    kind = "query" if block.stage.dims[-2] == "query" and not block.run.has_same_keys else "key"
+    named = block.named(row, kind).replace("(key ", "(position ")
+    whose = f"position {row + 1}" if is_of_places else named
+    where = f"in column {column + 1} of {whose}" if numbers.shape[1] > 1 else f"that of {whose}"
+    return f"{name}, {format_number(top.value)}, is {where}"
+
+
+def forbidden_cells(block: StepValues, noun: str, one: str, many: str) -> str:
+    """Describe how many cells of a stage are masked, and which value replaces them."""
+    allowed = block.allowed()
+    count, left = allowed.size, allowed.size - int(allowed.sum())
+    if left == 0:
+        return f"{_describe_rule(block)}: all {count:,} {noun}s are unchanged"
+    if left == count:
+        return f"{_describe_rule(block)}: all {count:,} {noun}s {many}"
+    return f"{_describe_rule(block)}: {left:,} of {count:,} {noun}s {one if left == 1 else many}"
+
+
+def _describe_rule(block: StepValues) -> str:
+    """Describe what is forbidden, by the mask or because of padding."""
+    masking, before = block.masking, block.masking.window - 1
+    window = "itself and the one before" if before == 1 else f"itself and the {before:,} before"
+    rules = {
+        Mask.NONE: "padding is masked" if block.is_padded else "this text has no padding",
+        Mask.CAUSAL: "no token may attend to later tokens",
+        Mask.WINDOW: f"each token may attend to {window if before else 'only itself'}",
+        Mask.OWN: "your mask is applied",
+    }
+    padding = masking.mask is not Mask.NONE and block.is_padded
+    return rules[masking.mask] + ", and padding is masked" * padding
+
+
+def most_read(block: StepValues) -> str:
+    """Return the token with the largest mean weight over all queries except padding."""
+    weights = block.matrix()[: block.queries]
+    low, high = float(weights.min()), float(weights.max())
+    if not np.isfinite([low, high]).all():
+        rows = int((~np.isfinite(weights).all(axis=1)).sum())
+        return f"but {rows:,} of {len(weights):,} rows cannot be computed"
+    if low < 0 or high > 1:
+        return f"the weights run from {format_number(low)} to {format_number(high)}"
+    top = LargestValue.of(weights.mean(axis=0, dtype=np.float64))
+    if top is None or top.value == 0:
+        return "all weights are 0"
+    part, receive = format_share(top.value), "would receive" if block.is_before else "receive"
+    if top.is_everywhere:
+        return f"on average, all keys {receive} the same weight, {part}"
+    if top.is_shared:
+        more = others(top.times - 1)
+        return (
+            f"on average, {block.key(top.at)} and {more} {receive} the most attention, {part} each"
+        )
+    receives = receive if block.is_before else "receives"
+    return f"on average, {block.key(top.at)} {receives} the most attention, {part}"
+
+
+def empty_rows(cells: np.ndarray) -> str:
+    """Describe how many rows have no weights: all keys forbidden, or all weights zero."""
+    count = len(cells) - int(np.count_nonzero(cells.any(axis=1)))
+    if count == 0:
+        return ""
+    return f", but {format_count(count, 'row')} {'has' if count == 1 else 'have'} no nonzero weight"
+
+
+def weights_sentence(facts: CellFacts) -> str:
+    """Describe how strongly a query attends to a key, or why it may not."""
+    qualifier = facts.run.trace.weights_qualifier(facts.cell.stage)
+    before = f"{qualifier.capitalize()}, " * bool(qualifier)
+    is_before_mask = facts.explanation.stage.is_before_mask
+    attends = "would attend" if is_before_mask else "attends"
+    if facts.is_forbidden:
+        why = "it is padding" if facts.is_padding else "it is masked"
+        return f"{facts.token('query')} may not attend to {facts.token('key')}: {why}."
+    if not np.isfinite(facts.value):
+        return f"{facts.token('query')} has no weights: its row cannot be computed."
+    is_share = 0 <= facts.value <= 1
+    weight = format_share(facts.value) if is_share else format_number(facts.value)
+    pair = f"{facts.token('query')} {attends} to {facts.token('key')}"
+    return f"{before}{pair} with weight {weight}."
+
+
+def vector_column(facts: CellFacts, name: str) -> str:
+    """Describe a column of a vector that was given or looked up."""
+    column = f"Column {facts.column} of the {name} of {facts.token('token')}"
+    return f"{column} is {format_number(facts.value)}."
+
+
+def with_bias(facts: CellFacts, formula: str) -> str:
+    """Add the bias to a projection's formula, if there is one."""
+    return f"{formula} + bias" if len(facts.explanation.groups) > 1 else formula

@@ -1,0 +1,227 @@
+"""Values and words for describing a step: rows, matrices, token names and facts of one head."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from visualizer.attention.masks import Masking
+from visualizer.format import format_number, shorten
+from visualizer.language.tokenizers import visible
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
+    from visualizer.attention.trace import LeadingIndex
+    from visualizer.session.timeline import Step
+
+# Stands for a token without a letter.
+EMPTY = "∅"
+
+SHOWN_NUMBERS = 4
+MIN_ROUNDED = 0.01
+
+# Relative difference up to which numbers count as equal; float32 rounding can be this large.
+ALIKE = 1e-6
+
+
+class LargestValue(Struct, frozen=True):
+    """The largest of some numbers.
+
+    Parameters
+    ----------
+    at : int
+        Flat index of the largest number.
+    times : int
+        How many numbers are equally large, up to rounding.
+    count : int
+        How many numbers there are.
+    """
+
+    value: float
+    at: int
+    times: int
+    count: int
+
+    @classmethod
+    def of(cls, numbers: np.ndarray) -> LargestValue | None:
+        """Find the largest number; None if any number is not finite."""
+        at = int(numbers.argmax())
+        value, least = float(numbers.flat[at]), float(numbers.min())
+        if not np.isfinite([value, least]).all():
+            return None
+        near = value - ALIKE * max(abs(value), abs(least))
+        return cls(value, at, int((numbers >= near).sum()), numbers.size)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other numbers are equally large."""
+        return self.times > 1
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether there are several numbers and all are equal."""
+        return self.times == self.count > 1
+
+
+class StepValues(Struct, frozen=True, eq=False):
+    """A step in one head of one text, with access to its inputs.
+
+    Parameters
+    ----------
+    at : int
+        First row of the step; for a row step, the token of the row.
+    """
+
+    run: Run
+    leading: LeadingIndex
+    step: Step
+    head: int
+
+    @property
+    def at(self) -> int:
+        return self.step.rows[0]
+
+    @property
+    def layer(self) -> int:
+        """Index of its layer in the run."""
+        return self.run.trace.at("layer", self.leading)
+
+    @property
+    def spec(self) -> AttentionSpec:
+        return self.run.trace.spec_at(self.leading)
+
+    @property
+    def stage(self) -> Stage:
+        return self.run.trace.stage_at(self.step.stage, self.leading)
+
+    @property
+    def tokens(self) -> int:
+        return self.run.trace.tokens
+
+    @property
+    def reads(self) -> str:
+        """First input stage."""
+        return self.stage.reads[0]
+
+    @property
+    def before(self) -> str:
+        """Start of a sentence that says which step the weights precede or follow."""
+        return self.before_of(self.stage.name)
+
+    def before_of(self, stage: str) -> str:
+        """Return the start of a sentence: the step that a stage's weights precede or follow."""
+        qualifier = self.run.trace.weights_qualifier(stage)
+        return f"{qualifier}, " * bool(qualifier)
+
+    @property
+    def is_before(self) -> bool:
+        """Whether the mask is applied to these weights at a later stage."""
+        return self.stage.is_before_mask
+
+    def _index(self, name: str) -> tuple[int, ...]:
+        has_heads = "head" in self.run.trace.stage(name).dims
+        return (*self.leading, self.head) if has_heads else self.leading
+
+    def matrix(self, name: str = "") -> np.ndarray:
+        """Read one head of a stage; by default the stage of the step."""
+        name = name or self.stage.name
+        return self.run.trace.read(name, self._index(name))
+
+    def row(self, name: str = "") -> np.ndarray:
+        """Read the step's row of a stage, as float64."""
+        name = name or self.stage.name
+        return self.run.trace.read(name, (*self._index(name), self.at)).astype(np.float64)
+
+    def allowed(self) -> np.ndarray:
+        """Return which keys each query may attend to, boolean [query, key]."""
+        return self.run.trace.allowed(self.stage.name, self.leading, self.head)
+
+    def allowed_row(self) -> np.ndarray:
+        """Return which keys the step's query may attend to, boolean [key]."""
+        return self.run.trace.allowed(self.stage.name, self.leading, self.head, self.at)
+
+    @property
+    def masking(self) -> Masking:
+        return Masking.of(self.spec, self.stage.name)
+
+    @property
+    def queries(self) -> int:
+        """Number of queries without padding."""
+        lengths = self.spec.lengths
+        return lengths[self.run.trace.at("text", self.leading)] if lengths else self.tokens
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether the text has padding."""
+        return self.queries < self.tokens
+
+    def word(self, at: int, kind: str = "query") -> str:
+        """Return a token in bold."""
+        token = self.run.words(self.leading, kind)[at]
+        return f"<b>{escape(shorten(visible(token))) or EMPTY}</b>"
+
+    def named(self, at: int, kind: str) -> str:
+        """Return a token in bold, with its position if the token occurs more than once."""
+        tokens = self.run.words(self.leading, kind)
+        place = f" ({kind} {self.run.number(at, kind)})" if tokens.count(tokens[at]) > 1 else ""
+        return self.word(at, kind) + place
+
+    @property
+    def query(self) -> str:
+        """Token of the row."""
+        dim = self.stage.dims[-2]
+        return self.named(self.at, "position" if dim == "token" else dim)
+
+    def key(self, at: int) -> str:
+        """Return an attended token."""
+        return self.named(at, "key")
+
+    def sentence(self, told: str) -> str:
+        """Return a description as a sentence, with the head if there are several."""
+        several = self.spec.heads > 1 and "head" in self.stage.dims
+        if several:
+            return f"In head {self.head + 1}, {told}."
+        return f"{told[0].upper()}{told[1:]}."
+
+
+def vector(numbers: np.ndarray) -> str:
+    """Format a short vector, with two decimals unless both would be zeros."""
+    shown = [float(value) for value in numbers[:SHOWN_NUMBERS]]
+    if np.abs(shown).max() >= MIN_ROUNDED:
+        shown = [round(value, 2) for value in shown]
+    written = [format_number(value, 2) for value in shown]
+    return f"[{', '.join(written + ['…'] * (len(numbers) > SHOWN_NUMBERS))}]"
+
+
+def row_sums(numbers: np.ndarray) -> np.ndarray:
+    """Sum over the last axis in float64; NaN, without a warning, where ∞ and −∞ are added."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(numbers.sum(axis=-1, dtype=np.float64))
+
+
+def trimmed(value: float) -> str:
+    """Format a number without trailing zeros."""
+    written = format_number(value)
+    return written.rstrip("0").rstrip(".") if "." in written and "e" not in written else written
+
+
+def bracketed(written: str) -> str:
+    """Put a negative number in parentheses, as after an operator."""
+    return f"({written})" if written.startswith("−") else written
+
+
+def all_of(count: int, noun: str) -> str:
+    """Return "all" with a count and a noun: "the only key", "both keys", "all 6 keys"."""
+    if count == 1:
+        return f"the only {noun}"
+    return f"both {noun}s" if count == 2 else f"all {count:,} {noun}s"
+
+
+def others(count: int) -> str:
+    """Return a count of others: "1 other", "1,024 others"."""
+    return f"{count:,} other{'' if count == 1 else 's'}"

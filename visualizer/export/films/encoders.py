@@ -1,0 +1,296 @@
+"""Encoders of films as GIF, APNG and WebP, frame by frame; Pillow’s writers keep all frames.
+
+One palette without dithering serves all frames: it has the most frequent colours, then those
+farthest from it. Source: CompuServe, "Graphics Interchange Format, Version 89a", 1990; Pillow does
+the LZW coding.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+from PIL import GifImagePlugin, Image
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import BinaryIO
+
+
+class FramePatch(Struct, frozen=True, eq=False):
+    """The smallest rectangle that contains all changes.
+
+    Parameters
+    ----------
+    left, top : int
+        The position, even numbers.
+    values : numpy.ndarray
+        The new pixels, [row, column].
+    is_new : numpy.ndarray
+        Boolean, of the same shape: the changed pixels.
+    """
+
+    left: int
+    top: int
+    values: np.ndarray
+    is_new: np.ndarray
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The width and height."""
+        rows, columns = self.values.shape
+        return columns, rows
+
+    @property
+    def rgba(self) -> np.ndarray:
+        """The pixels as bytes, [row, column, channel]; unchanged ones are transparent."""
+        words = np.where(self.is_new, self.values << np.uint32(8) | np.uint32(0xFF), 0)
+        return words.astype(">u4").view(np.uint8).reshape(*words.shape, 4)
+
+
+def patch(before: np.ndarray | None, after: np.ndarray) -> FramePatch:
+    """Return the changed rectangle; one pixel where nothing changes."""
+    if before is None:
+        return FramePatch(0, 0, after, np.ones(after.shape, bool))
+    is_new = before != after
+    rows, columns = np.flatnonzero(is_new.any(axis=1)), np.flatnonzero(is_new.any(axis=0))
+    if not len(rows):
+        return FramePatch(0, 0, after[:1, :1], np.ones((1, 1), bool))
+    top, left = int(rows[0]) & ~1, int(columns[0]) & ~1
+    area = slice(top, int(rows[-1]) + 1), slice(left, int(columns[-1]) + 1)
+    return FramePatch(left, top, after[area], is_new[area])
+
+
+FOREVER = b"!\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00"
+
+
+class GifEncoder:
+    """Encoder of a GIF with one palette for all frames."""
+
+    unit_ms = 10
+
+    def __init__(
+        self, file: BinaryIO, size: tuple[int, int], loops: bool, samples: Iterable[np.ndarray]
+    ) -> None:
+        self.written = 0
+        self._file = file
+        self._palette = ColourPalette(samples)
+        self._before: np.ndarray | None = None
+        self._write_bytes(
+            b"GIF89a" + struct.pack("<HHBBB", *size, 0xF7, 0, 0) + self._palette.table
+        )
+        if loops:
+            self._write_bytes(FOREVER)
+
+    def add(self, pixels: np.ndarray, duration: int) -> None:
+        """Write a frame; `duration` is in hundredths of a second."""
+        entries = self._palette.entries(pixels)
+        change = patch(self._before, entries)
+        self._before = entries
+        data = change.values.copy()
+        data[~change.is_new] = MAX_COLOURS
+        parts = GifImagePlugin.getdata(
+            Image.fromarray(data),
+            (change.left, change.top),
+            duration=duration * self.unit_ms,
+            transparency=MAX_COLOURS,
+            disposal=1,
+        )
+        self._write_bytes(b"".join(parts))
+
+    def close(self) -> None:
+        self._write_bytes(b";")
+
+    def _write_bytes(self, data: bytes) -> None:
+        self.written += self._file.write(data)
+
+
+MAX_COLOURS = 255
+"""One of the 256 entries is transparent, for unchanged pixels."""
+EXACT = 96
+RARE = 0.7
+"""Exponent of the pixel count that weights a colour's error."""
+
+
+class ColourPalette:
+    """A palette of up to 255 colours, and the nearest entry of any colour.
+
+    Parameters
+    ----------
+    pictures : iterable of numpy.ndarray
+        Arrays of 0xrrggbb from which colours are chosen.
+    """
+
+    def __init__(self, pictures: Iterable[np.ndarray]) -> None:
+        self.colours = _choose_colours(*_count_colours(pictures))
+        self._nearest = np.full(1 << 24, MAX_COLOURS, np.uint8)
+        self._nearest[self.colours] = np.arange(len(self.colours), dtype=np.uint8)
+
+    @property
+    def table(self) -> bytes:
+        """All 256 entries as bytes; unused ones are black."""
+        return _split_channels(self.colours).astype(np.uint8).tobytes().ljust(768, b"\0")
+
+    def entries(self, words: np.ndarray) -> np.ndarray:
+        """Return the index of the nearest colour for each pixel."""
+        found: np.ndarray = self._nearest[words]
+        is_unknown = found == MAX_COLOURS
+        if is_unknown.any():
+            unknown = np.unique(words[is_unknown])
+            for some in np.array_split(unknown, len(unknown) // 4096 + 1):
+                self._nearest[some] = self._find_nearest(some)
+            found = self._nearest[words]
+        return found
+
+    def _find_nearest(self, words: np.ndarray) -> np.ndarray:
+        away = _split_channels(words)[:, None] - _split_channels(self.colours)
+        nearest: np.ndarray = np.square(away).sum(axis=2).argmin(axis=1)
+        return nearest
+
+
+def _split_channels(words: np.ndarray) -> np.ndarray:
+    return np.stack([words >> 16 & 255, words >> 8 & 255, words & 255], axis=-1).astype(np.int32)
+
+
+def _count_colours(pictures: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return all colours by descending frequency, and their numbers of pixels."""
+    colours, counts = [], []
+    for picture in pictures:
+        words = picture.ravel()
+        starts = np.concatenate([[0], np.flatnonzero(words[1:] != words[:-1]) + 1])  # of runs
+        colours.append(words[starts])
+        counts.append(np.diff(np.append(starts, len(words))))
+    found, which = np.unique(np.concatenate(colours), return_inverse=True)
+    total = np.bincount(which, np.concatenate(counts))
+    order = np.argsort(-total, kind="stable")
+    return found[order], total[order]
+
+
+def _choose_colours(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Choose the most frequent colours, then repeatedly the one with the largest weighted error."""
+    channels, chosen = (
+        _split_channels(colours).astype(np.float32),
+        [*range(min(EXACT, len(colours)))],
+    )
+    weights = counts**RARE
+    missed = np.full(len(colours), np.inf)
+    for at in chosen:
+        missed = np.minimum(missed, np.square(channels - channels[at]).sum(axis=1))
+    while len(chosen) < min(MAX_COLOURS, len(colours)):
+        at = int((missed * weights).argmax())
+        chosen.append(at)
+        missed = np.minimum(missed, np.square(channels - channels[at]).sum(axis=1))
+    return colours[chosen]
+
+
+RGBA = 6
+OVER = 1
+LEVEL = 6
+MAX_FRAME_TIME_UNITS = 2**16 - 1
+"""The largest number of time units that a frame can have."""
+
+
+class ApngEncoder:
+    """Encoder of an animated PNG."""
+
+    unit_ms = 1
+
+    def __init__(self, file: BinaryIO, size: tuple[int, int], count: int, loops: bool) -> None:
+        self.written = 0
+        self._file = file
+        self._before: np.ndarray | None = None
+        self._number = 0
+        self._write_bytes(b"\x89PNG\r\n\x1a\n")
+        self._write_chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, RGBA, 0, 0, 0))
+        self._write_chunk(b"acTL", struct.pack(">II", count, 0 if loops else 1))
+
+    def add(self, pixels: np.ndarray, duration: int) -> None:
+        """Write a frame; `duration` is in milliseconds."""
+        change = patch(self._before, pixels)
+        place = (*change.size, change.left, change.top)
+        unit = (
+            1 if duration <= MAX_FRAME_TIME_UNITS else 10
+        )  # of a slow film, in hundredths of a second
+        time = (round(duration / unit), 1000 // unit)
+        self._write_chunk(
+            b"fcTL", self._next_sequence_number() + struct.pack(">IIIIHHBB", *place, *time, 0, OVER)
+        )
+        rows = change.rgba.reshape(len(change.values), -1)
+        data = zlib.compress(np.pad(rows, ((0, 0), (1, 0))).tobytes(), LEVEL)
+        if self._before is None:
+            self._write_chunk(b"IDAT", data)
+        else:
+            self._write_chunk(b"fdAT", self._next_sequence_number() + data)
+        self._before = pixels
+
+    def close(self) -> None:
+        self._write_chunk(b"IEND", b"")
+
+    def _next_sequence_number(self) -> bytes:
+        self._number += 1
+        return struct.pack(">I", self._number - 1)
+
+    def _write_chunk(self, kind: bytes, data: bytes) -> None:
+        check = struct.pack(">I", zlib.crc32(kind + data))
+        self._write_bytes(struct.pack(">I", len(data)) + kind + data + check)
+
+    def _write_bytes(self, data: bytes) -> None:
+        self.written += self._file.write(data)
+
+
+ANIMATED, SEE_THROUGH = 0x02, 0x10
+METHOD, EFFORT = 1, 20
+"""Method 0–6 and effort 0–100: more takes several times as long for little less size."""
+
+
+class WebpEncoder:
+    """Encoder of an animated WebP; the length in its header is filled in at the end."""
+
+    unit_ms = 1
+
+    def __init__(self, file: BinaryIO, size: tuple[int, int], loops: bool) -> None:
+        self.written = 0
+        self._file = file
+        self._before: np.ndarray | None = None
+        self._write_bytes(b"RIFF\0\0\0\0WEBP")
+        flags = struct.pack("<I", ANIMATED | SEE_THROUGH)
+        self._write_chunk(b"VP8X", flags + _uint24(size[0] - 1) + _uint24(size[1] - 1))
+        self._write_chunk(b"ANIM", struct.pack("<IH", 0, 0 if loops else 1))
+
+    def add(self, pixels: np.ndarray, duration: int) -> None:
+        """Write a frame; `duration` is in milliseconds."""
+        change = patch(self._before, pixels)
+        self._before = pixels
+        width, height = change.size
+        numbers = (change.left // 2, change.top // 2, width - 1, height - 1, duration)
+        self._write_chunk(
+            b"ANMF", b"".join(map(_uint24, numbers)) + b"\0" + _encode_image(change.rgba)
+        )
+
+    def close(self) -> None:
+        end = self._file.tell()
+        self._file.seek(end - self.written + 4)
+        self._file.write(struct.pack("<I", self.written - 8))
+        self._file.seek(end)
+
+    def _write_chunk(self, kind: bytes, data: bytes) -> None:
+        self._write_bytes(kind + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2))
+
+    def _write_bytes(self, data: bytes) -> None:
+        self.written += self._file.write(data)
+
+
+def _uint24(number: int) -> bytes:
+    return number.to_bytes(3, "little")
+
+
+def _encode_image(rgba: np.ndarray) -> bytes:
+    """Encode a picture and return its chunks without the file header."""
+    file = BytesIO()
+    picture = Image.fromarray(rgba)
+    picture.save(file, "WEBP", lossless=True, quality=EFFORT, method=METHOD)
+    return file.getvalue()[12:]

@@ -1,0 +1,118 @@
+"""Shows export progress and keeps the window open until the file is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from PySide6.QtCore import QObject, QTimer
+from PySide6.QtWidgets import QProgressBar, QSizePolicy, QToolButton, QWidget
+
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import row_layout
+from visualizer.widgets.status_bar import DELAY_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtCore import SignalInstance
+
+LINE = (120, 4)
+
+
+class ExportProgressWidget(QWidget):
+    """A progress bar and a cancel button, shown during a long export."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line, self.cancel = QProgressBar(), QToolButton()
+        self.line.setFixedSize(*LINE)
+        self.line.setTextVisible(False)
+        self.line.setAccessibleName("Export")
+        self.cancel.setText("Cancel")
+        self.cancel.setAccessibleName("Cancel the export")
+        self.cancel.setAutoRaise(True)
+        row = row_layout(self, (0, 0, 0, 0))
+        row.addWidget(self.line)
+        row.addWidget(self.cancel)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        self.setMaximumHeight(PlainLabel("Cancel").sizeHint().height())  # as high as a line of text
+        self._delay = QTimer(self, interval=DELAY_MS, singleShot=True)
+        self._delay.timeout.connect(self.show)
+        self.hide()
+
+    def show_working(self, is_working: bool) -> None:
+        if is_working:
+            self.line.setRange(0, 0)
+            self._delay.start()
+        else:
+            self._delay.stop()
+            self.hide()
+
+    def show_progress(self, done: int, of: int) -> None:
+        """Show the units done and their total."""
+        self.line.setRange(0, of)
+        self.line.setValue(done)
+
+
+CLOSES_THEN = "The window closes when the file is complete"
+
+
+class Exporter(Protocol):
+    """Interface of a writer of one file at a time, with the signals of `ExportRunner`."""
+
+    said: SignalInstance
+    progressed: SignalInstance
+    refused: SignalInstance
+    broke: SignalInstance
+    changed: SignalInstance
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a file is being written."""
+
+    def cancel(self) -> None:
+        """Cancel the running export."""
+
+
+class ExportProgressController(QObject):
+    """Shows export progress and keeps the window open until the file is written."""
+
+    def __init__(self, exporter: Exporter, parent: QObject) -> None:
+        super().__init__(parent)
+        self._exporter, self.widget = exporter, ExportProgressWidget()
+        self._then: Callable[[], object] | None = None
+        self.widget.cancel.clicked.connect(exporter.cancel)
+        exporter.progressed.connect(self.widget.show_progress)
+        exporter.changed.connect(self._show_progress_or_close)
+        exporter.refused.connect(self._keep_open)
+        exporter.broke.connect(self._keep_open)
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the window closes once the file is written."""
+        return self._then is not None
+
+    def may_close(self, then: Callable[[], object]) -> bool:
+        """Return whether nothing is being written; otherwise call `then` once it is finished.
+
+        It does not wait, because waiting for a long film would block other windows.
+        """
+        if not self._exporter.is_working:
+            return True
+        self._then = then
+        self._exporter.said.emit(f"{CLOSES_THEN}.", 0)
+        return False
+
+    def _show_progress_or_close(self) -> None:
+        self.widget.show_working(self._exporter.is_working)
+        if not self._exporter.is_working:
+            QTimer.singleShot(0, self, self._call_continuation)
+
+    def _call_continuation(self) -> None:
+        then, self._then = self._then, None
+        if then:
+            then()
+
+    def _keep_open(self) -> None:
+        """Keep the window open to show why nothing was written."""
+        self._then = None

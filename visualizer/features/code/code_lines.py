@@ -1,0 +1,213 @@
+"""Python source lines that compute a spec's stages, in one of three dialects.
+
+The lines derive only from the stage table, with one expression writer per operation. A script
+consists of the same lines, so each line runs as shown; `lines` lists the names they need.
+
+Sources: Raschka 2024, "Build a Large Language Model (From Scratch)", chapter 3, for the book's
+names; Karpathy 2023, "Let's build GPT", for the lecture's; the reference of
+``torch.nn.functional.scaled_dot_product_attention`` for the arguments it accepts.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from visualizer.attention.spec import Mask, Normalisation, Scale
+from visualizer.attention.stages import Operation, outside_one_call, stages
+from visualizer.explanations.code_dialects import VOCABULARIES, ExpressionContext
+from visualizer.explanations.explain import EXPLAINERS
+from visualizer.session.view import CodeDialect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy as np
+
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.explanations.code_dialects import CodeIdentifiers
+
+
+class CodeLine(Struct, frozen=True):
+    """One line of code.
+
+    Parameters
+    ----------
+    stages : tuple of str
+        The stages it computes, in order; empty for a comment and for a helper line.
+    """
+
+    stages: tuple[str, ...]
+    text: str
+
+
+def lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
+    """The lines that compute every stage of a spec, each stage once.
+
+    They need torch, ``nn``, ``F``, ``inputs`` and the layers; depending on the spec also
+    ``position_table`` or ``sinusoids``, ``own_mask``, ``lengths`` and ``kept``.
+    """
+    # Custom numbers can be large and lines refer to them by name: keep them out of the cache.
+    return _code_lines(replace(spec, own_input=None, own_weights=()), dialect)
+
+
+@lru_cache(maxsize=8)
+def _code_lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
+    words = VOCABULARIES[dialect]
+    rows = stages(spec)
+    together = _fused_stages(spec) if dialect is CodeDialect.SDPA else ()
+    made, comments = [], []
+    for stage in rows:
+        context, name = ExpressionContext(spec, stage, words), words.names[stage.name]
+        if stage.name not in together:
+            made.append(
+                CodeLine((stage.name,), f"{name} = {EXPLAINERS[stage.operation].code(context)}")
+            )
+        elif stage.name == together[-1]:
+            made.append(CodeLine(together, f"{name} = {_fused_call(context)}"))
+    if dialect is CodeDialect.SDPA:
+        comments = [
+            CodeLine((), f"# Written out: {reason}") for reason in _unsupported_reasons(spec)
+        ]
+    return tuple(_insert_helpers(spec, words, comments, made))
+
+
+# ------------------------------------------------------------------------------ the fused call
+
+
+def _fused_stages(spec: AttentionSpec) -> tuple[str, ...]:
+    """The stages that the fused call computes; empty if it does not support the spec."""
+    if list(_unsupported_reasons(spec)):
+        return ()
+    names = [stage.name for stage in stages(spec)]
+    return tuple(names[names.index("scores") : names.index("context") + 1])
+
+
+NAMED_ABOVE = {
+    Operation.EQUAL_WEIGHTS,
+    Operation.MASK_AFTER_SOFTMAX,
+    Operation.RENORMALISE_MASKED_WEIGHTS,
+}
+"""Operations whose reason has a specific message."""
+
+
+def _unsupported_reasons(spec: AttentionSpec) -> Iterator[str]:
+    """The reasons why the fused call does not support the spec."""
+    call = "scaled_dot_product_attention"
+    by_kind = {
+        Normalisation.UNIFORM: f"{call} does not support equal weights for all keys.",
+        Normalisation.SUM: f"{call} only supports softmax, not division by a row's sum.",
+        Normalisation.NAIVE_SOFTMAX: f"{call} subtracts the row maximum before the exp.",
+    }
+    if spec.normalisation in by_kind:
+        yield by_kind[spec.normalisation]
+    if any(stage.operation is Operation.MASK_AFTER_SOFTMAX for stage in stages(spec)):
+        yield f"{call} masks before normalization, not after."
+    unknown = (stage for stage in outside_one_call(spec) if stage.operation not in NAMED_ABOVE)
+    yield from (f"{call} does not support “{stage.title}”." for stage in unknown)
+    if spec.drops:
+        yield f"{call} chooses the dropped cells itself; here they are fixed."
+
+
+def _fused_call(context: ExpressionContext) -> str:
+    spec, names, weights = context.spec, context.words.names, _context_of_stage("weights", context)
+    parts = [names["queries"], names["keys"], names["values"]]
+    if spec.mask is Mask.CAUSAL and not spec.lengths:
+        parts.append("is_causal=True")
+    elif weights.masks():
+        parts.append(f"attn_mask={weights.allowed()}")
+    if spec.scale is Scale.NONE and spec.temperature == 1:
+        parts.append("scale=1.0")
+    elif spec.scale is not Scale.D_HEAD or spec.temperature != 1:
+        parts.append(f"scale=1 / {context.divisor}")
+    return f"F.scaled_dot_product_attention({', '.join(parts)}){weights.where_nothing()}"
+
+
+def _context_of_stage(name: str, context: ExpressionContext) -> ExpressionContext:
+    row = next(stage for stage in stages(context.spec) if stage.name == name)
+    return ExpressionContext(context.spec, row, context.words)
+
+
+# ------------------------------------------------------------------------------ helper lines
+
+
+def _insert_helpers(
+    spec: AttentionSpec, words: CodeIdentifiers, comments: list[CodeLine], made: list[CodeLine]
+) -> Iterator[CodeLine]:
+    """Insert the required helper lines before each line."""
+    waiting = _helper_lines(spec, words)
+    yield from comments
+    for line in made:
+        yield from _pop_helpers(line.text, waiting)
+        yield line
+
+
+def _pop_helpers(text: str, waiting: dict[str, str]) -> Iterator[CodeLine]:
+    for name in [name for name in waiting if re.search(rf"\b{name}\b", text)]:
+        if helper := waiting.pop(name, ""):
+            yield from _pop_helpers(helper.partition(" = ")[2], waiting)
+            yield CodeLine((), helper)
+
+
+def _helper_lines(spec: AttentionSpec, words: CodeIdentifiers) -> dict[str, str]:
+    """The helper lines by the name they define."""
+    tokens, x = words.tokens, words.names["input"]
+    made = {tokens: f"*{words.batch}, {tokens}, {words.width} = {x}.shape"}
+    made[words.padding] = words.real_tokens
+    if spec.mask is not Mask.NONE:
+        made[words.mask_names[spec.mask]] = words.mask_lines[spec.mask].format(
+            window=1 - spec.window
+        )
+    average = [stage for stage in stages(spec) if stage.operation is Operation.EQUAL_WEIGHTS]
+    if average and (found := ExpressionContext(spec, average[0], words).masks()):
+        sizes = f"*{words.batch}, {spec.heads}, {tokens}, {tokens}"
+        allowed = words.allowed(found)
+        allowed = allowed if allowed.isidentifier() else f"({allowed})"
+        made["readable"] = f"readable = {allowed}.to({x}.dtype).expand({sizes})"
+    return made
+
+
+LINE = 96
+PER_LINE = 8
+
+
+def literal(array: np.ndarray, indent: int = 0) -> str:
+    """Format an array as nested list literals, with the fewest digits its dtype needs."""
+    if array.ndim == 1:
+        return listed([str(number) for number in array], indent)
+    inner = " " * (indent + 4)
+    rows = "".join(f"{inner}{literal(row, indent + 4)},\n" for row in array)
+    return f"[\n{rows}{' ' * indent}]"
+
+
+def listed(parts: Sequence[str], indent: int = 0) -> str:
+    """Format a list literal on one line, or with a few items per line if that is too long."""
+    line = f"[{', '.join(parts)}]"
+    if len(line) + indent <= LINE:
+        return line
+    inner = " " * (indent + 4)
+    chunks = (parts[start : start + PER_LINE] for start in range(0, len(parts), PER_LINE))
+    rows = "".join(f"{inner}{', '.join(chunk)},\n" for chunk in chunks)
+    return f"[\n{rows}{' ' * indent}]"
+
+
+def tensor(name: str, array: np.ndarray, note: str = "") -> str:
+    """A line that creates a tensor of the script's dtype."""
+    comment = f"  # {note}" if note else ""
+    return f"{name} = torch.tensor({literal(array)}, dtype=dtype){comment}"
+
+
+def cells(name: str, array: np.ndarray, note: str) -> str:
+    """A line that creates a boolean tensor from rows of 1 and 0, with any number of axes."""
+    rows = (array.reshape(-1, array.shape[-1]).astype("u1") + ord("0")).tobytes().decode()
+    width = array.shape[-1]
+    written = "".join(
+        f'    "{rows[start : start + width]}",\n' for start in range(0, len(rows), width)
+    )
+    shape = ", ".join(map(str, array.shape))
+    made = "torch.tensor([[cell == '1' for cell in row] for row in rows])"
+    return f"# {note}\nrows = [\n{written}]\n{name} = {made}.view({shape})"

@@ -1,0 +1,251 @@
+"""The strongest lines of a long text, selected from the weight rows of a few queries.
+
+The attention matrix of a long text is not stored, and computing one row of 100,000 weights takes
+milliseconds. Lines are therefore drawn for a few queries only: those near the pinned query, or else
+a sample of the visible ones. Their rows are read in the background.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from msgspec import Struct
+
+from visualizer.attention.masks import allowed_cells
+from visualizer.features.line_view.line_selection import (
+    LineRequest,
+    SelectedLines,
+    full_weights,
+    have_lines,
+    lines_in_order,
+    request_of,
+    tensor_of_lines,
+    why_none,
+)
+from visualizer.heatmap.cell_cursor import cursor_on
+from visualizer.session.view_options import PANE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from visualizer.attention.cached_tensor import CachedTensor
+    from visualizer.attention.run import Run
+    from visualizer.session.resolved_view import Resolved
+
+MAX_LINES = 64
+"""Maximum number of lines, over all queries."""
+PINNED_QUERY_LINES = 16
+"""Number of the pinned query's lines that are always drawn."""
+NEAR_PINNED = 16
+"""Size of the block of queries read with the pinned one, so that the cursor can move within it."""
+MAX_QUERIES = 64
+"""Maximum number of queries read if none is pinned."""
+KEPT = 8
+"""Number of query sets per tensor whose weights stay cached."""
+
+
+class StrongestWeights(Struct, frozen=True, eq=False):
+    """The largest weights of some queries, for the heads read so far.
+
+    Parameters
+    ----------
+    queries : range
+        The queries that were read.
+    weights, keys : numpy.ndarray
+        The largest weights of each row, largest first, and their keys, [head, query, nth].
+    pairs : int
+        Number of allowed pairs of these queries and all keys, over the heads read so far.
+    heads : int
+        Number of heads to read.
+    """
+
+    queries: range
+    weights: np.ndarray
+    keys: np.ndarray
+    pairs: int
+    heads: int
+
+    @property
+    def read(self) -> int:
+        """Number of heads read so far."""
+        return len(self.weights)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.read == self.heads
+
+
+class QueriesToRead(Struct, frozen=True):
+    """The weight rows from which lines are selected."""
+
+    request: LineRequest
+    queries: range
+
+    @property
+    def key(self) -> Hashable:
+        """The cache key: everything that is read depends on it; thresholds only select from it."""
+        request = self.request
+        return request.leading, request.heads, request.masking, self.queries
+
+
+def queries_to_read(resolved: Resolved) -> QueriesToRead:
+    """Return the queries near the pinned one, or else the visible ones, evenly thinned."""
+    count = resolved.run.trace.sides[0]
+    pinned = pinned_query(resolved)
+    if pinned is not None:
+        start = pinned // NEAR_PINNED * NEAR_PINNED
+        near = range(start, min(start + NEAR_PINNED, count))
+        return QueriesToRead(request_of(resolved), near)
+    seen = resolved.zoom.queries if resolved.zoom else range(count)
+    step = -(-len(seen) // MAX_QUERIES)
+    return QueriesToRead(request_of(resolved), seen[step // 2 :: step])
+
+
+def pinned_query(resolved: Resolved) -> int | None:
+    """Return the query of the pinned cell; None if none is pinned."""
+    pinned = resolved.reached_pinned
+    return cursor_on(resolved, None, pinned).query if pinned else None
+
+
+# ------------------------------------------------------------------ reading
+
+_CACHE: WeakKeyDictionary[CachedTensor, OrderedDict[Hashable, StrongestWeights]]
+_CACHE = WeakKeyDictionary()
+
+
+def known_of(run: Run, wanted: QueriesToRead) -> StrongestWeights | None:
+    """Return the weights read so far; None before the first head."""
+    kept = _CACHE.get(tensor_of_lines(run, wanted.request))
+    return kept.get(wanted.key) if kept else None
+
+
+def is_read(resolved: Resolved) -> bool:
+    """Whether the weights of all visible lines are read, or no lines are visible."""
+    run = resolved.run
+    if not run.trace.is_blockwise or PANE not in resolved.view.panes or why_none(run):
+        return True
+    known = known_of(run, queries_to_read(resolved))
+    return known is not None and known.is_whole
+
+
+def read_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
+    """Read heads one by one until `is_over`, but at least one; called on the worker."""
+    if is_read(resolved):
+        return
+    run, wanted = resolved.run, queries_to_read(resolved)
+    request, trace = wanted.request, run.trace
+    held, rows = tensor_of_lines(run, request), np.array(wanted.queries)
+    text = trace.at("text", request.leading)
+    allowed = allowed_cells(request.masking, trace.sides, text, rows)  # query key
+    pairs = int(np.count_nonzero(allowed))
+    kept = _CACHE.setdefault(held, OrderedDict())
+    known = kept.get(wanted.key) or _empty_weights(wanted, trace.sides[1])
+    while not known.is_whole:
+        head = request.heads[known.read]
+        numbers = held.read_rows(rows, (*request.leading, head))
+        weights, keys = _largest_per_row(numbers, allowed)
+        known = StrongestWeights(
+            wanted.queries,
+            np.concatenate([known.weights, weights[None]]),
+            np.concatenate([known.keys, keys[None]]),
+            known.pairs + pairs,
+            known.heads,
+        )
+        if is_over():
+            break
+    kept[wanted.key] = known
+    kept.move_to_end(wanted.key)
+    while len(kept) > KEPT:
+        kept.popitem(last=False)
+
+
+def _empty_weights(wanted: QueriesToRead, keys: int) -> StrongestWeights:
+    count = min(MAX_LINES, keys)
+    none = np.zeros((0, len(wanted.queries), count))
+    return StrongestWeights(wanted.queries, none, none.astype(int), 0, len(wanted.request.heads))
+
+
+def _largest_per_row(numbers: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of largest magnitude in each row, largest first, and their keys."""
+    sizes = np.where(allowed & np.isfinite(numbers), np.abs(numbers), 0)
+    count = min(MAX_LINES, sizes.shape[1])
+    keys = np.argpartition(sizes, -count, axis=1)[:, -count:]
+    order = np.argsort(-np.take_along_axis(sizes, keys, 1), axis=1, kind="stable")
+    keys = np.take_along_axis(keys, order, 1)
+    weights = np.take_along_axis(numbers, keys, 1)
+    return np.where(np.take_along_axis(sizes, keys, 1) > 0, weights, 0), keys
+
+
+# ------------------------------------------------------------------ selecting
+
+
+class StrongestLines:
+    """Selects lines from the weights read for a few queries.
+
+    Parameters
+    ----------
+    pinned : int or None
+        The query whose lines are always drawn.
+    """
+
+    def __init__(
+        self, found: StrongestWeights, request: LineRequest, pinned: int | None = None
+    ) -> None:
+        self._request, self._queries = request, np.array(found.queries)
+        self._full = full_weights(request, np.abs(found.weights[..., 0]).max(axis=0))
+        passing = have_lines(found.weights, request)
+        if request.top:
+            passing[..., request.top :] = False
+        every = self._collect_lines(found, passing)
+        self.drawn = every.at(slice(-MAX_LINES, None), len(every) > MAX_LINES)
+        if pinned is not None:
+            own = np.flatnonzero(every.queries == pinned)[-PINNED_QUERY_LINES:]
+            first = max(0, len(every) - MAX_LINES)
+            both = np.union1d(own, np.arange(first, len(every)))
+            self.drawn = every.at(both, len(both) < len(every))
+        # A line can be drawn only if both of its tokens are listed.
+        self.tokens = np.union1d(self.drawn.queries, self.drawn.keys)
+        are_listed = np.isin(every.queries, self.tokens) & np.isin(every.keys, self.tokens)
+        self._listed = every.at(are_listed, False)
+
+    def _collect_lines(self, found: StrongestWeights, passing: np.ndarray) -> SelectedLines:
+        heads, rows, _ = at = np.nonzero(passing)
+        full = self._full[rows]
+        strongest = float((np.abs(found.weights[..., 0]).max(axis=0) / self._full).max(initial=0))
+        place = np.array(self._request.heads)[heads], self._queries[rows], found.keys[at]
+        return lines_in_order(place, found.weights[at], full, strongest or 1.0)
+
+    def of_query(self, query: int) -> SelectedLines:
+        """Select the lines of one query, over all drawn heads."""
+        return self._listed.at(self._listed.queries == query, False)
+
+    def of_key(self, key: int) -> SelectedLines:
+        """Select the lines to one key, over all drawn heads."""
+        return self._listed.at(self._listed.keys == key, False)
+
+    def of_cell(self, place: tuple[int, ...]) -> tuple[float | None, float]:
+        """Return the weight of a head, query and key (None without a line), and its strength."""
+        head, query, key = place
+        lines = self._listed
+        at = np.flatnonzero((lines.heads == head) & (lines.queries == query) & (lines.keys == key))
+        if not len(at):
+            return None, 0.0
+        return float(lines.weights[at[0]]), float(lines.strengths[at[0]])
+
+
+def strongest_lines(resolved: Resolved) -> StrongestLines | None:
+    """Return the lines selected from the weights read so far; None before the first head."""
+    wanted = queries_to_read(resolved)
+    found = known_of(resolved.run, wanted)
+    return _select_lines(found, wanted.request, pinned_query(resolved)) if found else None
+
+
+@lru_cache(maxsize=4)
+def _select_lines(
+    found: StrongestWeights, request: LineRequest, pinned: int | None
+) -> StrongestLines:
+    return StrongestLines(found, request, pinned)

@@ -1,0 +1,80 @@
+"""Controller of the token strip: selected tokens, their role, and the search."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.features.token_strip.presenter import TOKENS, cell_of_token
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.heatmap.panel_cells import cell_of
+from visualizer.session.token_selection import TokenRole, with_match, with_search
+
+if TYPE_CHECKING:
+    from visualizer.session.token_selection import TokenSelection
+    from visualizer.session.workspace import Workspace
+
+
+class TokenSelectionController(QObject):
+    """Selects tokens of a workspace; each public method is one user action."""
+
+    wanted = Signal(object)
+    """Emitted with a cell of the token that was found, to scroll it into view in the heatmaps."""
+
+    def __init__(self, workspace: Workspace, parent: QObject) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+
+    @property
+    def _current_selection(self) -> TokenSelection:
+        return self._workspace.wanted.tokens
+
+    def choose(self, tokens: frozenset[int]) -> None:
+        """Select tokens; if the set is empty, the weights of the cursor are shown."""
+        self._update_selection(chosen=tokens, match=None)
+
+    def hover(self, token: int | None) -> None:
+        """Hover the cell that corresponds to a token under the pointer."""
+        resolved = self._workspace.screen.resolved
+        cell = cell_of_token(resolved, token) if resolved and token is not None else None
+        self._workspace.look(hovered=cell)
+
+    def deselect_all(self) -> None:
+        """Clear the selection."""
+        self.choose(frozenset())
+
+    def set_role(self, role: TokenRole) -> None:
+        self._update_selection(role=TokenRole(role))
+
+    def switch_role(self) -> None:
+        """Switch between query and key."""
+        self.set_role(self._current_selection.role.other)
+
+    def seek(self, sought: str) -> None:
+        """Select all tokens that contain a text."""
+        labels = self._workspace.screen.panel(TOKENS).labels
+        self._workspace.look(tokens=with_search(self._current_selection, labels, sought))
+
+    def go(self, steps: int) -> None:
+        """Go to the next or the previous match, and scroll it into view."""
+        labels = self._workspace.screen.panel(TOKENS).labels
+        selection = with_match(self._current_selection, labels, steps)
+        if selection.match is None:
+            return
+        (token,) = selection.chosen
+        query, key = (token, None) if selection.role is TokenRole.QUERY else (None, token)
+        zoom, run = self._workspace.wanted.zoom, self._workspace.run
+        if zoom and run:
+            zoom = zoom.including(run.trace.sides, query, key)
+        self._workspace.look(tokens=selection, zoom=zoom)
+        for panel in self._workspace.screen.panel(BOARD_CONTENTS).board.heatmaps:
+            if panel.columns.name == "key":
+                row, column = panel.rows.seen[0], panel.columns.seen[0]
+                place = (token, column) if key is None else (row, token)
+                self.wanted.emit(cell_of(panel, *place))
+                return
+
+    def _update_selection(self, **changes: Any) -> None:
+        self._workspace.look(tokens=replace(self._current_selection, **changes))

@@ -1,0 +1,194 @@
+"""Reads any supported file, and recomputes or restores the run of a document.
+
+Modules that import torch, and those of the lab, are imported where they are used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from visualizer.documents.document_file import SavedDocument
+from visualizer.documents.exported_numbers import is_npz
+from visualizer.documents.open_document import (
+    DocumentChange,
+    change_to_model,
+    open_document,
+    text_in,
+)
+from visualizer.errors import InputError
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.models.model_folder import is_model_folder
+from visualizer.models.model_path import GGUF_ERROR
+from visualizer.runtime import on_python_thread
+from visualizer.session.cell_address import Cell
+from visualizer.session.document import Document
+from visualizer.session.model_opening import open_model_source
+from visualizer.session.view import View
+from visualizer.storage.regular_file import open_regular_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.attention.run import Run
+    from visualizer.session.worker_jobs import ComputeFunction
+
+
+ROOMY = View(room=512)
+"""Default view, with more space for matrices than in a window."""
+TENSOR_FILES = frozenset({".npy", ".npz", ".safetensors", ".pt", ".pth", ".bin"})
+"""Suffixes of files that are read by importers."""
+_START = 64
+"""Number of leading bytes by which an NPZ file with a document is recognized."""
+
+
+def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
+    """Read any supported file: a document, or a change to the given document.
+
+    A model folder, including one trained in the language lab, is also supported; the model is
+    applied to the document's text.
+
+    Raises
+    ------
+    InputError
+        With the field ``open``, if the file is invalid or unsupported.
+    """
+    if is_model_folder(path) or _is_lab_model(path):
+        return _open_model(path, document)
+    suffix = path.suffix.lower()
+    if suffix == ".gguf":
+        raise InputError("open", GGUF_ERROR.format(name=path.name))
+    if suffix == ".txt" and document.model and document.reads_image:
+        name = document.model.name
+        raise InputError("open", f"{name} requires an image and cannot process a text file.")
+    if suffix == ".txt":
+        return DocumentChange(document.set("text", text_in(path)))
+    is_of_others = suffix in TENSOR_FILES and not (suffix == ".npz" and _is_exported(path))
+    return _read_tensors(path, document) if is_of_others else open_document(path)
+
+
+def _is_lab_model(path: Path) -> bool:
+    """Whether to open a path as a model of the language lab.
+
+    Without the models extra, a weights file is opened as its attention modules instead.
+    """
+    from visualizer.models.lab_model_files import can_open_models, is_lab_model
+
+    return is_lab_model(path) and (path.is_dir() or can_open_models())
+
+
+def _is_exported(path: Path) -> bool:
+    """Whether an NPZ file was exported with its document."""
+    try:
+        with open_regular_file(path) as file:
+            return is_npz(file.read(_START))
+    except OSError:  # the reader reports it
+        return False
+
+
+def open_as_document(path: Path, document: Document) -> tuple[SavedDocument, str]:
+    """Open any supported file as a document; return it with the notice to show."""
+    found = read_file(path, document)
+    if isinstance(found, DocumentChange):
+        view = ROOMY if found.stages is None else replace(ROOMY, stages=found.stages)
+        saved = SavedDocument(found.document, view, opened_model=found.opened_model)
+        return saved, found.notice
+    return found, found.notice
+
+
+def read_trained_example() -> SavedDocument:
+    """Open the trained example as a model if models can be opened, otherwise as its layer."""
+    from visualizer.models.lab_model_files import can_open_models
+
+    if can_open_models():
+        return on_python_thread(_trained_example_as_model)
+    return read_layer_of_trained_example()
+
+
+def _trained_example_as_model() -> SavedDocument:
+    """Open the trained example as a model, showing only a head that its copying depends on."""
+    from visualizer.language.trained_example import CELL, FOLDER, NEEDED, TEXT
+
+    change = _open_model(FOLDER, Document(text=TEXT))
+    layer, head = NEEDED
+    pinned = Cell("weights", (head, *CELL))
+    view = View(pinned=pinned, layer=layer, heads=frozenset({head}), stages=frozenset({"weights"}))
+    return SavedDocument(change.document, view, opened_model=change.opened_model)
+
+
+def read_layer_of_trained_example() -> SavedDocument:
+    """Open the layer of the trained example, showing only the head with a learned pattern."""
+    from visualizer.attention.torch_preload import load_torch_library
+
+    load_torch_library()
+    from visualizer.lab.layer_document import saved_of
+    from visualizer.language import trained_example
+
+    message = trained_example.layer_of_example()
+    head, cell = trained_example.HEAD, trained_example.CELL
+    saved = saved_of(message, Tokenizer.CHARACTERS, head, cell)
+    view = replace(saved.view, stages=frozenset({"weights"}))
+    return SavedDocument(saved.document, view)
+
+
+def restore_document(saved: SavedDocument, compute: ComputeFunction) -> tuple[Run, View]:
+    """Return the run of a saved document, and its view with side A of a comparison restored.
+
+    Recorded numbers are recomputed only if some of their stages are missing. Recorded arrays are
+    not yet read: the caller prefetches those that the view needs.
+
+    Raises
+    ------
+    InputError
+        If the document cannot be computed. If only side A cannot, the comparison is dropped.
+    """
+    from visualizer.attention.captured_run import recorded_run
+
+    view = _restore_side_a(saved, compute)
+    if saved.recorded and not saved.recorded.missing:
+        document = saved.document
+        return recorded_run(document.spec, saved.recorded, document.weights_source), view
+    kept = view.comparison.kept if view.comparison else None
+    run = compute(saved.document, kept)
+    different = saved.exported.difference(run) if saved.exported else ""
+    return (replace(run, notices=(*run.notices, different)) if different else run), view
+
+
+def _restore_side_a(saved: SavedDocument, compute: ComputeFunction) -> View:
+    from visualizer.attention.captured_run import recorded_run
+
+    view, comparison = saved.view, saved.view.comparison
+    if comparison is None or comparison.against != "kept" or comparison.document is None:
+        return view
+    alone = replace(view, comparison=None)
+    try:
+        if saved.kept and not saved.kept.missing:
+            before = comparison.document
+            kept = recorded_run(before.spec, saved.kept, before.weights_source)
+        else:
+            kept = compute(comparison.document, None)
+    except InputError:
+        return alone
+    return replace(view, comparison=comparison.changed(kept=kept))
+
+
+def _open_model(path: Path, document: Document) -> DocumentChange:
+    """Open a model and apply it to the document's text."""
+    where = document.spec.device, document.spec.dtype
+    try:
+        opened = open_model_source(path, *where, document.text)
+    except InputError as refused:
+        raise InputError("open", refused.sentence) from refused
+    return change_to_model(document, opened)
+
+
+def _read_tensors(path: Path, document: Document) -> DocumentChange:
+    from visualizer.attention.captured_attention import CapturedAttention
+    from visualizer.attention.importers.readers import read_tensor_file
+
+    found, notice = read_tensor_file(path, document.spec, document.most_tokens)
+    if isinstance(found, CapturedAttention):
+        return DocumentChange(document.set("captured", found), notice)
+    changed = replace(document.set("captured", None), spec=found)
+    return DocumentChange(replace(changed, weights_source=f"weights from {path.name}"), notice)

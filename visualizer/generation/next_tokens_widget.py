@@ -1,0 +1,347 @@
+"""The next-token pane: sampling controls, and bars for picking a token by mouse or keyboard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QBrush, QColor, QFont, QHelpEvent, QPainter, QPen
+from PySide6.QtWidgets import QFormLayout, QSizePolicy, QWidget
+
+from visualizer.attention.settings import Setting, SettingKind
+from visualizer.errors import InputError
+from visualizer.format import format_share
+from visualizer.generation.next_tokens_presenter import MAX_TOKENS, NextTokenBar, NextTokensPanel
+from visualizer.language.sampling import Sampling, check
+from visualizer.widgets.accessibility import (
+    Politeness,
+    announce,
+    set_accessible_value,
+)
+from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip, show_tooltip
+from visualizer.widgets.setting_controls import CONTROLS, CountControl
+from visualizer.widgets.theme import LIGHT, Theme
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent
+
+NOTE_LINES = 4
+"""Number of lines reserved for the legend or an error message."""
+MAX_SLIDER_TEMPERATURE = 2.0
+"""Maximum of the temperature slider; larger values can be typed."""
+SETTINGS = (
+    Setting("temperature", "Temperature", SettingKind.RATE, True,
+            "Values below 1 favour likely tokens; 0 always selects the most likely one",
+            top=MAX_SLIDER_TEMPERATURE),
+    Setting("top_k", "Top-k", SettingKind.COUNT, True,
+            "Sample only from this number of the most likely tokens", top=1),
+    Setting("top_p", "Top-p", SettingKind.RATE, True,
+            "Sample only from the most likely tokens that together reach this probability",
+            top=1.0),
+)  # fmt: skip
+
+
+class NextTokensPane(QWidget):
+    """The next-token bars, with the sampling controls below them.
+
+    `tokenPicked` carries a token id, `samplingChosen` a `Sampling`.
+    """
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    tokenPicked = Signal(int)
+    samplingChosen = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sampling, self._vocabulary = Sampling(), 0
+        self.heading, self.legend, self.problem = PlainLabel(), PlainLabel(), PlainLabel()
+        self.heading.setProperty("role", "pane")
+        self.legend.setProperty("role", "quiet")
+        self.problem.setProperty("role", "warning")
+        self.problem.hide()
+        self.bars = NextTokenBarView()
+        self.bars.tokenPicked.connect(self.tokenPicked)
+        self.controls = {setting.name: CONTROLS[setting.kind](setting) for setting in SETTINGS}
+        column = column_layout(self, (0, 0, 0, 8), spacing=6)
+        column.addWidget(self.heading)
+        column.addWidget(self.bars)
+        column.addLayout(self._build_form())
+        column.addWidget(self._build_notes())
+        column.addStretch(1)
+
+    def _build_notes(self) -> QWidget:
+        """Build the area for the legend and error messages; its fixed height keeps the layout."""
+        area = QWidget()
+        column = column_layout(area, (12, 0, 12, 0))
+        for label in (self.problem, self.legend):
+            label.setWordWrap(True)
+            column.addWidget(label)
+        column.addStretch(1)
+        area.setMinimumHeight(round(NOTE_LINES * metrics(12).lineSpacing()))
+        return area
+
+    def _build_form(self) -> QFormLayout:
+        form = QFormLayout()
+        form.setContentsMargins(12, 0, 12, 0)
+        for control in self.controls.values():
+            label = PlainLabel(control.setting.label)
+            label.setToolTip(plain_tooltip(control.setting.help))
+            label.setBuddy(control)
+            form.addRow(label, control)
+            control.chosen.connect(self.take)
+        return form
+
+    def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
+        self._sampling, self._vocabulary = bars.sampling, bars.vocabulary
+        self.heading.setText(bars.heading)
+        self.legend.setText(bars.legend)
+        self.bars.show_bars(bars, theme)
+        top_k = self.controls["top_k"]
+        if isinstance(top_k, CountControl):
+            top_k.slider.setRange(1, max(1, bars.vocabulary))
+        if self.problem.isHidden():  # an invalid value stays for correction
+            self._show_values()
+
+    def forget(self) -> None:
+        """Discard an invalid value and its error message."""
+        self._show_problem("")
+
+    def _show_problem(self, sentence: str) -> None:
+        """Show an error message in place of the legend."""
+        self.problem.setText(sentence)
+        self.problem.setVisible(bool(sentence))
+        self.legend.setVisible(not sentence)
+
+    def _show_values(self) -> None:
+        sampling = self._sampling
+        shown = {
+            "temperature": sampling.temperature,
+            "top_k": self._vocabulary if sampling.top_k is None else sampling.top_k,
+            "top_p": sampling.top_p,
+        }
+        for name, value in shown.items():
+            self.controls[name].show_value(value)
+
+    def take(self, name: str, value: float, _: bool = False) -> None:
+        """Apply a sampling setting; show an error message if it is invalid."""
+        is_all = name == "top_k" and value >= self._vocabulary > 0
+        changed: dict[str, Any] = {name: None if is_all else value}
+        wanted = replace(self._sampling, **changed)
+        try:
+            check(wanted)
+        except InputError as error:
+            self._show_problem(error.sentence)
+            return
+        self._show_problem("")
+        self.samplingChosen.emit(wanted)
+
+
+LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+PICKS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
+MAX_NAME_PX = 96
+MARGIN = 12
+SPACE = 8
+NARROW = 320
+"""Minimum width for showing two shares next to a bar, in pixels at the default text size."""
+TAKEN = 4
+"""Width of the mark at the next token of the current branch."""
+WIDEST, ALONE = "< 0.1 % (model < 0.1 %)", "less than 0.1 %"
+"""Longest labels next to a bar: with two shares and with one."""
+
+
+class NextTokenBarView(QWidget):
+    """One row per token: name, bar and share. `tokenPicked` carries the token id."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.List
+    tokenPicked = Signal(int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setMouseTracking(True)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("Next-token probabilities")
+        self.setAccessibleDescription(
+            "Press Up and Down to move between tokens, and Enter to pick one."
+        )
+        self._bars, self._theme = NextTokensPanel(), LIGHT
+        self._at: int | None = None
+        self._pointed: int | None = None
+
+    def sizeHint(self) -> QSize:
+        rows = min(self._bars.vocabulary or MAX_TOKENS + 1, MAX_TOKENS + 1)
+        return QSize(280, round((rows + 1) * self._row_height))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(180, self.sizeHint().height())
+
+    @property
+    def _row_height(self) -> float:
+        return metrics(12).height() + 6 * text_scale()
+
+    def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
+        if bars == self._bars and theme is self._theme:
+            return
+        if bars.vocabulary != self._bars.vocabulary:
+            self.updateGeometry()
+        self._bars, self._theme = bars, theme
+        if self._at is not None and self._at >= len(bars.bars):
+            self._at = None
+        set_accessible_value(self, bars.words)
+        self.update()
+
+    # ------------------------------------------------------------------ geometry
+
+    def row(self, at: int) -> QRectF:
+        return QRectF(0, at * self._row_height, self.width(), self._row_height)
+
+    @property
+    def _is_narrow(self) -> bool:
+        """Whether only one share fits next to the bars; the tooltip shows both."""
+        return self.width() < NARROW * text_scale()
+
+    def _format_shares(self, bar: NextTokenBar) -> str:
+        if not self._bars.legend:
+            return format_share(bar.expected)
+        return format_share(bar.chosen) if self._is_narrow else bar.shares
+
+    def _column_edges(self) -> tuple[float, float, float]:
+        """Return the x coordinates where the bars start and end, and where the shares start."""
+        measures = metrics(12)
+        names = (measures.horizontalAdvance(bar.label) for bar in self._bars.bars)
+        name = min(max(names, default=0.0), MAX_NAME_PX * text_scale())
+        has_both = self._bars.legend and not self._is_narrow
+        shares = measures.horizontalAdvance(WIDEST if has_both else ALONE)
+        right = self.width() - MARGIN - shares
+        left = MARGIN + name + SPACE
+        return left, max(left + 1, right - SPACE), right
+
+    # ------------------------------------------------------------------ drawing
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        columns = self._column_edges()
+        for at, bar in enumerate(self._bars.bars):
+            self._paint_row(painter, at, bar, columns)
+        if self._bars.bars:
+            self._paint_axis(painter, columns)
+        painter.end()
+
+    def _paint_row(
+        self, painter: QPainter, at: int, bar: NextTokenBar, columns: tuple[float, float, float]
+    ) -> None:
+        theme, row = self._theme, self.row(at)
+        left, right, shares = columns
+        is_lit = bar.token is not None and at == self._pointed
+        if is_lit:
+            painter.fillRect(row, QColor(theme.raised))
+        is_taken = self._bars.is_taken(bar)
+        is_bold = is_lit or is_taken
+        painter.setFont(font(12, QFont.Weight.DemiBold if is_bold else QFont.Weight.Normal))
+        painter.setPen(QColor(theme.quiet if bar.is_left_out or bar.token is None else theme.ink))
+        if is_taken:
+            edge = QRectF(0, row.top() + 2, TAKEN * text_scale(), row.height() - 4)
+            painter.fillRect(edge, QColor(theme.accent))
+        name = QRectF(MARGIN, row.top(), left - SPACE - MARGIN, row.height())
+        words = metrics(12).elidedText(bar.label, Qt.TextElideMode.ElideRight, name.width() + 1)
+        painter.drawText(name, RIGHT, words)
+        self._paint_bar(painter, row, bar, left, right)
+        painter.setFont(font(12))
+        place = QRectF(shares, row.top(), self.width() - MARGIN - shares, row.height())
+        painter.drawText(place, LEFT, self._format_shares(bar))
+        if at == self._at and self.hasFocus():
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(QColor(theme.accent), 1))
+            painter.drawRect(row.adjusted(0.5, 0.5, -1.5, -0.5))
+
+    def _paint_bar(
+        self, painter: QPainter, row: QRectF, bar: NextTokenBar, left: float, right: float
+    ) -> None:
+        """Fill to the sampling probability, outline the model's; hatch excluded tokens."""
+        theme, width = self._theme, (right - left) / self._bars.end
+        inner = row.adjusted(0, 3 * text_scale(), 0, -3 * text_scale())
+        filled = QRectF(left, inner.top(), width * bar.chosen, inner.height())
+        painter.fillRect(filled, QColor(theme.quiet if bar.token is not None else theme.border))
+        outline = QRectF(left, inner.top(), width * bar.expected, inner.height())
+        painter.setPen(QPen(QColor(theme.ink), 1))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        if bar.is_left_out:
+            painter.setPen(QPen(QColor(theme.border), 1))
+            painter.setBrush(QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern))
+        if self._bars.legend:
+            painter.drawRect(outline.adjusted(0.5, 0.5, -0.5, -0.5))
+        painter.setPen(QColor(theme.quiet if bar.is_left_out else theme.ink))
+
+    def _paint_axis(self, painter: QPainter, columns: tuple[float, float, float]) -> None:
+        left, right, _ = columns
+        top = self.row(len(self._bars.bars)).top()
+        painter.setPen(QColor(self._theme.hairline))
+        painter.drawLine(QPointF(left, top), QPointF(right, top))
+        painter.setFont(font(12))
+        painter.setPen(QColor(self._theme.quiet))
+        line = QRectF(left, top, right - left, self._row_height)
+        painter.drawText(line, LEFT, "0")
+        painter.drawText(line, RIGHT, format_share(self._bars.end))
+
+    # ------------------------------------------------------------------ mouse and keyboard
+
+    def _bar_at(self, point: QPointF) -> int | None:
+        at = int(point.y() / self._row_height)
+        return at if point.y() >= 0 and at < len(self._bars.bars) else None
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self._highlight_bar(self._bar_at(event.position()))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._highlight_bar(None)
+
+    def _highlight_bar(self, at: int | None) -> None:
+        if at != self._pointed:
+            self._pointed = at
+            self.update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._at = self._bar_at(event.position())
+            self._pick_token()
+
+    def _pick_token(self) -> None:
+        bar = None if self._at is None else self._bars.bars[self._at]
+        if bar and bar.token is not None:
+            self.tokenPicked.emit(bar.token)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        steps = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
+        key, last = Qt.Key(event.key()), len(self._bars.bars) - 1
+        if is_command(event) or last < 0:
+            super().keyPressEvent(event)
+        elif key in steps:
+            at = -1 if self._at is None else self._at
+            self._at = min(max(at + steps[key], 0), last)
+            words = self._bars.words_of(self._bars.bars[self._at])
+            announce(self, words, Politeness.Assertive)
+            self.update()
+        elif key in PICKS:
+            self._pick_token()
+        else:
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        if self._at is None and self._bars.bars:
+            self._at = 0
+        self.update()
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            at = self._bar_at(QPointF(event.pos()))
+            words = "" if at is None else self._bars.words_of(self._bars.bars[at])
+            show_tooltip(event.globalPos(), words, self)
+            return True
+        return super().event(event)

@@ -1,0 +1,246 @@
+"""Data types of a heatmap board: axes, panels and the board itself, independent of drawing."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from visualizer.attention.trace import LeadingIndex
+from visualizer.session.cell_address import ComparedSide
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    import numpy as np
+
+    from visualizer.attention.display_transforms import HeadAggregate
+    from visualizer.heatmap.panel_colour_scale import ColourScale
+    from visualizer.session.cell_address import Cell
+    from visualizer.session.zoom_ranges import Zoom
+
+
+POOLED = "each cell: "
+"""Beginning of the note on pooling, if there is room for it."""
+
+
+def pooling_note(is_signed: bool, rows: int, columns: int) -> str:
+    """Describe the number that a pooled cell shows."""
+    which = "largest magnitude" if is_signed else "largest"
+    return f"{POOLED}{which} of {rows} × {columns}"
+
+
+class Axis(Struct, frozen=True):
+    """One axis of a heatmap.
+
+    Parameters
+    ----------
+    name : str
+        What it counts: query, key, token or a size.
+    labels : tuple of str
+        A label for every row or column of the stage.
+    block : int
+        Number of rows or columns pooled into a drawn cell.
+    part : range or None
+        The visible rows or columns, if the board is zoomed.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    block: int
+    part: range | None = None
+
+    def __hash__(self) -> int:
+        # Hashing thousands of labels is slow, and every frame needs the hash.
+        return hash((self.name, len(self.labels), self.block, self.part))
+
+    @property
+    def is_token(self) -> bool:
+        """Whether its labels are tokens."""
+        return self.name in {"query", "key", "token"}
+
+    @property
+    def seen(self) -> range:
+        """The visible rows or columns of the stage."""
+        return range(len(self.labels)) if self.part is None else self.part
+
+    def cell(self, at: int) -> int:
+        """Return the index of the drawn cell that contains a row or column."""
+        return (at - self.seen.start) // self.block
+
+    def first(self, cell: int) -> int:
+        """Return the first row or column of a drawn cell."""
+        return self.seen.start + cell * self.block
+
+
+class Heatmap(Struct, frozen=True, eq=False):
+    """A heatmap panel.
+
+    Parameters
+    ----------
+    head : int or None
+        None for a stage without heads, and for aggregated heads.
+    fold : HeadAggregate or None
+        How its heads are aggregated.
+    text : int
+        The index of its text in the batch.
+    label : str
+        The name of its head or text, next to its rows.
+    values : numpy.ndarray
+        [row, column]; each is a value of the trace, or the value of largest magnitude in a block.
+    forbidden, dropped : numpy.ndarray or None
+        Boolean, of the same shape: cells without a value on the scale.
+    sums : numpy.ndarray or None
+        Row sums, if a row should sum to 1 and does not.
+    notes : tuple of str
+        Notes on the panel, shortest first.
+    unit : str
+        The unit of its values.
+    side : tuple of int
+        Rows and columns of drawn cells without zoom, for which space is reserved.
+    row_ends : numpy.ndarray or None
+        The maximum of each row or block of rows, if the colour scale is by row.
+    hidden : numpy.ndarray or None
+        Boolean, of the same shape as the values: cells that are not drawn.
+    uneven : numpy.ndarray or None
+        Boolean, likewise: cells that only one side of a comparison forbids.
+    part : ComparedSide
+        Its role in a comparison.
+    kin : frozenset of (stage, head, fold)
+        The other panels whose cells are highlighted in it.
+    is_alone : bool
+        Whether its tokens differ from those of the other panels, so that it has no cursor.
+    layer : int or None
+        Its layer, if rows are layers and columns are heads.
+    is_marked : bool
+        Whether its title is emphasized.
+    is_share : bool
+        Whether its values are shares of a row, before or after dropout.
+    """
+
+    key: Hashable
+    stage: str
+    title: str
+    symbol: str
+    head: int | None
+    fold: HeadAggregate | None
+    leading: LeadingIndex
+    label: str
+    values: np.ndarray
+    rows: Axis
+    columns: Axis
+    colour: ColourScale
+    forbidden: np.ndarray | None
+    dropped: np.ndarray | None
+    sums: np.ndarray | None
+    notes: tuple[str, ...]
+    unit: str
+    side: tuple[int, int]
+    row_ends: np.ndarray | None = None
+    hidden: np.ndarray | None = None
+    uneven: np.ndarray | None = None
+    part: ComparedSide = ComparedSide.PLAIN
+    kin: frozenset[tuple[str, int | None, HeadAggregate | None]] = field(default_factory=frozenset)
+    is_alone: bool = False
+    layer: int | None = None
+    is_marked: bool = False
+    is_share: bool = False
+
+    @property
+    def column(self) -> tuple[str | None, str]:
+        """The key shared by all panels of its column."""
+        return (self.stage if self.layer is None else None), self.title
+
+    @property
+    def marks(self) -> tuple[np.ndarray | None, ...]:
+        """The masks of cells without a value on the scale."""
+        return self.forbidden, self.dropped, self.hidden
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether a cell represents more than one value."""
+        return self.rows.block * self.columns.block > 1
+
+    @property
+    def is_zoomed(self) -> bool:
+        """Whether only a part of it is visible."""
+        return self.rows.part is not None or self.columns.part is not None
+
+
+class Board(Struct, frozen=True, eq=False):
+    """All panels of a board.
+
+    Columns are stages and rows are heads; or columns are heads and rows are layers.
+
+    Parameters
+    ----------
+    overview : Heatmap or None
+        A whole panel for the minimap, while the others are zoomed.
+    zoom : Zoom or None
+        The visible part.
+    current : tuple of int or None
+        The leading index of the selected text or layer, if there are panels of several.
+    said : str
+        What is compared, for the caption of a figure.
+    sheet : Heatmap or None
+        The panel that a link led to, which overlays the others.
+    origin : tuple of (str, int or None)
+        The stage and the head of the panel that contains the link.
+    large : str or None
+        The stage whose panel is enlarged, if one head is shown.
+    """
+
+    columns: tuple[tuple[Heatmap, ...], ...] = ()
+    overview: Heatmap | None = None
+    zoom: Zoom | None = None
+    current: LeadingIndex | None = None
+    said: str = ""
+    large: str | None = None
+    sheet: Heatmap | None = None
+    origin: tuple[str, int | None] = ("", None)
+
+    def is_current(self, heatmap: Heatmap) -> bool:
+        """Whether a panel belongs to the selected text or layer."""
+        return self.current in {None, heatmap.leading}
+
+    @property
+    def known(self) -> dict[Hashable, Heatmap]:
+        """All panels, including the overview and the sheet, by their cache keys."""
+        others = (one for one in (self.overview, self.sheet) if one)
+        return {heatmap.key: heatmap for heatmap in (*self.heatmaps, *others)}
+
+    @property
+    def heatmaps(self) -> tuple[Heatmap, ...]:
+        """All panels, column by column."""
+        return tuple(heatmap for column in self.columns for heatmap in column)
+
+
+Target = tuple[str, ComparedSide]
+"""A stage and its side in a comparison."""
+Drawn = tuple[str, ComparedSide, LeadingIndex]
+"""A target, and the leading index of its layer and text."""
+
+
+class PendingCells(Struct, frozen=True, eq=False):
+    """Cells whose mask has changed and whose values are pending.
+
+    Parameters
+    ----------
+    forbidden, allowed : numpy.ndarray
+        Boolean, in drawn cells: the cells that have become forbidden or allowed.
+    """
+
+    forbidden: np.ndarray
+    allowed: np.ndarray
+
+
+def target_of(panel: Heatmap | Cell) -> Target:
+    """Return the target of a panel or cell, independent of its head."""
+    return panel.stage, panel.part
+
+
+@lru_cache(maxsize=32)
+def counted_from_one(count: int) -> tuple[str, ...]:
+    """Return the labels of an axis that does not count tokens."""
+    return tuple(str(number) for number in range(1, count + 1))

@@ -1,0 +1,155 @@
+"""Maps values to colours with tables of 256 entries; the last three mark missing values."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtGui import QColor, QImage
+
+from visualizer.heatmap.panel_colour_scale import counted
+from visualizer.resources import resource
+from visualizer.session.view_options import AUTOMATIC, ColourCurve, ColourLimits, MapKind
+
+if TYPE_CHECKING:
+    from visualizer.heatmap.board import Heatmap
+    from visualizer.widgets.theme import Theme
+
+NAN_COLOUR_INDEX, DROPPED, FORBIDDEN = 253, 254, 255
+MAX_COLOUR_INDEX = 252
+# On a log scale, values at or below this fraction of the maximum have the lowest colour.
+LOG_SPAN = 1e-4
+HUGE = 1e38
+# For signed values, 0 is close to the background colour, so that large magnitudes stand out.
+LIGHT_CENTRED, DARK_CENTRED = "CET-CBD1", "blue-gold-dark"
+
+
+@cache
+def _load_colour_maps() -> dict[str, np.ndarray]:
+    loaded = json.loads(resource("colormaps.json").read_text(encoding="utf-8"))
+    maps = {name: colours for kind in MapKind for name, colours in loaded[kind].items()}
+    return {
+        name: np.array([0xFF000000 | int(colour[1:], 16) for colour in colours], dtype=np.uint32)
+        for name, colours in maps.items()
+    }
+
+
+@cache
+def table(name: str, theme: Theme) -> np.ndarray:
+    """Return a colour map as 256 words 0xffrrggbb; the last three mark missing values."""
+    whole = _load_colour_maps()[_map_name(name, theme)]
+    colours = whole[np.linspace(0, 255, MAX_COLOUR_INDEX + 1).round().astype(int)]
+    marks = [QColor(colour).rgb() for colour in (theme.warning, theme.raised, theme.paper)]
+    return np.concatenate([colours, np.array(marks, dtype=np.uint32)])
+
+
+def _map_name(name: str, theme: Theme) -> str:
+    if name != AUTOMATIC:
+        return name
+    return DARK_CENTRED if QColor(theme.paper).lightnessF() < 0.5 else LIGHT_CENTRED
+
+
+@cache
+def light_entries(name: str, theme: Theme) -> np.ndarray:
+    """Return which of the 256 colours need dark text."""
+    words = table(name, theme)
+    channels = np.stack([words >> 16 & 255, words >> 8 & 255, words & 255]) / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    luminance = np.array([0.2126, 0.7152, 0.0722]) @ linear
+    light: np.ndarray = luminance > 0.179  # black and white text have equal contrast here
+    return light
+
+
+def colour_indices(heatmap: Heatmap) -> np.ndarray:
+    """Return the colour index of each cell, uint8 [row, column]."""
+    chosen = _scale_positions(heatmap) * MAX_COLOUR_INDEX + 0.5
+    is_finite = bool(np.isfinite(chosen).all())
+    if not is_finite:
+        chosen = np.nan_to_num(chosen, nan=0, posinf=MAX_COLOUR_INDEX, neginf=0)
+    indices: np.ndarray = chosen.clip(0, MAX_COLOUR_INDEX).astype(np.uint8)
+    if not is_finite:
+        indices[np.isnan(heatmap.values)] = NAN_COLOUR_INDEX
+    for blank in (heatmap.dropped, heatmap.hidden):
+        if blank is not None:
+            indices[blank] = DROPPED
+    if heatmap.forbidden is not None:
+        indices[heatmap.forbidden] = FORBIDDEN
+    return indices
+
+
+def _scale_positions(heatmap: Heatmap) -> np.ndarray:
+    """Map each value to its position on the colour scale, from 0 to 1."""
+    values, colour = heatmap.values, heatmap.colour
+    if colour.curve is ColourCurve.RANK:
+        return (
+            _mirror_signed(_rank_positions(heatmap), values)
+            if colour.is_signed
+            else _rank_positions(heatmap)
+        )
+    low, high = _scale_ends(heatmap)
+    if colour.limits is ColourLimits.TYPED or colour.high - colour.low > HUGE:
+        values = values.astype(np.float64)  # the ends or their difference may overflow float32
+    if colour.curve is ColourCurve.LOG:
+        powers = _log_positions(np.abs(values) if colour.is_signed else values, low, high)
+        return _mirror_signed(powers, values) if colour.is_signed else powers
+    return np.asarray((values - low) / (high - low))
+
+
+def _mirror_signed(sizes: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Map positive values to the upper half of the scale, negative ones to the lower."""
+    return np.asarray((1 + np.sign(values) * sizes) / 2)
+
+
+def _scale_ends(heatmap: Heatmap) -> tuple[float | np.ndarray, float | np.ndarray]:
+    colour = heatmap.colour
+    if heatmap.row_ends is None:
+        return colour.low, colour.high
+    high = np.maximum(heatmap.row_ends[:, None], np.finfo(np.float32).tiny)
+    return (-high if colour.is_signed else np.zeros_like(high)), high
+
+
+def _log_positions(
+    sizes: np.ndarray, low: float | np.ndarray, high: float | np.ndarray
+) -> np.ndarray:
+    span = np.maximum(low / high, LOG_SPAN)
+    return np.asarray(1 - np.log(np.maximum(sizes / high, span)) / np.log(span))
+
+
+def _rank_positions(heatmap: Heatmap) -> np.ndarray:
+    """Return the quantile of each value in its panel or row; ties count half."""
+    sizes = np.abs(heatmap.values) if heatmap.colour.is_signed else heatmap.values
+    counts = counted(sizes, heatmap.marks)
+    if heatmap.row_ends is None:
+        return _rank_among(sizes, sizes[counts])
+    rows = [_rank_among(row, row[own]) for row, own in zip(sizes, counts, strict=True)]
+    return np.stack(rows)
+
+
+def _rank_among(sizes: np.ndarray, among: np.ndarray) -> np.ndarray:
+    if not len(among):
+        return np.where(np.isnan(sizes), np.nan, 0)
+    steps = (
+        np.linspace(0, len(among) - 1, min(len(among), MAX_COLOUR_INDEX + 1)).round().astype(int)
+    )
+    edges = np.sort(among)[steps]  # at most one per colour
+    places = np.searchsorted(edges, sizes) + np.searchsorted(edges, sizes, side="right")
+    return np.where(np.isnan(sizes), np.nan, places / (2 * len(edges)))
+
+
+def image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
+    """Create an image with one pixel per cell."""
+    words = np.ascontiguousarray(table(map_name, theme)[indices])
+    rows, columns = words.shape
+    made = QImage(words.data, columns, rows, 4 * columns, QImage.Format.Format_RGB32)
+    return made.copy()  # the buffer is freed with this function
+
+
+def indexed(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
+    """Create an indexed image with one pixel per cell; a quarter of the file size."""
+    rows, columns = indices.shape
+    words = np.ascontiguousarray(indices)
+    made = QImage(words.data, columns, rows, columns, QImage.Format.Format_Indexed8)
+    made.setColorTable(table(map_name, theme).tolist())
+    return made.copy()  # the buffer is freed with this function

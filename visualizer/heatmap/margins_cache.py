@@ -1,0 +1,171 @@
+"""Cached pixmaps of the surroundings of panels' cells: labels and ends of colour scales.
+
+While only values change, as during training, redrawing all labels would take most of the time.
+Panels that differ only in their values share a pixmap.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from PySide6.QtCore import QPointF, QRectF, QSizeF
+from PySide6.QtGui import QColor, QPainter, QPixmap
+
+from visualizer.heatmap import panel_margins_paint, panel_paint
+from visualizer.heatmap.board_layout import TitlePlace
+from visualizer.session.view_options import ColourLimits
+from visualizer.widgets.fonts import system_font
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from visualizer.heatmap.board import Heatmap
+    from visualizer.heatmap.board_layout import BoardLayout, PanelSlot
+    from visualizer.widgets.theme import Theme
+
+    FrameKey = tuple[Hashable, Theme, float, str]
+    SparePixmap = tuple[QPixmap, Hashable]
+    """A pixmap and the key of its margins; the key is None if they depend on values."""
+
+
+OVER_PANEL = {TitlePlace.OWN, TitlePlace.SHEET, TitlePlace.LINE}
+MAX_CACHED_PANELS, MAX_CACHED_TITLES = 48, 8
+"""Maximum numbers of cached pixmaps: of panels, and of column titles.
+
+The least recently used ones are dropped.
+"""
+
+
+class PanelPixmap(Struct, frozen=True, eq=False):
+    """A panel's pixmap.
+
+    Parameters
+    ----------
+    margins : hashable
+        Key of the surroundings of its cells, independent of their values.
+    """
+
+    heatmap: Heatmap
+    pixmap: QPixmap
+    margins: Hashable
+
+    @property
+    def spare(self) -> SparePixmap:
+        """The pixmap without the panel, whose values it would keep alive."""
+        return self.pixmap, self.margins if self.heatmap.sums is None else None
+
+
+class PanelMarginsPixmapCache:
+    """Pixmaps of panels without their values."""
+
+    def __init__(self) -> None:
+        self._frames: OrderedDict[Hashable, QPixmap] = OrderedDict()
+        self._titles: OrderedDict[Hashable, QPixmap] = OrderedDict()
+
+    def paint_on(
+        self, spare: list[SparePixmap], slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float
+    ) -> PanelPixmap:
+        """Return a pixmap of a panel's frame and head label, to paint its values on.
+
+        Parameters
+        ----------
+        spare : list of SparePixmap
+            Unused pixmaps, one of which may be reused, preferably one with the same margins.
+            Painting on any of them takes a tenth of the time of a new one, since its memory is
+            already allocated.
+        whole : QRectF
+            The area of the panel, aligned to whole pixels.
+        ratio : float
+            Device pixels per logical pixel.
+        """
+        heatmap = slot.heatmap
+        frame = self._cached_frame(
+            (_frame_key(slot, whole), theme, ratio, system_font()), slot, whole
+        )
+        head_label = (heatmap.label, heatmap.head, *slot.head_at) if slot.head_at else None
+        notes = heatmap.notes if heatmap.layer is not None else slot.own_notes
+        margins = (frame.cacheKey(), head_label, notes, heatmap.is_marked)
+        same = next((at for at, (_, kept) in enumerate(spare) if kept == margins), None)
+        if same is not None:
+            return PanelPixmap(heatmap, spare.pop(same)[0], margins)
+        picture = spare.pop()[0] if spare else QPixmap()
+        if (picture.size(), picture.devicePixelRatio()) != (frame.size(), ratio):
+            picture = QPixmap(frame.size())
+            picture.setDevicePixelRatio(ratio)
+        painter = QPainter(picture)
+        painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Source)
+        painter.drawPixmap(QPointF(), frame)
+        painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_SourceOver)
+        painter.translate(-whole.topLeft())
+        panel_margins_paint.paint_head(painter, slot, theme)
+        panel_margins_paint.paint_notes(painter, slot, theme)
+        painter.end()
+        return PanelPixmap(heatmap, picture, margins)
+
+    def titles(self, layout: BoardLayout, width: float, theme: Theme, ratio: float) -> QPixmap:
+        """Return a pixmap of the stages' names, of this width and of the height of the head."""
+        heads = layout.column_heads
+        shown = tuple(
+            (_column_head_key(head.heatmap), head.left, head.width, head.notes) for head in heads
+        )
+        key = (shown, width, layout.head, theme, ratio, system_font())
+        picture = self._titles.pop(key, None)
+        if picture is None:
+            picture = QPixmap((QSizeF(width, layout.head) * ratio).toSize())
+            picture.setDevicePixelRatio(ratio)
+            picture.fill(QColor(theme.paper))
+            painter = QPainter(picture)
+            panel_margins_paint.paint_column_heads(painter, heads, theme)
+            painter.end()
+        self._titles[key] = picture
+        if len(self._titles) > MAX_CACHED_TITLES:
+            self._titles.popitem(last=False)
+        return picture
+
+    def _cached_frame(self, key: FrameKey, slot: PanelSlot, whole: QRectF) -> QPixmap:
+        kept = self._frames.pop(key, None)  # hashing the key takes longer than everything else here
+        self._frames[key] = frame = (
+            _paint_frame_pixmap(slot, whole, *key[1:3]) if kept is None else kept
+        )
+        if len(self._frames) > MAX_CACHED_PANELS:
+            self._frames.popitem(last=False)
+        return frame
+
+
+def _frame_key(slot: PanelSlot, whole: QRectF) -> Hashable:
+    """Return a key of everything that a frame shows.
+
+    The heads of a stage share it unless they have their own labels.
+    """
+    heatmap, place = slot.heatmap, slot.cells.translated(-whole.topLeft())
+    return (
+        (whole.width(), whole.height()),
+        (place.left(), place.top(), place.width(), place.height()),
+        (slot.cell_width, slot.cell_height, slot.gutter),
+        heatmap.rows if slot.has_row_labels else None,
+        heatmap.layer is None,
+        heatmap.columns if slot.has_column_labels else None,
+        slot.longest,
+        heatmap.colour if heatmap.colour.limits is ColourLimits.PANEL else None,
+        (slot.title, _column_head_key(heatmap)) if slot.title in OVER_PANEL else None,
+    )
+
+
+def _column_head_key(heatmap: Heatmap) -> Hashable:
+    """Return a key of everything shown above a column of panels."""
+    axes = (heatmap.rows.name, heatmap.columns.name)
+    layer_and_head = None if heatmap.layer is None else (heatmap.layer, heatmap.head)
+    return heatmap.title, axes, heatmap.colour, heatmap.unit, layer_and_head, heatmap.is_pooled
+
+
+def _paint_frame_pixmap(slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float) -> QPixmap:
+    picture = QPixmap((whole.size() * ratio).toSize())
+    picture.setDevicePixelRatio(ratio)
+    picture.fill(QColor(theme.paper))
+    painter = QPainter(picture)
+    painter.translate(-whole.topLeft())
+    panel_paint.paint_frame(painter, slot, theme)
+    painter.end()
+    return picture

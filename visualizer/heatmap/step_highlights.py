@@ -1,0 +1,246 @@
+"""Highlights of a playback step (computed cells and their inputs), and of predictions.
+
+The inputs of a step are the cells that the explanations of its cells refer to. Nothing is drawn
+here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from visualizer.explanations.explain import explain
+from visualizer.explanations.prediction import judge
+from visualizer.heatmap.panel_cells import largest_near
+from visualizer.session.timeline import Step, step_ms
+
+if TYPE_CHECKING:
+    from visualizer.attention.trace import Trace
+    from visualizer.explanations.cell_terms import Factor
+    from visualizer.session.cell_address import Cell
+    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.timeline import Place, Timeline
+    from visualizer.session.user_prediction import Prediction, PredictionVerdict
+
+
+class ComputedExtent(Struct, frozen=True):
+    """Part of a stage that is computed: whole rows, and some columns of the next row."""
+
+    stage: str
+    rows: int
+    columns: int = 0
+
+
+class HighlightBlock(Struct, frozen=True):
+    """A block of cells that is computed in a step, or an input of it.
+
+    Parameters
+    ----------
+    head : int or None
+        None for a stage without heads.
+    is_made : bool
+        Whether the block is computed, rather than an input.
+    """
+
+    stage: str
+    head: int | None
+    rows: range
+    columns: range
+    is_made: bool
+
+
+class BlockReading(Struct, frozen=True):
+    """A block that a step computes in one head, and its input blocks."""
+
+    made: HighlightBlock
+    read: tuple[HighlightBlock, ...]
+
+
+class ShownStep(Struct, frozen=True):
+    """The highlighted playback step.
+
+    Parameters
+    ----------
+    position : int
+        Index on the timeline.
+    ms : float or None
+        Display time in milliseconds; None while playback is paused.
+    """
+
+    position: int
+    ms: float | None
+    readings: tuple[BlockReading, ...]
+
+
+def computed_extents(timeline: Timeline, place: Place) -> tuple[ComputedExtent, ...]:
+    """Return the computed part of each stage, including this step."""
+    return tuple(
+        ComputedExtent(stage, *timeline.reach(place, stage)) for stage, _, _ in timeline.sizes
+    )
+
+
+def step_highlights(resolved: Resolved, step: Step) -> tuple[HighlightBlock, ...]:
+    """Highlight the cells of a step and their inputs, according to the explanations.
+
+    The inputs of a block of cells span from those of its first cell to those of its last cell.
+    """
+    return _blocks_of(_step_readings(resolved, step))
+
+
+def _blocks_of(readings: tuple[BlockReading, ...]) -> tuple[HighlightBlock, ...]:
+    made = [reading.made for reading in readings]
+    return (*made, *dict.fromkeys(block for reading in readings for block in reading.read))
+
+
+def _step_readings(resolved: Resolved, step: Step) -> tuple[BlockReading, ...]:
+    """Return the block that a step computes in each head, with its inputs."""
+    trace = resolved.run.trace
+    has_heads = "head" in trace.stage(step.stage).dims
+    found = []
+    for head in range(trace.spec.heads) if has_heads else (None,):
+        before = resolved.leading if head is None else (*resolved.leading, head)
+        made = HighlightBlock(step.stage, head, step.rows, step.columns, True)
+        read = dict.fromkeys(_blocks_read_by(trace, step, before))
+        found.append(BlockReading(made, tuple(read)))
+    return tuple(found)
+
+
+def cell_highlights(resolved: Resolved, cell: Cell) -> tuple[HighlightBlock, ...]:
+    """Highlight the inputs of a cell."""
+    row, column = cell.place[-2:]
+    step = Step(cell.stage, range(row, row + 1), range(column, column + 1))
+    trace = resolved.run.trace
+    if cell.fold:
+        heads = range(trace.spec.heads)
+        return tuple(
+            HighlightBlock(cell.stage, head, step.rows, step.columns, False) for head in heads
+        )
+    return tuple(_blocks_read_by(trace, step, (*resolved.leading, *cell.place[:-2])))
+
+
+def _blocks_read_by(trace: Trace, step: Step, before: tuple[int, ...]) -> list[HighlightBlock]:
+    row, column = step.rows[0], step.columns[0]
+    heads = ((row, at) for at in _first_columns_of_heads(trace, step))
+    cells = dict.fromkeys([(row, column), *heads, (step.rows[-1], step.columns[-1])])
+    factors = [_input_factors(trace, step.stage, (*before, *cell)) for cell in cells]
+    if len({tuple(one.name for one in each) for each in factors}) > 1:
+        # For example, the context vectors of an edited head do not belong to any stage.
+        return [
+            block for half in _split_step(step) for block in _blocks_read_by(trace, half, before)
+        ]
+    found = []
+    for low, high in zip(factors[0], factors[-1], strict=True):
+        if low.name != step.stage:
+            found += _blocks_between(trace, low.name, low.index, high.index)
+    return found
+
+
+def _first_columns_of_heads(trace: Trace, step: Step) -> range:
+    """Return the columns of a step where a head starts in the concatenated vector."""
+    if step.stage != "concat":
+        return range(0)
+    width = trace.shape(step.stage)[-1] // trace.spec.heads
+    return range(-(-step.columns[0] // width) * width, step.columns[-1] + 1, width)
+
+
+def _input_factors(trace: Trace, stage: str, index: tuple[int, ...]) -> list[Factor]:
+    """Return a cell's inputs except constants; a rotation negates only one half."""
+    groups = explain(trace, stage, index).groups
+    return [one for group in groups for one in group.factors if one.name in trace]
+
+
+def _split_step(step: Step) -> tuple[Step, Step]:
+    """Split a step of several cells in half, by columns if possible, otherwise by rows."""
+    name = "columns" if len(step.columns) > 1 else "rows"
+    cells = getattr(step, name)
+    middle = len(cells) // 2
+    return replace(step, **{name: cells[:middle]}), replace(step, **{name: cells[middle:]})
+
+
+def _blocks_between(
+    trace: Trace, stage: str, low: tuple[int | None, ...], high: tuple[int | None, ...]
+) -> list[HighlightBlock]:
+    sizes = trace.shape(stage)
+    spans = [
+        # A rotation uses the halves of a vector in turn, so the last index may precede the first.
+        range(size) if start is None or end is None or start > end else range(start, end + 1)
+        for start, end, size in zip(low, high, sizes, strict=True)
+    ]
+    rows, columns = spans[-2:]
+    heads = spans[-3] if "head" in trace.stage(stage).dims else (None,)
+    return [HighlightBlock(stage, head, rows, columns, False) for head in heads]
+
+
+class Highlights(Struct, frozen=True):
+    """Highlights, covers and prediction marks drawn over the panels.
+
+    Parameters
+    ----------
+    reaches : tuple of ComputedExtent
+        Computed part of each stage; empty if everything is computed.
+    leading : Cell or None
+        Cell that the step's explanation refers to.
+    step : ShownStep or None
+        The step that the blocks belong to.
+    covered : frozenset of str
+        Stages whose numbers the user predicts, or that would reveal the answer.
+    marks : tuple of Cell
+        Cells marked as a prediction.
+    verdict : Verdict or None
+        The verdict on the marks.
+    """
+
+    reaches: tuple[ComputedExtent, ...] = ()
+    blocks: tuple[HighlightBlock, ...] = ()
+    leading: Cell | None = None
+    covered: frozenset[str] = frozenset()
+    marks: tuple[Cell, ...] = ()
+    verdict: PredictionVerdict | None = None
+    step: ShownStep | None = None
+
+
+def present_highlights(resolved: Resolved) -> Highlights:
+    """Highlight the current step and its inputs, or cover the stages to predict."""
+    if resolved.prediction:
+        return _prediction_highlights(resolved, resolved.prediction)
+    if resolved.place is None:
+        return Highlights()
+    step = resolved.timeline.step(resolved.place)
+    reached = computed_extents(resolved.timeline, resolved.place)
+    readings = _step_readings(resolved, step)
+    shown = ShownStep(
+        resolved.timeline.position(resolved.place), _step_duration_ms(resolved), readings
+    )
+    return Highlights(reached, _blocks_of(readings), resolved.step_cell, step=shown)
+
+
+def _step_duration_ms(resolved: Resolved) -> float | None:
+    playhead = resolved.view.playhead
+    return step_ms(playhead.grain, playhead.speed) if playhead.is_playing else None
+
+
+def with_pointed(resolved: Resolved, highlights: Highlights) -> Highlights:
+    """Highlight the inputs of the hovered or pinned cell, if no step is highlighted."""
+    cell = resolved.pointed
+    if cell is None or highlights.blocks or cell.stage in highlights.covered:
+        return highlights
+    return replace(highlights, blocks=cell_highlights(resolved, cell))
+
+
+def _prediction_highlights(resolved: Resolved, guess: Prediction) -> Highlights:
+    if not guess.is_revealed:
+        return Highlights(covered=resolved.covered, marks=guess.marks)
+    guess = _snap_to_drawn_cells(resolved, guess)
+    verdict = judge(resolved, guess)
+    return Highlights(covered=resolved.covered, marks=guess.marks, verdict=verdict)
+
+
+def _snap_to_drawn_cells(resolved: Resolved, guess: Prediction) -> Prediction:
+    """Replace each marked cell with the drawn cell: the largest one in its block."""
+    blocks = resolved.extent(resolved.run.trace.stage(guess.stage)).blocks
+    if blocks == (1, 1):
+        return guess
+    marks = (largest_near(resolved, mark, blocks) for mark in guess.marks)
+    return replace(guess, marks=tuple(dict.fromkeys(marks)))

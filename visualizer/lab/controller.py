@@ -1,0 +1,371 @@
+"""The lab's state: settings, run and view, with one method per intent."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.errors import InputError
+from visualizer.lab.runs.run_store import opening_probe, unused_folder
+from visualizer.lab.screen_presenter import LabScreen, LabView, present_lab
+from visualizer.lab.settings.definitions import STAYING, put
+from visualizer.lab.training import detached_controller, run_state
+from visualizer.lab.training.process_controller import ProcessEnd, TrainingProcess
+from visualizer.lab.training.run_state import (
+    Failure,
+    Phase,
+    RunState,
+    refused_as,
+    with_step_to_go_on_from,
+)
+from visualizer.language.run_folder import RunFolder, plain_settings
+from visualizer.language.training_settings import LIMITS, TrainingSettings
+from visualizer.storage.private_folder import make_private_folder
+from visualizer.widgets.app_settings import RUNS, own_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from visualizer.language.wire_format import Message
+
+
+class LabStateController(QObject):
+    """Holds the state of the lab, with one method per intent and one signal for any change.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The training program and its arguments.
+    """
+
+    changed = Signal()
+    opened = Signal()
+    """A run has been opened; its model can be queried."""
+    answered = Signal(object)
+    """A training process has answered a request; carries the `Message`."""
+    said = Signal(str)
+    """Message about the outcome of closing a run."""
+
+    def __init__(self, command: Sequence[str], parent: QObject) -> None:
+        super().__init__(parent)
+        self._command = tuple(command)
+        self.home = own_folder() / RUNS
+        self.draft = TrainingSettings()
+        self.run: RunState | None = None
+        self.view = LabView()
+        self.offered_probe = ""
+        """Probe offered when the run was opened."""
+        self.typed_probes: dict[Path, str] = {}
+        """Last probes of runs outside the user's own folder, which are not modified."""
+        self.sample = ""
+        self.refused: InputError | None = None
+        self.broken: Failure | None = None
+        """Why a run could not be opened."""
+        self._started_folders: set[Path] = set()
+        """Folders of runs started here, which their processes create after a delay."""
+        self._training: TrainingProcess | None = None
+        self._pending_messages: list[tuple[str, dict[str, Any]]] = []
+        self._is_starting = False
+        """Whether the training process was told to run and has not answered yet."""
+        self._background_watcher = detached_controller.BackgroundTrainingWatcher(self)
+        self._background_watcher.free.connect(self._open_when_free)
+
+    @property
+    def screen(self) -> LabScreen:
+        return present_lab(self.draft, self.run, self.refused, self.sample, self.broken)
+
+    @property
+    def settings(self) -> TrainingSettings:
+        """Settings of the run, or those for a new one."""
+        return self.run.settings if self.run else self.draft
+
+    @property
+    def is_training(self) -> bool:
+        """Whether closing would interrupt training."""
+        if self.run is None:
+            return False
+        is_to_start = self._is_starting or any(says == "run" for says, _ in self._pending_messages)
+        return is_to_start or self.run.phase in {Phase.RUNNING, Phase.WAITING}
+
+    @property
+    def is_unsaved(self) -> bool:
+        """Whether closing would lose steps, unless a checkpoint can be written by then."""
+        return self._training is not None and self.run is not None and not self.run.is_saved
+
+    @property
+    def is_safe_to_leave(self) -> bool:
+        """Whether closing interrupts no training and loses no steps."""
+        return not (self.is_training or self.is_unsaved)
+
+    # ------------------------------------------------------------------ the settings
+
+    def set(self, name: str, value: object) -> None:
+        """Change a setting; in an open run, only the number of steps can change."""
+        if self.run and name in STAYING:
+            self._extend_training(int(str(value)))
+        elif self.run is None:
+            self.draft, self.refused, self.broken = put(self.draft, name, value), None, None
+        self.changed.emit()
+
+    def remedy(self, name: str) -> None:
+        """Apply the remedy offered for a problem with a setting."""
+        rows = self.screen.setup.settings
+        problem = next(row.problem for row in rows if row.setting.name == name)
+        if problem and problem.remedy:
+            self.set(*problem.remedy)
+
+    def show_sample(self, sample: str) -> None:
+        """Set the sample of the text selected by the settings."""
+        self.sample = sample
+        self.changed.emit()
+
+    def refuse(self, refused: InputError) -> None:
+        """Show why the settings are rejected."""
+        self.refused = refused
+        self.changed.emit()
+
+    # ------------------------------------------------------------------ view
+
+    def probe(self, text: str) -> None:
+        self.look(probe=text)
+
+    def scrub(self, step: int | None) -> None:
+        """Select a snapshot by its step, or the current model with None."""
+        self.look(step=step)
+
+    def look(self, **values: Any) -> None:
+        """Change fields of the `LabView`."""
+        self.view = replace(self.view, **values)
+        self.changed.emit()
+
+    # ------------------------------------------------------------------ training
+
+    def toggle(self) -> None:
+        """Start, pause or resume, whichever applies."""
+        if self.run is None:
+            self._begin_run()
+        elif self.run.phase is Phase.RUNNING:
+            self._send("pause")
+        elif self.screen.progress.can_toggle:
+            self.refused = None  # retried
+            self._send("run")
+
+    def step(self, count: int = 1) -> None:
+        """Train for a number of steps, then pause."""
+        if self.screen.progress.can_step:
+            self._send("step", count=count)
+
+    def stop(self) -> None:
+        """Write a checkpoint and end the training process; the run stays open."""
+        if self._training and self.run and self.screen.progress.can_stop:
+            # While it opens, also cancel the pending start.
+            self._pending_messages = [
+                one for one in self._pending_messages if one[0] not in {"run", "step"}
+            ]
+            self._change_run(phase=Phase.ENDING)
+            self._training.stop()
+
+    def train_more(self, steps: int) -> None:
+        """Extend the training by a number of steps."""
+        if self.run and self.screen.progress.can_train_more:
+            self._extend_training(self.run.step + steps)
+            self._send("run")
+
+    def _extend_training(self, steps: int) -> None:
+        assert self.run
+        least, most = LIMITS["steps"]
+        steps = min(max(steps, self.run.step, least), most)
+        if steps != self.run.settings.steps:
+            self._change_run(settings=replace(self.run.settings, steps=steps))
+            self._send("lengthen", steps=steps)
+
+    def _begin_run(self) -> None:
+        screen = self.screen
+        if screen.progress.can_toggle:
+            folder = unused_folder(self.home, self.draft, self._started_folders)
+            with suppress(OSError):  # reported by the process that creates the run
+                make_private_folder(self.home)
+            self._started_folders.add(folder)
+            self._open_run(RunState(folder, self.draft), self.draft)
+            self._send("run")
+
+    # ------------------------------------------------------------------ the run
+
+    def open(self, folder: Path) -> None:
+        """Open a stored run; a background training is taken over."""
+        try:
+            about = RunFolder(folder).read_about()
+        except InputError as refused:
+            self.refuse(refused)
+            return
+        self.leave()
+        run = RunState(folder, about.settings, sample=about.sample)
+        if detached_controller.is_at_work(folder):
+            self.run = replace(run, phase=Phase.WAITING)
+            self._background_watcher.wait(folder)
+            self.changed.emit()
+        else:
+            self._open_run(run)
+
+    def _open_when_free(self, was_trained: bool) -> None:
+        assert self.run
+        if was_trained:
+            self._pending_messages.append(("run", {}))
+        self._open_run(replace(self.run, phase=Phase.OPENING))
+
+    def leave(self, goes_on: bool = False) -> None:
+        """Close the run: it stops with a checkpoint, or continues in the background.
+
+        Raises
+        ------
+        InputError
+            With the field ``folder``, if it cannot continue; the run then stays open.
+        """
+        training, run = self._training, self.run
+        if run and run.phase is Phase.WAITING:
+            self._background_watcher.leave(goes_on, self._command)
+        if run and goes_on:
+            self._continue_in_background(run, training)
+        for says, values in self._pending_messages:
+            if training and says == "lengthen":
+                training.tell(says, **values)
+        if run:
+            self.draft = run.settings
+        self._background_watcher.stop()
+        self._training = self.run = None
+        self._pending_messages, self.refused, self.view = [], None, LabView()
+        self._is_starting = False
+        if training:
+            training.stopped_run = run.folder if run and not goes_on else None
+            training.end()
+        self.changed.emit()
+
+    def _continue_in_background(self, run: RunState, training: TrainingProcess | None) -> None:
+        """Continue a run in the background once its process has ended."""
+        if training is None:
+            if run.phase is not Phase.WAITING:  # its process has already ended
+                detached_controller.go_on(run.folder, self._command)
+            return
+        if training.has_opened and not self._is_starting:
+            detached_controller.order(run.folder)
+        else:  # the process creates the folder on start, and removes older orders there
+            detached_controller.order_later(run.folder)
+        over = partial(detached_controller.take_over, run.folder, self._command, self.said)
+        training.ended.connect(over)
+
+    def _open_run(self, run: RunState, settings: TrainingSettings | None = None) -> None:
+        self.run, self.refused, self.broken = run, None, None
+        training = self._training = TrainingProcess(self._command, self)
+        training.said.connect(self._on_message)
+        training.ended.connect(self._on_ended)
+        training.start()
+        plain = plain_settings(settings) if settings else None
+        training.tell("open", folder=str(run.folder), settings=plain)
+        self.changed.emit()
+
+    # ------------------------------------------------------------------ messages of the training
+
+    def ask(self, says: str, **values: Any) -> None:
+        """Send a request to the run's model; a process that has ended is restarted."""
+        self._send(says, **values)
+
+    def _send(self, says: str, **values: Any) -> None:
+        """Send a message to the training process, now or once it is open."""
+        if self.run and self._training is None and self.run.phase not in run_state.BUSY:
+            self._open_run(replace(self.run, phase=Phase.OPENING, failure=None))
+        if self._training and self.run and self.run.is_open:
+            self._training.tell(says, **values)
+            self._is_starting |= says == "run"
+        elif self.run:
+            self._pending_messages.append((says, values))
+
+    def _send_pending(self) -> None:
+        then, self._pending_messages = self._pending_messages, []
+        for says, values in then:
+            if says == "lengthen":  # the process may have read the old settings from the folder
+                self._extend_training(**values)
+            else:
+                self._send(says, **values)
+
+    def _on_message(self, message: Message) -> None:
+        if self.sender() is not self._training:
+            return  # from a run that was closed
+        take = {
+            "opened": self._on_opened,
+            "progress": self._on_progress,
+            "not_ended": self._on_not_ended,
+            "refused": self._on_refused,
+            "failed": self._on_failed,
+        }
+        take.get(message.says, self.answered.emit)(message)
+
+    def _on_opened(self, message: Message) -> None:
+        if self.run:
+            self.run = run = run_state.with_opened_run(self.run, message)
+            if not self.view.probe:
+                typed = self.typed_probes.get(run.folder)
+                self.offered_probe = typed or opening_probe(run.folder, run.sample, run.settings)
+                self.view = replace(self.view, probe=self.offered_probe)
+        self._send_pending()
+        self.opened.emit()
+        self.changed.emit()
+
+    def _on_progress(self, message: Message) -> None:
+        if self.run:
+            self.run = run_state.with_progress(self.run, message)
+            self._is_starting &= self.run.phase is Phase.PAUSED  # it may only be lengthened
+        self.changed.emit()
+
+    def _on_not_ended(self, message: Message) -> None:
+        self._change_run(phase=Phase.PAUSED)  # the progress message that follows gives the reason
+        then, self._pending_messages = self._pending_messages, []
+        for says, values in then:
+            self._send(says, **values)
+
+    def _on_refused(self, message: Message) -> None:
+        if message.values.get("id") is not None:
+            self.answered.emit(message)
+            return
+        self._is_starting = False
+        if self._training and not self._training.has_opened:  # there is no run to open
+            self.leave()
+        fields = message.values
+        remedy = tuple(fields["remedy"]) if fields.get("remedy") else None
+        self.refuse(InputError(fields["field"], fields["sentence"], remedy))
+
+    def _on_failed(self, message: Message) -> None:
+        fields = message.values
+        self._change_run(failure=Failure(fields["sentence"], fields.get("details", "")))
+
+    def _on_ended(self, ended: ProcessEnd) -> None:
+        if self._training is None or self.sender() is not self._training:
+            return
+        if ended.failure:  # otherwise the process deletes itself
+            self._training.deleteLater()
+        self._training, self._is_starting = None, False
+        then, self._pending_messages = self._pending_messages, []
+        failure = (self.run and self.run.failure) or ended.failure
+        if self.run and not self.run.tokens and ended.failure:
+            self.leave()
+            self.broken = failure
+            self.changed.emit()
+        elif self.run:
+            if failure:
+                step = RunFolder(self.run.folder).checkpoint_step()
+                failure = with_step_to_go_on_from(failure, step)
+            self._change_run(phase=Phase.FAILED if failure else Phase.STOPPED, failure=failure)
+            for says, values in then:  # requested while it was ending
+                if failure:
+                    self.answered.emit(refused_as(failure, values))
+                else:
+                    self._send(says, **values)
+
+    def _change_run(self, **values: Any) -> None:
+        if self.run:
+            self.run = replace(self.run, **values)
+        self.changed.emit()

@@ -1,0 +1,402 @@
+"""Draws the loss chart with pyqtgraph, and places its labels without overlaps."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyqtgraph as pg
+from msgspec import Struct
+from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
+from PySide6.QtGui import QColor, QPainterPath, QPen
+from PySide6.QtWidgets import QGraphicsPathItem, QGraphicsSimpleTextItem
+
+from visualizer.format import format_number
+from visualizer.lab.loss_plot.legend import AWAY, readout_html
+from visualizer.lab.loss_plot.model import LossLineRole, LossPlot
+from visualizer.lab.loss_plot.presenter import nearest, read_at
+from visualizer.lab.loss_plot.smoothing import distinct, thinned
+from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.theme import LIGHT, head_colour, mixed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from visualizer.lab.loss_plot.model import LossLine
+    from visualizer.widgets.theme import Theme
+
+
+def spread(wanted: Sequence[float], size: float, low: float, high: float) -> list[float]:
+    """Place boxes without overlaps, in the given order.
+
+    The sum of the squared displacements is minimal.
+
+    Parameters
+    ----------
+    wanted : sequence of float
+        Preferred start of each box, ascending.
+    size : float
+        Size of each box.
+    low, high : float
+        The bounds; all boxes must fit between them.
+    """
+    # After subtracting the sizes of preceding boxes, this is isotonic regression: pool falling
+    # runs.
+    runs: list[tuple[float, int]] = []
+    for at, place in enumerate(wanted):
+        mean, count = place - at * size, 1
+        while runs and runs[-1][0] > mean:
+            before, number = runs.pop()
+            mean = (before * number + mean * count) / (number + count)
+            count += number
+        runs.append((mean, count))
+    flat = [mean for mean, count in runs for _ in range(count)]
+    last = high - len(flat) * size
+    return [min(max(mean, low), last) + at * size for at, mean in enumerate(flat)]
+
+
+GAP, AROUND = 6.0, 3.0
+"""Pixels from a vertical line to its label, and of background on both sides of a label."""
+
+
+class PlotLabel(Struct, frozen=True):
+    """A label on the plot, and the line that it names.
+
+    Parameters
+    ----------
+    box : QRectF
+        Its position, including the background on both sides.
+    line : float
+        The y of a horizontal line, or the x of a vertical one.
+    """
+
+    text: str
+    box: QRectF
+    line: float
+
+
+def breaks_of(inner: QRectF, plot: LossPlot) -> list[PlotLabel]:
+    """Place the labels of gaps at the top, next to their lines."""
+    labels = []
+    for at, each in enumerate(plot.breaks):
+        x = inner.left() + float(plot.x.share(each.step)) * inner.width()
+        box = _label_box(inner, each.words).translated(0, at * metrics(12).height())
+        box.moveLeft(x - GAP - box.width() if x > inner.center().x() else x + GAP)
+        box.moveLeft(max(inner.left(), min(box.left(), inner.right() - box.width())))
+        if box.bottom() <= inner.bottom():
+            labels.append(PlotLabel(each.words, box, x))
+    return labels
+
+
+def references_of(
+    inner: QRectF, plot: LossPlot, taken: Sequence[PlotLabel] = ()
+) -> list[PlotLabel]:
+    """Place the labels of reference losses at the right end, as close to their lines as possible.
+
+    They are in the order of their lines, and overlap neither each other nor `taken`. If there is
+    not enough space for all, the lowest losses are labelled.
+    """
+    height = metrics(12).height()
+    ys = (
+        inner.bottom()
+        - plot.y.share(np.array([one.loss for one in plot.references])) * inner.height()
+    )
+    named = list(zip(ys.tolist(), plot.references, strict=True))
+    named.sort(key=lambda each: each[0])
+    texts = [f"{one.name} {format_number(one.loss, 2)}" for _, one in named]
+    boxes = [_label_box(inner, text) for text in texts]
+    left = min((inner.right() - box.width() for box in boxes), default=inner.right())
+    low = max((each.box.bottom() for each in taken if each.box.right() > left), default=inner.top())
+    seen = min(len(boxes), max(0, int((inner.bottom() - low) / height)))
+    kept = range(len(boxes) - seen, len(boxes))
+    preferred = [named[at][0] - height / 2 for at in kept]
+    tops = spread(preferred, height, low, inner.bottom())
+    for at, top in zip(kept, tops, strict=True):
+        boxes[at].moveTopRight(QPointF(inner.right(), top))
+    return [PlotLabel(texts[at], boxes[at], named[at][0]) for at in kept]
+
+
+def _label_box(inner: QRectF, text: str) -> QRectF:
+    wide = min(metrics(12).horizontalAdvance(text) + 2 * AROUND, inner.width())
+    return QRectF(inner.left(), inner.top(), wide, metrics(12).height())
+
+
+EDGE, TICK, DOT = 12, 4, 2.6
+"""Pixels: the margin, the length of an axis tick, the radius of a point."""
+WIDTHS = {LossLineRole.EACH: 1.0, LossLineRole.TRAINING: 1.8, LossLineRole.VALIDATION: 1.8}
+"""Stroke widths of lines."""
+DOTS_APART = 14.0
+"""Minimum distance in pixels between the dots of a validation line."""
+COLUMN = 2.0
+"""Width of a column in device pixels; its first, lowest, highest and last point are drawn."""
+BEYOND = 1.0
+"""How far lines continue outside, in heights of the plot: Qt's coordinates are limited."""
+BELOW, ABOVE = -1000.0, 10.0
+"""Z values of the axes and of labels over the lines."""
+FILLING = 20.0
+"""A line longer than this many plot widths fills an area, so it is drawn one pixel wide."""
+
+
+class LossChart:
+    """Draws plots into a part of a widget; it ignores mouse and key events."""
+
+    def __init__(self) -> None:
+        self.view = pg.GraphicsView()
+        self.view.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.view.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.box = pg.ViewBox(enableMouse=False, enableMenu=False)
+        self.x, self.y = (pg.AxisItem(side, linkView=self.box) for side in ("bottom", "left"))
+        self.x.setStyle(tickLength=TICK, tickTextOffset=0, hideOverlappingLabels=200)
+        self.y.setStyle(tickLength=0, tickTextOffset=TICK, tickAlpha=255)
+        self.y.setPen(QPen(Qt.PenStyle.NoPen))
+        self.y.setGrid(255)
+        for axis in (self.x, self.y):
+            axis.setZValue(BELOW)
+        for item in (self.box, self.x, self.y):
+            self.view.addItem(item)
+        self.lines: list[Any] = []
+        """The item drawn for each line, in the order of the plot's lines."""
+        self._plot, self._theme = LossPlot(), LIGHT
+        self._plot_items: list[Any] = []
+        self._hover_items: list[Any] = []
+        self.told: Any = None
+        """Readout next to the hovered step."""
+
+    # ------------------------------------------------------------------ geometry
+
+    @property
+    def inner(self) -> QRectF:
+        """The area between the axes, in pixels."""
+        corners = (self.box.mapViewToScene(QPointF(*share)) for share in ((0, 1), (1, 0)))
+        return QRectF(*corners)
+
+    def place_of(self, step: float) -> QPointF:
+        """Return the point of a step, at half the height."""
+        share = float(self._plot.x.share(step))
+        place: QPointF = self.box.mapViewToScene(QPointF(share, 0.5))
+        return place
+
+    def step_at(self, x: float) -> float:
+        """Return the step at a position, within the axis."""
+        share = self.box.mapSceneToView(QPointF(x, 0)).x()
+        return float(self._plot.x.value(min(max(share, 0.0), 1.0)))
+
+    # ------------------------------------------------------------------ drawing
+
+    def draw(self, plot: LossPlot, theme: Theme) -> None:
+        self.point(None)
+        for item in self._plot_items:
+            self.view.scene().removeItem(item)
+        self._plot, self._theme, self._plot_items = plot, theme, []
+        self.view.setBackground(theme.paper)
+        self._draw_axes()
+        inner = self.inner
+        self.lines = [self._draw_line(line, inner.width()) for line in plot.lines]
+        self._draw_stops(inner)
+        self._draw_labels(inner)
+        if plot.shown_step is not None:
+            self._draw_shown_step(plot.shown_step, inner)
+
+    def _add_item(self, item: Any) -> Any:
+        """Add an item to the plot area; it is removed when the next plot is drawn."""
+        self.box.addItem(item, ignoreBounds=True)
+        self._plot_items.append(item)
+        return item
+
+    def _draw_axes(self) -> None:
+        plot, theme, (line, wide) = self._plot, self._theme, _text_metrics()
+        left = max((wide(tick.label) for tick in plot.y.ticks), default=0) + TICK + EDGE
+        right = max((wide(tick.label) for tick in plot.x.ticks[-1:]), default=0) / 2 + EDGE
+        whole = QRectF(self.view.rect())
+        place = whole.adjusted(left, EDGE / 2, -right, -line - TICK - EDGE / 2)
+        place.setSize(place.size().expandedTo(QSizeF(1, 1)))
+        self.box.setGeometry(place)
+        ranges = (_axis_limits(place.width()), _axis_limits(place.height()))
+        self.box.setRange(xRange=ranges[0], yRange=ranges[1], padding=0)
+        self.x.setHeight(TICK + line)
+        self.y.setWidth(place.left())
+        self.x.setGeometry(QRectF(place.left(), place.bottom(), place.width(), TICK + line))
+        self.y.setGeometry(QRectF(0, place.top(), place.left(), place.height()))
+        for axis in (self.x, self.y):
+            axis.setTextPen(theme.quiet)
+            axis.setTickFont(font(12))
+        self.x.setPen(theme.quiet)
+        self.y.setTickPen(theme.hairline)
+        self.x.setTicks([[(float(plot.x.share(each.value)), each.label) for each in plot.x.ticks]])
+        self.y.setTicks([list(_grid_lines(plot, 0.9 * line / place.height()))])
+
+    def _draw_stops(self, inner: QRectF) -> None:
+        """Mark the saved steps on the axis; overlapping marks are drawn once."""
+        width, height = max(1.0, inner.width()), max(1.0, inner.height())
+        shares = distinct(np.round(self._plot.x.share(self._plot.stops) * width)) / width
+        self._add_item(pg.VTickGroup(shares, [0, TICK / height], _make_pen(self._theme.accent)))
+
+    def _draw_line(self, line: LossLine, width: float) -> Any:
+        """Draw a line with its gaps, and single points as dots."""
+        xs, ys = _thinned_points(line, self._plot, width * self.view.devicePixelRatioF())
+        colour = head_colour(line.colour, self._theme)
+        if line.role is LossLineRole.EACH:  # opaque, so that crossings are not darker
+            colour = mixed(colour, self._theme.paper)
+        is_drawn = np.isfinite(ys)
+        length = np.nansum(np.abs(np.diff(ys))) * self.inner.height()
+        pen = _make_pen(colour, 1 if length > FILLING * width else WIDTHS[line.role])
+        curve = pg.PlotCurveItem(xs, ys, pen=pen, antialias=True, connect="finite")
+        curve.setSegmentedLineMode("on")
+        if is_drawn.any():
+            self._add_item(curve)
+        has_neighbour = np.append(False, is_drawn[:-1]) | np.append(is_drawn[1:], False)
+        self._draw_dots(xs, ys, is_drawn & ~has_neighbour, DOT, colour)
+        if line.role is LossLineRole.VALIDATION:
+            is_spaced = _spaced_points(xs * width, is_drawn)
+            self._draw_dots(xs, ys, is_spaced, 2 * DOT, colour)
+        return curve
+
+    def _draw_dots(self, xs: np.ndarray, ys: np.ndarray, which: np.ndarray, size: float,
+              colour: str) -> None:  # fmt: skip
+        if which.any():
+            dots = pg.ScatterPlotItem(
+                xs[which], ys[which], size=size, pen=None, brush=colour, antialias=True
+            )
+            self._add_item(dots)
+
+    def _draw_labels(self, inner: QRectF) -> None:
+        """Draw reference losses and gaps, with their labels on a background."""
+        plot, theme = self._plot, self._theme
+        ground = QColor(theme.paper)
+        ground.setAlphaF(0.85)
+        broken = breaks_of(inner, plot)
+        ys = [float(plot.y.share(one.loss)) for one in plot.references]
+        xs = [float(plot.x.share(one.step)) for one in plot.breaks]
+        for colour, lines, words in (
+            (theme.quiet, [([0, 1], [y, y]) for y in ys], references_of(inner, plot, broken)),
+            (theme.warning, [([x, x], [0, 1]) for x in xs], broken),
+        ):
+            pen = _make_pen(colour, style=Qt.PenStyle.DashLine)
+            for ends in lines:
+                self._add_item(pg.PlotCurveItem(*ends, pen=pen))
+            for each in words:
+                self._draw_background(each.box, ground)
+                self._draw_text(each.text, each.box.adjusted(AROUND, 0, -AROUND, 0), colour)
+
+    def _draw_shown_step(self, shown_step: int, inner: QRectF) -> None:
+        """Draw the selected step, and its number over the axis labels."""
+        theme, words, (line, wide) = self._theme, f"{shown_step:,}", _text_metrics()
+        pen = _make_pen(theme.accent, 2 * theme.stroke)
+        self._add_item(pg.InfiniteLine(float(self._plot.x.share(shown_step)), 90, pen)).setZValue(
+            ABOVE
+        )
+        box = QRectF(0, inner.bottom() + TICK, wide(words) + 10, line + 2)
+        left = self.place_of(shown_step).x() - box.width() / 2
+        box.moveLeft(min(max(left, 0), self.view.width() - box.width()))
+        self._draw_background(box, theme.accent, radius=3 * text_scale())
+        self._draw_text(words, box, theme.on_accent, 0.5)
+
+    # ------------------------------------------------------------------ hovering
+
+    def point(self, step: int | None) -> None:
+        """Draw a line at a step, a ring at each line's nearest point, and the readout."""
+        for item in self._hover_items:
+            self.view.scene().removeItem(item)
+        self._hover_items, self.told = [], None
+        if step is None:
+            return
+        plot, theme, at = self._plot, self._theme, self.place_of(step).x()
+        across = pg.InfiniteLine(float(plot.x.share(step)), 90, _make_pen(theme.quiet))
+        rings = pg.ScatterPlotItem(size=8, pen=_make_pen(theme.paper, 1.5), antialias=True)
+        rings.addPoints(list(_ring_points(plot, step, theme)))
+        for item in (across, rings):
+            item.setZValue(ABOVE + 1)
+            self.box.addItem(item, ignoreBounds=True)
+        html = readout_html(read_at(plot, step), theme)
+        readout = pg.TextItem(html=html, fill=theme.raised, border=theme.border)
+        readout.textItem.document().setDocumentMargin(8)
+        readout.setFont(font(12))
+        readout.setZValue(ABOVE + 2)
+        self.view.addItem(readout)
+        wide = readout.boundingRect().width()
+        left = at + AWAY if at + AWAY + wide <= self.view.width() - 2 else at - AWAY - wide
+        readout.setPos(max(left, 2), self.inner.top() + 4)
+        self._hover_items, self.told = [across, rings, readout], readout
+
+    # ------------------------------------------------------------------ words
+
+    def _draw_text(self, words: str, box: QRectF, colour: str, side: float = 0) -> None:
+        """Draw text into a box: left-aligned for side 0, centred for 0.5."""
+        line, wide = _text_metrics()
+        cut = metrics(12).elidedText(words, Qt.TextElideMode.ElideRight, box.width() + 1)
+        item = QGraphicsSimpleTextItem(cut)
+        item.setFont(font(12))
+        item.setBrush(QColor(colour))
+        left = box.left() + side * (box.width() - wide(cut))
+        item.setPos(left, box.center().y() - line / 2)
+        self._add_overlay(item)
+
+    def _draw_background(self, box: QRectF, colour: QColor | str, radius: float = 0) -> None:
+        path = QPainterPath()
+        path.addRoundedRect(box, radius, radius)
+        item = QGraphicsPathItem(path)
+        item.setPen(QPen(Qt.PenStyle.NoPen))
+        item.setBrush(QColor(colour))
+        self._add_overlay(item)
+
+    def _add_overlay(self, item: QGraphicsSimpleTextItem | QGraphicsPathItem) -> None:
+        item.setZValue(ABOVE)
+        self.view.addItem(item)
+        self._plot_items.append(item)
+
+
+def _make_pen(
+    colour: QColor | str, width: float = 1, style: Qt.PenStyle = Qt.PenStyle.SolidLine
+) -> QPen:
+    return pg.mkPen(QColor(colour), width=width, style=style)  # type: ignore[no-any-return]
+
+
+def _text_metrics() -> tuple[float, Callable[[str], float]]:
+    """Return the height of a text line, and a function that measures text widths."""
+    return metrics(12).height(), metrics(12).horizontalAdvance
+
+
+def _axis_limits(length: float) -> tuple[float, float]:
+    """Return the limits of an axis of this length, extended by half a dot beyond 0 and 1."""
+    share = min(0.1, DOT / length)
+    return -share, 1 + share
+
+
+def _grid_lines(plot: LossPlot, apart: float) -> Iterator[tuple[float, str]]:
+    """Return the grid lines, with their labels if they fit."""
+    below = -math.inf
+    for tick in plot.y.ticks:
+        share = float(plot.y.share(tick.value))
+        has_room = share - below >= apart
+        below = share if has_room else below
+        yield share, tick.label if has_room else ""
+
+
+def _thinned_points(line: LossLine, plot: LossPlot, width: float) -> tuple[np.ndarray, ...]:
+    """Return a line's points as fractions, thinned to device pixels; NaN at gaps."""
+    columns = max(2, round(width / COLUMN))
+    edges = plot.x.value(np.linspace(0, 1, columns + 1))
+    edges[-1] += 1  # the last step is in the last column
+    steps, values = thinned(line.steps, line.values, edges)
+    ys = np.clip(plot.y.share(values), -BEYOND, 1 + BEYOND)
+    ys[~np.isfinite(values)] = np.nan
+    return plot.x.share(steps), ys
+
+
+def _spaced_points(xs: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Mark points that are at least `DOTS_APART` from each other, bool [point]."""
+    chosen, last = np.zeros(len(xs), dtype=bool), -math.inf
+    for at in np.flatnonzero(there).tolist():
+        if xs[at] - last >= DOTS_APART:
+            chosen[at], last = True, xs[at]
+    return chosen
+
+
+def _ring_points(plot: LossPlot, step: int, theme: Theme) -> Iterator[dict[str, Any]]:
+    for line in plot.lines:
+        at = nearest(line.steps, step)
+        y = float(plot.y.share(float(line.values[at])))
+        if line.role is not LossLineRole.EACH and math.isfinite(y) and y < 1:
+            place = float(plot.x.share(float(line.steps[at]))), y
+            yield {"pos": place, "brush": QColor(head_colour(line.colour, theme))}

@@ -1,0 +1,99 @@
+"""Exports a run's weights or a film of its training to a file chosen by the user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.export.formats import FORMATS, FormatKind, why_not_writable
+from visualizer.export.progress_controller import CLOSES_THEN, ExportProgressController
+from visualizer.lab.training_film.film_controller import TrainingFilmController
+from visualizer.lab.training_film.film_frames import TrainingFilmSettings
+from visualizer.session.view_options import ColourOptions
+from visualizer.widgets.dialogs import ask_save_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QWidget
+
+    from visualizer.lab.controller import LabStateController
+    from visualizer.language.wire_format import Message
+
+
+WEIGHTS = "Weights (*.safetensors)"
+FILMS = tuple(
+    each for each in FORMATS if each.kind is FormatKind.FILM and not why_not_writable(each.suffix)
+)
+
+
+class RunExportController(QObject):
+    """Asks for a file and writes it in the background."""
+
+    said = Signal(str)
+
+    def __init__(self, lab: LabStateController, window: QWidget) -> None:
+        super().__init__(window)
+        self._lab, self._window = lab, window
+        self.film_controller = TrainingFilmController(lab, self)
+        self.film_controller.said.connect(self._show_message)
+        self.film_controller.refused.connect(self.said)
+        self.film_controller.progressed.connect(self._show_progress)
+        self.progress = ExportProgressController(self.film_controller, self)
+        self.colouring = ColourOptions()
+        """Colour options of films: those of the window."""
+        self._pending_save: tuple[str, Path] | None = None
+        self._save_count = 0
+        lab.answered.connect(self._on_answer)
+
+    def save_weights(self) -> None:
+        """Ask for a file and save the weights of the selected step."""
+        run, view = self._lab.run, self._lab.view
+        if run:
+            step = run.step if view.step is None else view.step
+            self._ask_for_path(
+                "Save weights", f"step-{step}.safetensors", WEIGHTS, self._request_save
+            )
+
+    def save_film(self) -> None:
+        kinds = ";;".join(f"{each.words} (*{each.suffix})" for each in FILMS)
+        self._ask_for_path(
+            "Save training animation", f"training{FILMS[0].suffix}", kinds, self._start_film
+        )
+
+    def _ask_for_path(
+        self, title: str, name: str, kinds: str, then: Callable[[str], object]
+    ) -> None:
+        run = self._lab.run
+        if run:
+            ask_save_path(self._window, title, Path.home() / f"{run.name}-{name}", kinds, then)
+
+    def _request_save(self, name: str) -> None:
+        self._save_count += 1
+        self._pending_save = (f"save {self._save_count}", Path(name))
+        self._lab.ask("save", id=self._pending_save[0], path=name, step=self._lab.view.step)
+
+    def _start_film(self, name: str) -> None:
+        run = self._lab.run
+        settings = TrainingFilmSettings(title=run.name if run else "", colouring=self.colouring)
+        self.film_controller.film(Path(name), settings)
+
+    def _on_answer(self, message: Message) -> None:
+        if self._pending_save is None or message.values.get("id") != self._pending_save[0]:
+            return
+        (_, path), self._pending_save = self._pending_save, None
+        refused = message.values.get("sentence")
+        self.said.emit(str(refused) if refused else f"Weights saved to {path}.")
+
+    def _show_message(self, sentence: str, _: int) -> None:
+        self.said.emit(sentence)
+
+    def _show_progress(self, done: int, of: int) -> None:
+        what = CLOSES_THEN if self.progress.is_closing else "Saving animation"
+        self.said.emit(f"{what}: {done:,} of {of:,}")
+
+    def close(self) -> None:
+        """Stop the thread; no film is being written."""
+        self.film_controller.close()

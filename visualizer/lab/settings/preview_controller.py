@@ -1,0 +1,105 @@
+"""Reads a sample of the text selected by the settings on a worker thread."""
+
+from __future__ import annotations
+
+import traceback
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.errors import InputError, reason_of
+from visualizer.language.corpora.corpus import load
+from visualizer.language.tokenizers import tokenize
+from visualizer.language.training_settings import CorpusKind, TrainingSettings, problems
+from visualizer.session.newest_request_worker import Worker
+from visualizer.storage.regular_file import open_regular_file
+
+if TYPE_CHECKING:
+    from visualizer.lab.controller import LabStateController
+
+MAX_PREVIEW_CHARACTERS = 600
+MADE_SOON = 5_000_000
+"""Tokens that are generated in a second or two; longer texts are sampled at this length."""
+
+
+class TextSampleController(QObject):
+    """Shows the beginning of the text while settings are edited."""
+
+    broke = Signal(str)
+
+    def __init__(self, lab: LabStateController) -> None:
+        super().__init__(lab)
+        self._lab = lab
+        self._sampled_settings: TrainingSettings | None = None
+        self._worker = Worker(self)
+        self._worker.answered.connect(self._on_sample)
+        self._worker.failed.connect(self._on_failure)
+        lab.changed.connect(self.look)
+
+    def look(self) -> None:
+        """Read the sample again if the settings select another text."""
+        draft, is_free = self._lab.draft, self._lab.run is None
+        made_of = draft.source, draft.block
+        if is_free and (
+            self._sampled_settings is None
+            or made_of != (self._sampled_settings.source, self._sampled_settings.block)
+        ):
+            self._sampled_settings = draft
+            self._worker.ask(partial(_read_sample, draft))
+
+    def _on_sample(self, answer: tuple[TrainingSettings, str | InputError]) -> None:
+        settings, read = answer
+        if settings is not self._sampled_settings:
+            return
+        if self._lab.run is not None:
+            self._sampled_settings = None  # read again once the settings are unlocked
+        elif isinstance(read, InputError):
+            self._lab.show_sample("")
+            self._lab.refuse(read)
+        else:
+            self._lab.show_sample(read)
+
+    def _on_failure(self, error: Exception) -> None:
+        self.broke.emit("".join(traceback.format_exception(error)))
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._worker.leave()
+
+
+def _read_sample(settings: TrainingSettings) -> tuple[TrainingSettings, str | InputError]:
+    try:
+        sample = sample_of(settings)
+        tokenize(sample, settings.source.effective_tokenizer)  # imports the tokenizer early
+        return settings, sample
+    except InputError as refused:
+        return settings, refused
+
+
+def sample_of(settings: TrainingSettings) -> str:
+    """Return the beginning of the text; empty while the settings are invalid.
+
+    Raises
+    ------
+    InputError
+        If the text cannot be read.
+    """
+    if problems(settings):
+        return ""
+    source = settings.source
+    if source.kind is CorpusKind.FILE:
+        return _read_beginning(Path(source.path))
+    soon = replace(settings, source=replace(source, size=min(MADE_SOON, source.size)))
+    return load(soon).text[:MAX_PREVIEW_CHARACTERS]
+
+
+def _read_beginning(path: Path) -> str:
+    try:
+        with open_regular_file(path) as file:
+            read = file.read(4 * MAX_PREVIEW_CHARACTERS)
+    except OSError as error:
+        raise InputError("path", f"Cannot read “{path.name}”: {reason_of(error)}.") from error
+    return read.decode("utf-8-sig", errors="replace")[:MAX_PREVIEW_CHARACTERS]

@@ -1,0 +1,219 @@
+"""Background training: starts, detects, stops and takes over detached processes."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QProcess, QTimer, Signal
+
+from visualizer.console import say
+from visualizer.errors import InputError, reason_of
+from visualizer.lab.training.process_controller import SERVICE, environment, is_stopping
+from visualizer.language.run_folder import RunFolder
+from visualizer.language.wire_format import Message
+from visualizer.storage.atomic_file import write
+from visualizer.storage.file_lock import is_held
+from visualizer.storage.link_safe_folder import path_of_open
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from PySide6.QtCore import SignalInstance
+
+    from visualizer.lab.training.process_controller import ProcessEnd
+
+
+DETACH_ERROR = "Cannot continue training “{}” in the background"
+POLL_MS = 200
+MAX_ORDERS_BYTES = 2**20
+"""Maximum size of an orders file in bytes."""
+MAX_START_S = 60.0
+"""Maximum time for a started process to lock its run, in seconds: it imports torch first."""
+_pending_orders: set[Path] = set()
+"""Runs of closed windows that continue in the background once their processes have ended."""
+
+
+def order(folder: Path) -> None:
+    """Write the orders of a background training; from then on its run counts as training.
+
+    The process reads its orders from a file, because no window sends them.
+
+    Raises
+    ------
+    InputError
+        With the field ``folder``, if they cannot be written.
+    """
+    orders = (
+        Message("open", {"folder": str(folder), "settings": None}),
+        Message("leave"),
+        Message("run"),
+    )
+    content = b"".join(order.pack() for order in orders)
+    try:
+        orders_file = RunFolder(folder).orders
+        write(orders_file, lambda file: file.write(content), waits_for_disk=False)
+    except InputError as refused:
+        sentence = f"{DETACH_ERROR.format(folder.name)}: {refused.sentence}"
+        raise InputError("folder", sentence) from refused
+
+
+def order_later(folder: Path) -> None:
+    """Continue a run later, without orders yet: its process would remove them when it starts."""
+    _pending_orders.add(folder)
+
+
+def go_on(folder: Path, command: Sequence[str] = SERVICE) -> None:
+    """Continue a run that has orders in a process that outlives this program.
+
+    Raises
+    ------
+    InputError
+        With the field ``folder``, if the orders cannot be written or the process cannot start.
+    """
+    order(folder)  # written again, because `MAX_START_S` counts from now
+    why = _start_process(RunFolder(folder), command)
+    if why:
+        take_back(folder)
+        resume = "It can be resumed from its last checkpoint."
+        sentence = f"{DETACH_ERROR.format(folder.name)}: {why}. {resume}"
+        raise InputError("folder", sentence)
+
+
+def _start_process(run: RunFolder, command: Sequence[str]) -> str:
+    """Start a detached process that reads a run's orders; return an error, or an empty string."""
+    process = QProcess()
+    process.setProcessEnvironment(environment())
+    process.setProgram(command[0])
+    process.setArguments(list(command[1:]))
+    process.setStandardOutputFile(QProcess.nullDevice())
+    try:
+        with run.orders.open(MAX_ORDERS_BYTES) as orders, run.log.create() as log:
+            process.setStandardInputFile(path_of_open(orders, run.orders))
+            process.setStandardErrorFile(path_of_open(log, run.log))
+            started: bool | tuple[bool, int] = process.startDetached()
+    except OSError as error:
+        return reason_of(error)
+    is_started = started if isinstance(started, bool) else started[0]
+    return "" if is_started else process.errorString()
+
+
+def take_over(
+    folder: Path, command: Sequence[str], said: SignalInstance, ended: ProcessEnd
+) -> None:
+    """Continue a run whose window was closed; emit an error message if that fails."""
+    is_wanted = folder in _pending_orders or RunFolder(folder).orders.is_file()
+    _pending_orders.discard(folder)
+    if not is_wanted:
+        return  # it was stopped while the window's process was ending
+    try:
+        if ended.failure and not ended.is_given_up:  # a killed one resumes from its last checkpoint
+            take_back(folder)
+            raise InputError("folder", ended.failure.sentence)
+        go_on(folder, command)
+    except InputError as refused:
+        try:
+            said.emit(refused.sentence)
+        except RuntimeError:  # the window is closed
+            say(refused.sentence)
+
+
+def take_back(folder: Path) -> None:
+    """Withdraw a run's orders."""
+    _pending_orders.discard(folder)
+    with suppress(OSError):
+        RunFolder(folder).orders.unlink(missing_ok=True)
+
+
+def is_at_work(folder: Path) -> bool:
+    """Whether a process is training a run, or about to; writes nothing."""
+    return folder in _pending_orders or _has_orders(folder) or _is_held(folder)
+
+
+def _has_orders(folder: Path) -> bool:
+    with suppress(OSError):
+        return 0 <= time.time() - RunFolder(folder).orders.stat().st_mtime < MAX_START_S
+    return False
+
+
+def _is_held(folder: Path) -> bool:
+    lock = RunFolder(folder).lock
+    try:
+        return lock.is_file() and is_held(lock.path)
+    except OSError:
+        return True
+
+
+def ask_to_stop(folder: Path) -> None:
+    """Ask the process that trains a run to write a checkpoint and exit."""
+    with suppress(OSError):  # its folder no longer exists
+        RunFolder(folder).stop.touch()
+
+
+def _withdraw_stop_request(folder: Path) -> bool:
+    """Withdraw a request to stop; return False if the training process has already handled it."""
+    with suppress(OSError):
+        RunFolder(folder).stop.unlink()
+        return True
+    return False
+
+
+class BackgroundTrainingWatcher(QObject):
+    """Asks the process that trains a run to stop, and waits until it has.
+
+    Orders do not prove that a process will train the run, because the folder may have been copied:
+    nothing is written to it before the run is locked.
+    """
+
+    free = Signal(bool)
+    """The run is free; carries whether it was being trained until then."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._folder: Path | None = None
+        self._was_held = False
+        self._poll_timer = QTimer(self, interval=POLL_MS)
+        self._poll_timer.timeout.connect(self._check_run)
+
+    def wait(self, folder: Path) -> None:
+        self._folder, self._was_held = folder, False
+        self._request_stop()
+        self._poll_timer.start()
+
+    def stop(self) -> None:
+        self._poll_timer.stop()
+
+    def leave(self, goes_on: bool, command: Sequence[str]) -> None:
+        """Stop waiting: the training stops, or continues although it was asked to stop.
+
+        Raises
+        ------
+        InputError
+            With the field ``folder``, if it cannot continue.
+        """
+        assert self._folder
+        if not goes_on:
+            take_back(self._folder)  # for a process that has not locked the run yet
+            self._request_stop()
+        elif self._was_held and not _withdraw_stop_request(self._folder):
+            go_on(self._folder, command)
+        self.stop()
+
+    def _request_stop(self) -> None:
+        assert self._folder
+        if _is_held(self._folder) and not is_stopping(self._folder):
+            self._was_held = True
+            ask_to_stop(self._folder)
+
+    def _check_run(self) -> None:
+        assert self._folder
+        if is_at_work(self._folder):
+            self._request_stop()  # again, because the process may have just locked the run
+            return
+        self.stop()
+        was_trained = self._was_held and not RunFolder(self._folder).has_rested
+        if self._was_held:
+            _withdraw_stop_request(self._folder)
+        self.free.emit(was_trained)

@@ -1,0 +1,121 @@
+"""The training bar, and the notices of a run with the details of a failure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QAccessible
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QApplication,
+    QProgressBar,
+    QPushButton,
+    QSpinBox,
+    QToolButton,
+    QWidget,
+)
+
+from visualizer.lab.screen_presenter import BUTTONS
+from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.buttons import FixedWidthToolButton
+from visualizer.widgets.fonts import text_scale
+from visualizer.widgets.input_filters import install_input_filters
+from visualizer.widgets.labels import ElidedLabel, PlainLabel
+from visualizer.widgets.layouts import column_layout, row_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from PySide6.QtGui import QAction
+
+    from visualizer.lab.screen_presenter import TrainingBarState
+    from visualizer.lab.training.run_state import Failure
+
+MANY_MORE = 1_000
+
+
+class TrainingBar(QWidget):
+    """Training buttons and progress."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
+
+    def __init__(self, actions: Mapping[str, QAction]) -> None:
+        super().__init__()
+        self.setAccessibleName("Training")
+        self.bar, self.line = QProgressBar(), ElidedLabel()
+        self.bar.setRange(0, 1_000)
+        self.bar.setTextVisible(False)
+        self.bar.setFixedHeight(3)
+        self.bar.setAccessibleName("Training progress")
+        self.more = QSpinBox()
+        self.more.setRange(1, 10_000_000)
+        self.more.setValue(MANY_MORE)
+        self.more.setStepType(QAbstractSpinBox.StepType.AdaptiveDecimalStepType)
+        self.more.setAccessibleName("Additional steps")
+        self.more.setSuffix(" steps")
+        install_input_filters(self.more)
+        row = row_layout(margins=(16, 4, 16, 4), spacing=6)
+        self.buttons = {name: _action_button(actions[name]) for name in ("step", "stop", "more")}
+        self.buttons["toggle"] = _action_button(actions["toggle"], FixedWidthToolButton(BUTTONS))
+        self.buttons["toggle"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.buttons["more"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
+        for name in ("toggle", "step", "stop"):
+            row.addWidget(self.buttons[name])
+        row.addSpacing(8)
+        row.addWidget(self.line, 1)
+        row.addWidget(self.more)
+        row.addWidget(self.buttons["more"])
+        column = column_layout(self, (0, 0, 0, 0), spacing=0)
+        column.addWidget(self.bar)
+        column.addLayout(row)
+
+    def show_progress(self, progress: TrainingBarState) -> None:
+        """Show the progress and enable the buttons."""
+        self.bar.setValue(round(1_000 * progress.share))
+        self.line.tell(progress.line)
+        self.more.setEnabled(progress.can_train_more)
+        set_accessible_value(self, progress.line)
+
+
+def _action_button(action: QAction, made: QToolButton | None = None) -> QToolButton:
+    button = made or QToolButton()
+    button.setDefaultAction(action)
+    button.setAutoRaise(True)
+    button.setIconSize(QSize(20, 20) * text_scale())
+    return button
+
+
+def text_button(action: QAction, words: str) -> QToolButton:
+    """Create a button for an action with a shorter text."""
+    action.setIconText(words)
+    button = _action_button(action)
+    button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
+    button.setAutoRaise(False)
+    return button
+
+
+class RunNotices(QWidget):
+    """Notices below the pictures; hidden if there are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said, self.copy = PlainLabel(), QPushButton("Copy details")
+        self.said.setProperty("role", "notice")
+        self.said.setWordWrap(True)
+        self.copy.clicked.connect(self._copy_details)
+        self._details = ""
+        row = row_layout(self, (0, 0, 16, 0))
+        row.addWidget(self.said, 1)
+        row.addWidget(self.copy)
+
+    def show_notices(self, notices: tuple[str, ...], failure: Failure | None) -> None:
+        """Show the failure and then the notices."""
+        sentences = (*([failure.sentence] if failure else []), *notices)
+        self._details = failure.details if failure else ""
+        self.said.setText("\n".join(sentences))
+        self.copy.setVisible(bool(self._details))
+        self.setVisible(bool(sentences))
+
+    def _copy_details(self) -> None:
+        QApplication.clipboard().setText(self._details)

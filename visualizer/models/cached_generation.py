@@ -1,0 +1,388 @@
+"""Generates text token by token with a key-value cache, and records every row of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+import torch
+from msgspec import Struct
+
+from visualizer.attention.float64_conversion import float64_on_cpu
+from visualizer.errors import InputError
+from visualizer.language.sampling import Sampling, check, draw_of_seed, probabilities
+from visualizer.models.attention_recorder import RecordingMethod
+from visualizer.models.model_ranks import Parallelism
+from visualizer.models.recorded_runs import numbered_by_layer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.models.attention_recorder import AttentionCall
+    from visualizer.models.opened_model import Edits, OpenedModel
+
+MAX_STEPS = 10_000
+MAX_REPR_CHARACTERS = 160
+"""Maximum number of characters of the generated text in its representation."""
+CACHE_MISSING = "does not support a key–value cache, so it cannot generate text here."
+
+
+class GeneratedText(Struct, frozen=True, eq=False):
+    """A text and its continuation by a model.
+
+    Parameters
+    ----------
+    tokens : tuple of str
+        All tokens: those of the text, then the generated ones.
+    start : int
+        Number of tokens of the text.
+    probabilities : tuple of float
+        Probability of each generated token when it was sampled, before temperature and limits.
+    text : str
+        The generated text.
+    weights : tuple of ndarray
+        For each layer [head, query, key], over all tokens that the model read: all but the last.
+    layers : tuple of int
+        The layers' numbers.
+    cache_bytes : int
+        Size of the key-value cache.
+    """
+
+    tokens: tuple[str, ...]
+    start: int
+    probabilities: tuple[float, ...]
+    text: str
+    weights: tuple[np.ndarray, ...]
+    layers: tuple[int, ...]
+    cache_bytes: int
+
+    def __repr__(self) -> str:
+        generated = len(self.tokens) - self.start
+        heads = max((len(each) for each in self.weights), default=0)
+        sizes = (
+            f"{self.start:,} + {generated:,} tokens · {len(self.layers):,} layers × {heads:,} heads"
+        )
+        return f"<GeneratedText: {self.text[:MAX_REPR_CHARACTERS]!r} · {sizes}>"
+
+
+def generate(
+    model: OpenedModel,
+    text: str,
+    steps: int,
+    sampling: Sampling,
+    seed: int = 0,
+    told: Callable[[str], object] | None = None,
+    *,
+    is_chat: bool = False,
+) -> GeneratedText:
+    """Continue a text by a number of tokens, or until the model ends it.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the sampling.
+    told : callable, optional
+        Called with the text that each token adds.
+    is_chat : bool
+        Whether the text is a user's message, which the model answers.
+
+    Raises
+    ------
+    InputError
+        As `OpenedModel.attend`; with field ``model`` if it does not continue texts; with
+        ``tokens`` if there are too many; with a field of ``sampling`` if that is invalid.
+    """
+    reader = TokenReader(model, text, is_chat=is_chat)
+    start = len(reader.words)
+    if not 1 <= steps <= MAX_STEPS:
+        raise InputError("tokens", f"tokens must be from 1 to {MAX_STEPS:,}. It is {steps:,}.")
+    try:
+        model.check_length(start + steps - 1)
+    except InputError as refused:
+        raise InputError(
+            "tokens", refused.sentence.replace("a shorter text", "fewer tokens")
+        ) from refused
+    reader.check_memory(steps)
+    check(sampling)
+    rows: list[Mapping[int, np.ndarray]] = []
+    numbers: list[int] = []
+    chances: list[float] = []
+    written, read = "", None
+    for _ in range(steps):
+        read = reader.read(numbers)
+        rows.append(read.rows)
+        logits = read.logits
+        drawable = probabilities(logits, sampling.temperature, sampling.top_k, sampling.top_p)
+        number = draw_of_seed(drawable, seed, len(numbers))
+        numbers.append(number)
+        chances.append(float(probabilities(logits)[number]))
+        if told:
+            written = _report_new_text(told, reader.text_of(numbers), written)
+        if number in reader.ends:
+            break
+    assert read
+    layers = sorted(rows[0])
+    return GeneratedText(
+        (*reader.words, *model.tokens(numbers)),
+        start,
+        tuple(chances),
+        model.decoded(numbers),
+        tuple(
+            matrix_of_rows([each[layer] for each in rows], start + len(numbers) - 1)
+            for layer in layers
+        ),
+        tuple(layers),
+        read.cache_bytes,
+    )
+
+
+class ReadToken(Struct, frozen=True, eq=False):
+    """Attention weights of the last token of a text, and the logits of the next one.
+
+    Parameters
+    ----------
+    rows : mapping
+        For each layer, by its number, the weights [head, query, key]: of all tokens of the given
+        text, or only of the last token if others were generated.
+    logits : ndarray
+        Logits of the next token, [vocabulary], float64.
+    tokens : int
+        Number of tokens in the cache.
+    cache_bytes : int
+        Size of their keys and values.
+    """
+
+    rows: Mapping[int, np.ndarray]
+    logits: np.ndarray
+    tokens: int
+    cache_bytes: int
+
+
+class TokenReader:
+    """Reads a text and the tokens generated after it, with one key-value cache.
+
+    The cache is truncated when another branch begins. A cache that cannot be truncated, because it
+    keeps only a window or a state, is rebuilt.
+
+    Parameters
+    ----------
+    edits : mapping, optional
+        Edits of the context vectors of heads, by layer and head; 0 ablates a head.
+
+    Raises
+    ------
+    InputError
+        As `OpenedModel.attend`; with field ``model`` if it does not continue texts; with ``heads``
+        if there is no such head, or it cannot be ablated.
+    """
+
+    def __init__(
+        self,
+        model: OpenedModel,
+        text: str,
+        edits: Edits | None = None,
+        *,
+        is_chat: bool = False,
+    ) -> None:
+        if model.why_no_next_token:
+            raise InputError("model", model.why_no_next_token)
+        self._model, self._text = model, model.as_given(text, is_chat=is_chat)
+        self._given, self.words, _ = model.inputs(text, is_chat=is_chat)
+        self._edits = edits or {}
+        self._cache: Any = None
+        self._read_numbers: list[int] = []
+        """Ids of the tokens read after the text."""
+        self._last: ReadToken | None = None
+        """Result for the last token; None before the first read."""
+        self.ends = _end_tokens(model)
+        """Ids of the tokens that end a text."""
+
+    @property
+    def vocabulary(self) -> Sequence[str]:
+        """All tokens, each decoded when it is accessed."""
+        return TokensByNumber(
+            self._model.tokens, 0 if self._last is None else len(self._last.logits)
+        )
+
+    def check_memory(self, tokens: int) -> None:
+        """Reject this number of further tokens if the weights would not fit in memory."""
+        layers = getattr(self._model.model.config.get_text_config(), "num_hidden_layers", 1)
+        count = len(self.words) + tokens
+        self._model.check_memory({"input_ids": torch.empty(1, count)}, layers)
+
+    def read(self, numbers: Sequence[int]) -> ReadToken:
+        """Read tokens after the text, given by their ids; only those not yet read are computed.
+
+        Raises
+        ------
+        InputError
+            With field ``text`` if it has become too long; with ``model`` if it returns no cache.
+        """
+        wanted = list(numbers)
+        if self._last is not None and wanted == self._read_numbers:
+            return self._last
+        self._model.check_length(len(self.words) + len(wanted))
+        cached_count = self._cut_back(wanted)
+        # If reading fails, no cache is kept.
+        cache, self._cache, self._last = self._cache, None, None
+        with torch.inference_mode():
+            by_module = self._model.edits_by_module(self._given, self._edits)
+            with self._model.recorded(by_module) as calls:
+                result = self._model.run(
+                    {
+                        **self._model_inputs(wanted, cached_count),
+                        "past_key_values": cache,
+                        "use_cache": True,
+                    }
+                )
+        cache = getattr(result, "past_key_values", None)
+        if cache is None or not _have_weights(calls):
+            raise InputError("model", f"{self._model.folder.name} {CACHE_MISSING}")
+        rows = _weights_by_layer(calls)
+        if wanted:
+            rows = {layer: each[:, -1:] for layer, each in rows.items()}
+        self._cache, self._read_numbers = cache, wanted
+        self._last = ReadToken(
+            rows,
+            float64_on_cpu(result.logits[0, -1]).numpy(),
+            len(self.words) + len(wanted),
+            _cache_bytes(cache),
+        )
+        return self._last
+
+    def text_of(self, numbers: Sequence[int]) -> str:
+        """Return the text that tokens add; an incomplete character at the end is left out."""
+        before = self._given["input_ids"][0].tolist()
+        start, whole = map(self._model.decoded, (before, [*before, *numbers]))
+        is_longer = whole.startswith(start)
+        return (whole[len(start) :] if is_longer else self._model.decoded(numbers)).rstrip("�")
+
+    def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
+        """Return the text continued with tokens, and whether it is split into them again.
+
+        For a user's message, this is the whole output of the chat template.
+        """
+        text = self._text + self.text_of(numbers)
+        wanted = [*self._given["input_ids"][0].tolist(), *numbers]
+        first = self._model.tokenizer_for_text.bos_token
+        bare = text.removeprefix(first)  # the tokenizer may add it again
+        for each in (text, bare):
+            if self._model.inputs(each)[0]["input_ids"][0].tolist() == wanted:
+                return each, True
+        return text, False
+
+    def _cut_back(self, wanted: list[int]) -> int:
+        """Truncate the cache to the shared tokens; return their number, or -1 without a cache."""
+        if self._model.ranks.parallelism is Parallelism.PIPELINE:
+            # A process without the first layer finds no length in its part of the cache.
+            self._cache = None
+            return -1
+        shared = 0
+        for one, other in zip(self._read_numbers, wanted, strict=False):
+            if one != other:
+                break
+            shared += 1
+        shared = min(shared, len(wanted) - 1)  # the last token is read again, for its row
+        surplus = len(self._read_numbers) - shared
+        if self._cache is None or shared < 0 or (surplus and not _can_be_cut(self._cache)):
+            self._cache = None
+            return -1
+        if surplus:
+            self._cache.crop(-surplus)
+        return shared
+
+    def _model_inputs(self, wanted: list[int], have: int) -> dict[str, Any]:
+        """Return the model inputs, given a cache with the first ``have`` of the wanted tokens.
+
+        If ``have`` is negative, no cache exists, and the inputs include the text.
+        """
+        ids, mask = self._given["input_ids"], self._given.get("attention_mask")
+        more = ids.new_tensor([wanted[max(have, 0) :]])
+        if have < 0 and not wanted:
+            return dict(self._given)
+        inputs = {"input_ids": torch.cat([ids, more], -1) if have < 0 else more}
+        if mask is not None:
+            inputs["attention_mask"] = torch.cat([mask, mask.new_ones(1, len(wanted))], -1)
+        return inputs
+
+
+class TokensByNumber(Sequence[str]):
+    """The vocabulary of a model as strings, each decoded when it is accessed.
+
+    Parameters
+    ----------
+    write : callable
+        Decodes tokens by their ids.
+    """
+
+    def __init__(self, write: Callable[[Sequence[int]], Sequence[str]], count: int) -> None:
+        self._write, self._count = write, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[str]: ...
+    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
+        if isinstance(at, slice):
+            return self._write(range(*at.indices(self._count)))
+        if not 0 <= at < self._count:
+            raise IndexError(at)
+        return self._write((at,))[0]
+
+
+def _can_be_cut(cache: Any) -> bool:
+    """Whether every layer of a cache keeps all tokens individually."""
+    from transformers.cache_utils import DynamicLayer
+
+    return all(type(layer) is DynamicLayer for layer in getattr(cache, "layers", (None,)))
+
+
+def _have_weights(calls: Sequence[AttentionCall]) -> bool:
+    return bool(calls) and all(call.method is RecordingMethod.INTERFACE for call in calls)
+
+
+def _report_new_text(told: Callable[[str], object], text: str, written: str) -> str:
+    """Report what was added to the text, and return the text reported so far."""
+    if not text.startswith(written):
+        return written
+    told(text[len(written) :])
+    return text
+
+
+def _end_tokens(model: OpenedModel) -> frozenset[int]:
+    """Return the ids of the tokens that end a text."""
+    settings = getattr(model.model, "generation_config", None)
+    named = getattr(settings, "eos_token_id", None)
+    named = named if isinstance(named, list) else [named]
+    return frozenset(number for number in named if isinstance(number, int))
+
+
+def _weights_by_layer(calls: Sequence[AttentionCall]) -> dict[int, np.ndarray]:
+    return {
+        layer: call.weights[0].float().cpu().numpy() for layer, call in numbered_by_layer(calls)
+    }
+
+
+def matrix_of_rows(rows: Sequence[np.ndarray], tokens: int) -> np.ndarray:
+    """Combine the rows of all steps into one matrix per head; a window is placed at its offset."""
+    heads = rows[0].shape[0]
+    whole = np.zeros((heads, tokens, tokens), np.float32)
+    at = 0
+    for row in rows:
+        queries, keys = row.shape[1:]
+        end = at + queries
+        whole[:, at:end, end - keys : end] = row
+        at = end
+    whole.flags.writeable = False
+    return whole
+
+
+def _cache_bytes(cache: Any) -> int:
+    """Return the size of the keys and values in a transformers cache."""
+    layers = getattr(cache, "layers", ())
+    parts = [getattr(layer, name, None) for layer in layers for name in ("keys", "values")]
+    return sum(part.nbytes for part in parts if isinstance(part, torch.Tensor))

@@ -1,0 +1,253 @@
+"""Layers whose weights stay on disk and are in memory only while the layer computes.
+
+The library accelerate loads the weights of a layer when it is called, and removes them afterwards.
+They are read from the model's own ``.safetensors`` files; no copy is made on the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from visualizer.errors import InputError
+from visualizer.models.disk_reading_estimate import refused
+from visualizer.models.weight_loading_progress import is_mapped_part
+from visualizer.progress import check_stopped, tell_progress
+from visualizer.storage.regular_file import version_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from torch import Tensor
+
+    from visualizer.storage.regular_file import FileVersion
+
+CPU = "cpu"
+DISK = "disk"
+"""Name of the disk in a device map of accelerate."""
+GONE = "The files of {name} were changed or removed since it was opened. Open it again."
+LAYOUT_MISMATCH = "the layout of its weights files does not match its layers"
+WHOLE_LAYERS = "its files lack some tensors of its layers"
+
+
+def stack_of_layers(model: nn.Module, layers: int) -> str:
+    """Return the path of the list of a model's layers; empty if there is not exactly one.
+
+    Parameters
+    ----------
+    model : Module
+        May be on the device ``meta``.
+    layers : int
+        Number of layers according to the config.
+    """
+    stacks: list[str] = []
+    for path, module in model.named_modules():
+        is_within = any(path.startswith(f"{outer}.") for outer in stacks)
+        is_stack = isinstance(module, nn.ModuleList) and len(module) > 0
+        if (
+            is_stack
+            and not is_within
+            and all(any(True for _ in each.parameters()) for each in module)
+        ):
+            stacks.append(path)
+    if len(stacks) != 1 or len(model.get_submodule(stacks[0])) != layers:  # type: ignore[arg-type]
+        return ""
+    return stacks[0]
+
+
+def device_map_of(model: nn.Module, stack: str) -> dict[str, str]:
+    """Return the device map for transformers: the layers on disk, all other parts on the CPU."""
+    places: dict[str, str] = {}
+
+    def place(path: str, module: nn.Module) -> None:
+        if path and path != stack and not stack.startswith(f"{path}."):
+            places[path] = CPU
+            return
+        if path == stack:
+            places[path] = DISK
+            return
+        before = f"{path}." if path else ""
+        own = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
+        for name, _ in own:
+            places[before + name] = CPU
+        for name, child in module.named_children():
+            place(before + name, child)
+
+    place("", model)
+    return places
+
+
+class _FileWeights(Mapping[str, torch.Tensor]):
+    """The weights of layers by path, each read from its file when it is accessed.
+
+    Parameters
+    ----------
+    loader : mapping
+        Loader of accelerate, which returns parts of memory-mapped files.
+    index : mapping
+        Maps the path of a weight to the description of its file.
+    """
+
+    def __init__(
+        self, name: str, loader: Mapping[str, Tensor], index: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        self._name, self._loader, self._index = name, loader, index
+        files = {Path(each["safetensors_file"]) for each in index.values()}
+        self.versions: dict[Path, FileVersion | None] = {
+            file: version_at(file) for file in sorted(files)
+        }
+
+    def __getitem__(self, path: str) -> Tensor:
+        file = Path(self._index[path]["safetensors_file"])
+        from safetensors import SafetensorError
+
+        try:
+            self._check_version(file)
+            weight = self._loader[path]
+            if is_mapped_part(weight):
+                # If a program rewrote the mapped file, the values would change or this process
+                # would crash.
+                weight = weight.clone()
+            self._check_version(file)
+        except (OSError, SafetensorError) as error:
+            raise InputError("model", GONE.format(name=self._name)) from error
+        return weight
+
+    def _check_version(self, file: Path) -> None:
+        """Reject a file that changed since it was opened: its layers would not fit the others."""
+        if version_at(file) != self.versions[file]:
+            raise InputError("model", GONE.format(name=self._name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._index)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+
+class LayersOnDisk:
+    """The layers of a model that are read from disk whenever they are called.
+
+    Before each layer, progress is reported in layers, and the work can be cancelled.
+
+    Parameters
+    ----------
+    name : str
+        Name of the model.
+    model
+        A transformers model whose layers were placed on disk by `device_map_of`.
+    stack : str
+        The path of the list of its layers.
+
+    Raises
+    ------
+    InputError
+        With field ``model`` if its files do not hold the weights of its layers in the required
+        form.
+    """
+
+    def __init__(self, name: str, model: Any, stack: str) -> None:
+        from accelerate.hooks import attach_align_device_hook, remove_hook_from_submodules
+
+        self.stack = stack
+        layers = model.get_submodule(stack)
+        self.layers: Sequence[nn.Module] = [*layers]
+        loader = _find_loader(layers)
+        index: Mapping[str, Mapping[str, Any]] = {} if loader is None else loader.index
+        remove_hook_from_submodules(model)
+        weights = _FileWeights(name, _checked_loader(name, loader, index, layers, stack), index)
+        self.versions = tuple(weights.versions.values())
+        """Versions of the files."""
+        for at, layer in enumerate(self.layers):
+            attach_align_device_hook(
+                layer,
+                execution_device=torch.device(CPU),
+                offload=True,
+                weights_map=weights,
+                module_name=f"{stack}.{at}",
+                skip_keys=getattr(model, "_skip_keys_device_placement", None),
+                # All weights of a layer at once, because some modules use the weights of others.
+                preload_module_classes=[type(layer).__name__],
+            )
+            layer.register_forward_pre_hook(self._progress_hook(at))
+
+    @property
+    def held_bytes(self) -> int:
+        """Size of the layer weights that are in memory now."""
+        every = (weight for layer in self.layers for weight in layer.parameters())
+        return sum(weight.nbytes for weight in every if not weight.is_meta)
+
+    def _progress_hook(self, at: int) -> Any:
+        def report(module: nn.Module, given: object) -> None:
+            check_stopped()
+            tell_progress(at, len(self.layers))
+
+        return report
+
+    @contextmanager
+    def in_memory(self, path: str) -> Iterator[None]:
+        """Load the weights of a module into memory within the context, if it is part of a layer.
+
+        Parameters
+        ----------
+        path : str
+            Path of the module within its model.
+
+        Raises
+        ------
+        InputError
+            With field ``model`` if its files were changed.
+        """
+        from accelerate.utils import align_module_device
+
+        within = path.removeprefix(f"{self.stack}.")
+        number = within.partition(".")[0]
+        if within == path or not number.isdecimal():
+            yield
+            return
+        with align_module_device(self.layers[int(number)]):
+            yield
+
+    def drop(self) -> None:
+        """Remove weights from memory that a failed layer left there."""
+        for layer in self.layers:
+            if any(not weight.is_meta for weight in layer.parameters()):
+                hook: Any = layer._hf_hook
+                hook.tied_pointers_to_remove = set()
+                hook.post_forward(layer, None)
+
+
+def _find_loader(layers: nn.Module) -> Any:
+    """Return accelerate's loader of the layers' weights; None if none of them is on disk."""
+    hooks = (getattr(module, "_hf_hook", None) for module in layers.modules())
+    maps = (getattr(hook, "weights_map", None) for hook in hooks)
+    datasets = (getattr(found, "dataset", None) for found in maps)
+    return next((found for found in datasets if found is not None), None)
+
+
+def _checked_loader(
+    name: str, loader: Any, index: Mapping[str, Mapping[str, Any]], layers: nn.Module, stack: str
+) -> Mapping[str, Tensor]:
+    """Return the loader if the files hold each weight of the layers with its shape; else raise."""
+    from safetensors import safe_open
+
+    sizes: dict[str, dict[str, list[int]]] = {}
+    for path, weight in layers.named_parameters():
+        known = index.get(f"{stack}.{path}", {})
+        file = known.get("safetensors_file")
+        if file is None or not weight.is_meta:
+            raise refused(name, LAYOUT_MISMATCH)
+        if file not in sizes:
+            with safe_open(file, framework="pt") as opened:
+                sizes[file] = {key: opened.get_slice(key).get_shape() for key in opened.keys()}  # noqa: SIM118
+        if sizes[file].get(known["weight_name"]) != [*weight.shape]:
+            raise refused(name, LAYOUT_MISMATCH)
+    if loader is None or any(each.is_meta for each in layers.buffers()):
+        raise refused(name, WHOLE_LAYERS)
+    found: Mapping[str, Tensor] = loader
+    return found

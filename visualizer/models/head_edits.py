@@ -1,0 +1,256 @@
+"""Edits of heads: ablation of each head, scaling, mean ablation and activation patching.
+
+Source: Wang et al. 2022, "Interpretability in the Wild" (arXiv 2211.00593).
+"""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.model_reading import AblationAnswer
+from visualizer.errors import InputError
+from visualizer.models.model_source import HeadEditKind
+from visualizer.progress import no_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.models.opened_model import Cuts, Edits, OpenedModel
+    from visualizer.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    import torch
+
+    from visualizer.models.attention_recorder import ContextEdit
+    from visualizer.models.model_source import HeadEdit, LayerAndHead
+    from visualizer.models.opened_model import GivenImage, OpenedModel, PlainReading
+
+    GivenOf = Callable[[str], tuple[Mapping[str, Any], tuple[str, ...], tuple[str, ...]]]
+
+MAX_LISTED_DIFFERENCES = 3
+"""Maximum number of differences between two texts that are listed; the rest are counted."""
+MAX_COMPARED_TOKENS = 2_000
+"""Longer texts are not compared, because that would take minutes."""
+MAX_LISTED_TOKENS = 4
+"""Maximum number of tokens listed per difference."""
+
+
+def log_probabilities_with(
+    model: OpenedModel, text: str, edits: Iterable[HeadEdit]
+) -> torch.Tensor:
+    """Return the log-probability of each next token of a text, [token], float64, with edits.
+
+    Raises
+    ------
+    InputError
+        As `context_edits` and `OpenedModel.next_token_log_probabilities`.
+    """
+    return model.next_token_log_probabilities(text, context_edits(model, text, edits))
+
+
+TOO_LONG = (
+    "Mean ablation and patching are not available for a text this long, because the outputs of "
+    "heads are not kept. Ablate or scale the heads, or use a shorter text."
+)
+
+
+def context_edits(
+    model: OpenedModel,
+    text: str,
+    edits: Iterable[HeadEdit],
+    second: str | None = None,
+    *,
+    is_chat: bool = False,
+) -> dict[LayerAndHead, ContextEdit]:
+    """Return the edits of the context vectors of heads, as expected by `OpenedModel.read`.
+
+    Means and the context vectors of another text are computed with the unedited model. The other
+    text is passed to the model in the same way as the text.
+
+    Parameters
+    ----------
+    second, is_chat
+        As in `OpenedModel.read`.
+
+    Raises
+    ------
+    InputError
+        With field ``edits`` if another text differs in its number of tokens; otherwise as
+        `OpenedModel.read_plainly`.
+    """
+    given = partial(model.inputs, second=second, is_chat=is_chat)
+    contexts = partial(model.read_plainly, second=second, is_chat=is_chat)
+    edits_by_head = {}
+    for edit in edits:
+        model.ranks.check_stopped()
+        edits_by_head[edit.place] = _create_context_edit(text, edit, given, contexts)
+    return edits_by_head
+
+
+def image_context_edits(
+    model: OpenedModel, image: GivenImage, edits: Iterable[HeadEdit]
+) -> dict[LayerAndHead, ContextEdit]:
+    """Return the edits of the context vectors of heads for an image.
+
+    Raises
+    ------
+    InputError
+        With field ``edits`` if heads are to be patched from a text.
+    """
+
+    def given(_: str) -> tuple[Mapping[str, Any], tuple[str, ...], tuple[str, ...]]:
+        raise InputError(
+            "edits", "Heads cannot be patched from a text when the model’s input is an image."
+        )
+
+    plain = partial(model.read_image_plainly, image)
+    return {edit.place: _create_context_edit("", edit, given, lambda _: plain()) for edit in edits}
+
+
+def _create_context_edit(
+    text: str, edit: HeadEdit, given: GivenOf, read_plainly: Callable[[str], PlainReading]
+) -> ContextEdit:
+    if edit.kind is HeadEditKind.OFF:
+        return 0.0
+    if edit.kind is HeadEditKind.SCALED:
+        return edit.factor
+    if edit.kind is HeadEditKind.MEAN:
+        return _head_context(read_plainly(text), edit.place).mean(0, keepdim=True)
+    check_as_many_tokens(given, text, edit.text)
+    return _head_context(read_plainly(edit.text), edit.place)
+
+
+def _head_context(plain: PlainReading, place: LayerAndHead) -> torch.Tensor:
+    """Return the context vectors of a head without edits, [query, d_value]."""
+    if plain.is_long:
+        raise InputError("edits", TOO_LONG)
+    layer, head = place
+    context = plain.contexts.get(layer)
+    if context is None or not 0 <= head < context.shape[1]:
+        raise InputError("heads", f"Head {head} of layer {layer} does not exist.")
+    return context[:, head]
+
+
+def check_as_many_tokens(given: GivenOf, text: str, source: str) -> None:
+    """Reject a text to patch from if its number of tokens differs, and list the differences.
+
+    Parameters
+    ----------
+    given : callable
+        Returns the model inputs of a text, like `OpenedModel.inputs`.
+
+    Raises
+    ------
+    InputError
+        With field ``edits``.
+    """
+    if not source.strip():
+        raise InputError(
+            "edits",
+            "Enter the text to patch from. It must have as many tokens as the current text.",
+        )
+    try:
+        _, others, _ = given(source)
+    except InputError as refused:
+        raise InputError("edits", f"Text to patch from: {refused.sentence}") from refused
+    _, tokens, _ = given(text)
+    if len(tokens) != len(others):
+        sentence = (
+            f"The text has {len(tokens):,} tokens, but the text to patch from has {len(others):,}. "
+            "Use texts with the same number of tokens."
+        )
+        if max(len(tokens), len(others)) <= MAX_COMPARED_TOKENS:
+            sentence += f" Differences: {differences_in_words(tokens, others)}."
+        raise InputError("edits", sentence)
+
+
+def differences_in_words(one: Sequence[str], other: Sequence[str]) -> str:
+    """List the differences between the tokens of two texts: ``“ red” → “ old grey”``."""
+    steps = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    differences = [
+        f"{_tokens_in_words(one[start:end])} → {_tokens_in_words(other[begin:stop])}"
+        for kind, start, end, begin, stop in steps
+        if kind != "equal"
+    ]
+    rest = len(differences) - MAX_LISTED_DIFFERENCES
+    return ", ".join(differences[:MAX_LISTED_DIFFERENCES]) + (
+        f" and {rest:,} more" if rest > 0 else ""
+    )
+
+
+def _tokens_in_words(tokens: Sequence[str]) -> str:
+    if not tokens:
+        return "nothing"
+    more = "…" if len(tokens) > MAX_LISTED_TOKENS else ""
+    return f"“{'|'.join(tokens[:MAX_LISTED_TOKENS])}{more}”"
+
+
+MAX_BATCH_TOKENS = 512
+"""Maximum number of tokens per batch, over all its texts."""
+
+
+def _no_report(answer: AblationAnswer) -> None:
+    return None
+
+
+def ablation_changes(
+    model: OpenedModel,
+    text: str,
+    token: str | None = None,
+    edits: Edits | None = None,
+    cuts: Cuts | None = None,
+    known: AblationAnswer | None = None,
+    progress: Progress = no_progress,
+    report: Callable[[AblationAnswer], object] = _no_report,
+) -> AblationAnswer:
+    """Return the change of a next token's log-probability when each head is ablated.
+
+    Parameters
+    ----------
+    token : str, optional
+        The token; by default, the likeliest one.
+    edits, cuts : mapping, optional
+        Edits that are always applied, as in `OpenedModel.next_token_log_probabilities`.
+    known : AblationAnswer, optional
+        An earlier answer to the same question: only the missing heads are ablated.
+    progress : callable
+        Called with the number of completed heads; may cancel.
+    report : callable
+        Called with the partial answer after each layer.
+
+    Raises
+    ------
+    InputError
+        With field ``model`` if it does not continue texts; with ``text`` if its layers differ in
+        their heads; with ``token`` if it is not a single token.
+    """
+    before = model.next_token_log_probabilities(text, edits, cuts)
+    number = int(before.argmax()) if token is None else model.number_of(token)
+    heads = model.layers_and_heads(text)
+    layers = tuple(sorted({layer for layer, _ in heads}))
+    count = 1 + max(head for _, head in heads)
+    if len(heads) != count * len(layers):
+        raise InputError(
+            "text", "The layers have different numbers of heads. Ablate single heads instead."
+        )
+    changes = np.full((len(layers), count), np.nan)
+    if known is not None and known.changes.shape == changes.shape:
+        changes = known.changes.copy()
+    word, several = model.token(number), max(1, MAX_BATCH_TOKENS // len(model.inputs(text)[1]))
+    for row, layer in enumerate(layers):
+        left = [(layer, head) for head in range(count) if np.isnan(changes[row, head])]
+        for start in range(0, len(left), several):
+            progress(row * count + start, len(heads))
+            part = left[start : start + several]
+            after = model.log_probabilities_without_each(text, part, edits, cuts)[:, number]
+            changes[row, [head for _, head in part]] = (after - before[number]).numpy()
+        report(AblationAnswer(word, layers, changes.copy()))
+    changes.flags.writeable = False
+    return AblationAnswer(word, layers, changes)

@@ -1,0 +1,104 @@
+"""Look-ups in the runs of a model's layers: a kind of attention, a layer, measures of its heads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.attention.model_reading import AttentionPart
+from visualizer.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from visualizer.models.recorded_runs import LayerRun
+
+MEASURES = (
+    "previous", "first", "own", "induction", "duplicate", "largest", "entropy", "distance",
+    "value_weighting",
+)  # fmt: skip
+"""Measures of a head, as in `HeadMeasures`."""
+
+
+def part_names(runs: Iterable[LayerRun]) -> tuple[str, ...]:
+    """Return the names of the kinds of attention; one name for all layers of a kind."""
+    return tuple(dict.fromkeys(each.group.name for each in runs))
+
+
+def parts_in_words(runs: Iterable[LayerRun]) -> tuple[tuple[str, str], ...]:
+    """Return the kinds of attention in the order of `part_names`, each with its display name."""
+    first = {each.group.name: each for each in reversed([*runs])}
+    words = {name: _part_title(each) for name, each in reversed(first.items())}
+    are_apart = len({*words.values()}) == len(words)
+    return tuple((name, title if are_apart else name) for name, title in words.items())
+
+
+def _part_title(run: LayerRun) -> str:
+    if run.group.is_cross:
+        return AttentionPart.CROSS
+    of_decoder = is_of_decoder(run.group.name)
+    return AttentionPart.DECODER if of_decoder else AttentionPart.ENCODER
+
+
+def is_of_decoder(part: str) -> bool:
+    """Whether a part is in a decoder: its self-attention or its cross-attention."""
+    return any(step.startswith("decoder") for step in part.split("."))
+
+
+def runs_of_part(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
+    """Return the runs of a part, by its name, a component of it, or a unique substring.
+
+    Raises
+    ------
+    InputError
+        With field ``part`` if there is none or more than one.
+    """
+    names = part_names(runs)
+    matching = {name} if name in names else {each for each in names if name in each.split(".")}
+    matching = matching or {each for each in names if name in each}
+    if len(matching) != 1:
+        sentence = f"“{name[:60]}” must match exactly one of {', '.join(names)}."
+        raise InputError("part", sentence)
+    return tuple(each for each in runs if each.group.name in matching)
+
+
+def runs_of_only_part(runs: Sequence[LayerRun]) -> tuple[LayerRun, ...]:
+    """Return the runs if they belong to one part.
+
+    Raises
+    ------
+    InputError
+        With field ``part`` if there are several.
+    """
+    names = part_names(runs)
+    if len(names) > 1:
+        sentence = f"The model has several kinds of attention. Select one of {', '.join(names)}."
+        raise InputError("part", sentence)
+    return tuple(runs)
+
+
+def layer_numbers(runs: Iterable[LayerRun]) -> tuple[int, ...]:
+    """Return the numbers of all layers in the model, ascending."""
+    return tuple(sorted({layer for each in runs for layer in each.group.layers}))
+
+
+def run_of_layer(runs: Iterable[LayerRun], layer: int) -> tuple[LayerRun, int] | None:
+    """Return the run that contains a layer, and the layer's index in it; None if there is none."""
+    for each in runs:
+        if layer in each.group.layers:
+            return each, each.group.layers.index(layer)
+    return None
+
+
+def head_rows(runs: Iterable[LayerRun]) -> list[dict[str, float]]:
+    """Return a row per head of each layer, with the numbers of both from 0 and its `MEASURES`."""
+    rows = []
+    for each in runs:
+        run = each.run
+        texts = () if each.group.is_cross else run.compared_texts
+        measures = run.trace.measured("weights", texts)
+        for at, layer in enumerate(each.group.layers):
+            for head in range(run.trace.spec.heads):
+                place = (at, head) if run.trace.axes else (head,)
+                known = {name: float(getattr(measures, name)[place]) for name in MEASURES}
+                rows.append({"layer": layer, "head": head, **known})
+    return sorted(rows, key=lambda row: (row["layer"], row["head"]))

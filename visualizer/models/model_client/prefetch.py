@@ -1,0 +1,113 @@
+"""Reads the first text on a server while the model's metadata is still being fetched. No torch.
+
+On a slow connection each round trip takes time. The first text is therefore sent together with the
+first requests, and the heads that are shown first are requested before the text has been read.
+"""
+
+from __future__ import annotations
+
+import secrets
+from concurrent.futures import Future, wait
+from functools import partial
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+from weakref import finalize
+
+from visualizer.progress import check_stopped, stopped_when, tell_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from visualizer.models.model_client.connection import Answer, ModelConnection
+
+MAX_RUN_ID = 2**53
+"""Number of random run ids, large enough to be unguessable."""
+WEIGHTS = "weights"
+MATRIX = ("/stage", {"stages": [WEIGHTS]})
+PICTURE = ("/blocks", {"stage": WEIGHTS})
+"""Path and fields of a request for a matrix, and for a reduced picture of one."""
+LOOK_S = 0.1
+"""Interval between two cancellation checks while waiting for the answer."""
+
+
+class ReadingAhead:
+    """Pending answer of a server that is reading a text.
+
+    The reading is cancelled when this object is no longer referenced.
+
+    Parameters
+    ----------
+    asked : mapping
+        The request for the reading.
+    """
+
+    def __init__(self, connection: ModelConnection, asked: Mapping[str, Any]) -> None:
+        self.asked = asked
+        self.heads: tuple[Future[Answer], ...] = ()
+        """Answers with the first heads of the first layer, if they were requested."""
+        self._connection, self._run_id = connection, 1 + secrets.randbelow(MAX_RUN_ID)
+        self._reading_progress = progress = _ReadingProgress()
+        finalize(self, progress.is_cancelled.set)
+        called = {**asked, "called": self._run_id}
+        self._pending_answer = _request_in_thread(partial(_read_text, connection, called, progress))
+
+    def ask_for_heads(self, count: int, *, is_long: bool) -> None:
+        """Request the weights of the first heads of layer 0, before the text has been read.
+
+        Parameters
+        ----------
+        is_long : bool
+            Whether the matrices are too large, so that only a `FirstPicture` of each is requested.
+        """
+        path, stage = PICTURE if is_long else MATRIX
+        requests = [{"run": self._run_id, **stage, "place": [0, at]} for at in range(count)]
+        self.heads = tuple(
+            _request_in_thread(partial(self._connection.ask, path, request)) for request in requests
+        )
+
+    def answer(self) -> Answer:
+        """Wait for the answer and return it, or raise its error.
+
+        Raises
+        ------
+        InputError
+            As `ModelConnection.ask`.
+        CancelledError
+            If the work on this thread was cancelled.
+        """
+        while not wait([self._pending_answer], LOOK_S).done:
+            check_stopped()
+            tell_progress(*self._reading_progress.progress)
+        return self._pending_answer.result()
+
+
+class _ReadingProgress:
+    """Progress of the reading."""
+
+    def __init__(self) -> None:
+        self.is_cancelled = Event()
+        self.progress = (0, 0)
+
+
+def _read_text(
+    connection: ModelConnection, asked: Mapping[str, Any], progress: _ReadingProgress
+) -> Answer:
+    def report(done: int, of: int) -> None:
+        progress.progress = (done, of)
+
+    with stopped_when(progress.is_cancelled.is_set):
+        return connection.job("/read", asked, report)
+
+
+def _request_in_thread(ask: Callable[[], Answer]) -> Future[Answer]:
+    """Send a request on a daemon thread, which may still wait for the server at program exit."""
+    answer: Future[Answer] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(ask())
+        except Exception as error:  # noqa: BLE001 - raised by the caller that waits for it
+            answer.set_exception(error.with_traceback(None))  # its frames refer to the text
+
+    Thread(target=run, daemon=True).start()
+    return answer

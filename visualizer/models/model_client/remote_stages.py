@@ -1,0 +1,396 @@
+"""Stages with values on a server, fetched on first read: whole, by matrix or by block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from visualizer.attention.blockwise_captured_run import VECTORS
+from visualizer.attention.blockwise_stages import MatrixBlocks
+from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor, FirstPicture
+from visualizer.attention.cached_tensor import CachedTensor, readable
+from visualizer.attention.captured_attention import with_mask
+from visualizer.attention.stages import shape
+from visualizer.errors import InputError
+from visualizer.models.model_client.fetched_numbers import AT_ONCE
+from visualizer.models.model_protocol.answers import SIZE_MISMATCH, checked_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
+
+    from visualizer.attention.blockwise_tensor import Ends, Place
+    from visualizer.attention.cached_tensor import Index
+    from visualizer.attention.captured_attention import CapturedAttention
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
+    from visualizer.models.model_client.connection import Answer
+    from visualizer.models.model_client.fetched_numbers import Fetched, FetchedNumbers
+
+    Tensor = torch.Tensor
+    Ask = Callable[[str, dict[str, Any]], dict[str, np.ndarray]]
+    """Requests arrays of a run, by the kind of the request and its fields."""
+    _BlockRequest = tuple[tuple[int, ...], int, int, int]
+    """Rows, first and end column, and the number of columns per block."""
+
+FETCHED_ROWS = 8
+"""Number of rows that are fetched, and cached, around the cell or token under the pointer."""
+SMALL = 2**14
+"""Largest answer, in bytes, that is also prefetched for the next layers."""
+
+
+class StageFromServer(CachedTensor):
+    """A stage that fetches its matrices when they are read, or the whole stage if it is needed.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Shape of the whole stage, starting with the layers if there are several.
+    together : tuple of str
+        Stages with the same axes. The details of a cell read the same place of several stages, so
+        these are fetched together.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sizes: tuple[int, ...],
+        dtype: torch.dtype,
+        together: tuple[str, ...],
+        fetched: FetchedNumbers,
+        ask: Ask,
+    ) -> None:
+        self._kept = {}
+        self._name, self._shape, self._dtype = name, sizes, dtype
+        self._stages_together, self._fetched, self._ask = together, fetched, ask
+
+    @property
+    def tensor(self) -> Tensor:  # type: ignore[override]
+        values = self._fetched.get((self._name, ()), self._request_all).get(self._name)
+        return _checked_tensor(values, self._shape)
+
+    def _request_all(self) -> dict[str, np.ndarray]:
+        return self._ask("stage", {"stages": [self._name], "place": []})
+
+    def read(self, index: Index = ()) -> np.ndarray:
+        """Read the values of one place without the others, if the index selects one."""
+        count = len(self._shape) - 2
+        place = tuple(int(at) for at in index[:count] if not isinstance(at, slice))
+        is_whole = len(place) < count or not count
+        if is_whole or self._fetched.has((self._name, ())):
+            return super().read(index)
+        if not all(0 <= at < size for at, size in zip(place, self._shape, strict=False)):
+            raise IndexError(index)
+        return readable(
+            _checked_tensor(self._fetch_matrix(place), self._shape[count:])[index[count:]]
+        )
+
+    def row_ends(self, index: Index = ()) -> np.ndarray:
+        """Read the largest finite absolute value of each row, without other places."""
+        if not index:
+            return super().row_ends()
+        return CachedTensor(torch.tensor(self.read(index))).row_ends()
+
+    def _fetch_matrix(self, place: Place) -> np.ndarray | None:
+        arrays = self._fetched.get(
+            (self._stages_together, place), partial(self._request_values, place)
+        )
+        return arrays.get(self._name)
+
+    def _request_values(self, place: Place) -> dict[str, np.ndarray]:
+        return self._ask("stage", {"stages": [*self._stages_together], "place": [*place]})
+
+    is_held = False
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._dtype
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self._shape) * self._dtype.itemsize
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+
+class AttentionFromServer(StageFromServer):
+    """The attention weights of a text, fetched in parts over several connections.
+
+    One head is fetched together with the others of its layer; all of it, layer by layer.
+
+    Parameters
+    ----------
+    limits : tuple of float
+        Smallest and largest value, for the colour scale before all values have arrived.
+    first : ndarray or None
+        Weights of the first layer, if already available.
+    heads : sequence of Future
+        Answers with the first heads of the first layer, if they were prefetched.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sizes: tuple[int, ...],
+        dtype: torch.dtype,
+        limits: tuple[float, float],
+        first: np.ndarray | None,
+        heads: Sequence[Future[Answer]],
+        fetched: FetchedNumbers,
+        ask: Ask,
+    ) -> None:
+        super().__init__(name, sizes, dtype, (name,), fetched, ask)
+        if first is not None:
+            for head, one in enumerate(_checked_tensor(first, sizes[1:]).numpy()):
+                fetched.keep((self._stages_together, (0, head)), {name: one})
+        for head, answer in enumerate(heads):
+            ask_for_it = partial(self._request_values, (0, head))
+            ahead = partial(_prefetched_or_fetch, answer, name, ask_for_it)
+            fetched.fetch_ahead((self._stages_together, (0, head)), ahead)
+        self._known_limits = limits
+        self._whole: Tensor | None = None
+
+    @property
+    def tensor(self) -> Tensor:  # type: ignore[override]
+        if self._whole is None:
+            self._whole = super().tensor
+        return self._whole
+
+    def read(self, index: Index = ()) -> np.ndarray:
+        """Read the values of one place together with those of the other heads of its layer."""
+        return super().read(index) if self._whole is None else readable(self._whole[index])
+
+    def limits(self) -> tuple[float, float]:
+        """Return the smallest and the largest finite value."""
+        return self._known_limits
+
+    def _request_all(self) -> dict[str, np.ndarray]:
+        parts, count = [], self._shape[0]
+        for at in range(count):
+            for one in range(at, min(at + AT_ONCE, count)):
+                self._fetched.fetch_ahead(
+                    (self._stages_together, (one,)), partial(self._request_values, (one,))
+                )
+            part = self._fetched.get(
+                (self._stages_together, (at,)), partial(self._request_values, (at,))
+            )
+            parts.append(_checked_tensor(part.get(self._name), self._shape[1:]).numpy())
+        return {self._name: np.stack(parts)}
+
+    def _fetch_matrix(self, place: Place) -> np.ndarray | None:
+        *layer, _ = place
+        for head in range(self._shape[-3]):
+            one = (*layer, head)
+            self._fetched.fetch_ahead(
+                (self._stages_together, one), partial(self._request_values, one)
+            )
+        return super()._fetch_matrix(place)
+
+
+class WeightsFromServer(Mapping[str, "Tensor"]):
+    """Parameters of a model, all fetched when one is read.
+
+    Parameters
+    ----------
+    sizes : mapping
+        Shapes of the parameters that the server sends.
+    """
+
+    def __init__(
+        self, sizes: Mapping[str, tuple[int, ...]], fetched: FetchedNumbers, ask: Ask
+    ) -> None:
+        self._shape, self._fetched, self._ask = sizes, fetched, ask
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shape)
+
+    def __len__(self) -> int:
+        return len(self._shape)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._shape
+
+    def __getitem__(self, name: str) -> Tensor:
+        sizes = self._shape[name]
+        values = self._fetched.get("weights", lambda: self._ask("weights", {})).get(name)
+        # The ids of experts are integers.
+        return torch.from_numpy(checked_numbers(values, sizes, "fi").copy())
+
+
+class MatricesOnServer(MatrixBlocks):
+    """The shapes and settings of the matrices of a long text, without their values.
+
+    Parameters
+    ----------
+    header : CapturedAttention
+        The shapes and settings.
+    """
+
+    def __init__(
+        self,
+        header: CapturedAttention,
+        dtype: torch.dtype,
+        rows: tuple[Stage, ...],
+        fetched: FetchedNumbers,
+        ask: Ask,
+    ) -> None:
+        super().__init__(header.spec, dtype, rows)
+        self._header, self._fetched, self._ask = header, fetched, ask
+        masks = header.vectors.layer_masks if header.vectors else ()
+        self._specs = tuple(with_mask(header.spec, mask) for mask in masks)
+
+    @property
+    def leading(self) -> tuple[int, ...]:
+        return (self._header.layers,)[: self._header.layers - 1]
+
+    def sides(self) -> tuple[int, int]:
+        return self._header.queries, self._header.keys
+
+    def of_head(self, name: str, place: Place) -> Tensor:
+        raise InputError("server", SIZE_MISMATCH)
+
+    def spec_at(self, place: Place) -> AttentionSpec:
+        return self._specs[place[0]] if self._specs else self.spec
+
+    def stage(self, row: Stage, ahead: Sequence[Future[Answer]] = ()) -> BlockwiseTensor:
+        """Return a stage that requests its blocks when they are read.
+
+        Parameters
+        ----------
+        ahead : sequence of Future
+            Answers with the first pictures of the first heads of the first layer, if they were
+            prefetched.
+        """
+        vectors = self._header.vectors
+        assert vectors is not None
+        sizes = (*self.leading, *shape(self.spec, row.dims, self.sides()[0]))
+        if row.name in VECTORS or row.dims[-1] != "key":
+            width = vectors.d_head if row.name in {"queries", "keys"} else vectors.d_value
+            sizes = (*sizes[:-1], width)
+        source = BlocksFromServer(self, row, self._fetched, self._ask)
+        source.take_ahead(FirstPicture.of(sizes), ahead)
+        return BlockwiseTensor(sizes, source)
+
+
+class BlocksFromServer(BlockSource):
+    """Requests blocks of one stage; prefetches if heads are requested one after another."""
+
+    has_first_picture = True
+
+    def __init__(
+        self, matrices: MatricesOnServer, row: Stage, fetched: FetchedNumbers, ask: Ask
+    ) -> None:
+        self._matrices, self._row, self._fetched, self._ask = matrices, row, fetched, ask
+        self._is_of_keys = row.dims[-1] == "key" and row.name not in VECTORS
+        self._local = matrices.source(row) if self._is_of_keys else None
+        self.is_signed = self._local.is_signed if self._local else True
+        self.outside = self._local.outside if self._local else 0.0
+        self._last: tuple[int, object] | None = None
+        """The last block: the index of its head among all heads, and the request."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("A source of values on a server cannot be pickled or copied.")
+
+    def take_ahead(self, first: FirstPicture, answers: Sequence[Future[Answer]]) -> None:
+        """Use the prefetched first pictures of heads of the first layer."""
+        block_request = (tuple(first.rows.tolist()), 0, first.sizes[1], first.blocks[1])
+        for head, answer in enumerate(answers):
+            place = (0, head)[1 - len(self._matrices.leading) :]
+            ahead = partial(
+                _prefetched_or_fetch,
+                answer,
+                "high",
+                partial(self._fetch_block, place, block_request),
+            )
+            self._fetched.fetch_ahead(self._cache_key(place, block_request), ahead)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._matrices.dtype
+
+    def readable(self, place: Place, rows: Tensor, columns: range) -> range:
+        return self._local.readable(place, rows, columns) if self._local else columns
+
+    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+        values = self._request_values(place, rows, columns.start, columns.stop, 0).get("cells")
+        return _checked_tensor(values, (len(rows), columns.stop - columns.start))
+
+    def column_ends(self, place: Place, rows: Tensor, columns: range, block: int) -> Ends:
+        arrays = self._request_values(place, rows, columns.start, columns.stop, block)
+        sizes = (len(rows), math.ceil(len(columns) / block))
+        high = _checked_tensor(arrays.get("high"), sizes)
+        return high, _checked_tensor(arrays["low"], sizes) if "low" in arrays else None
+
+    def _request_values(
+        self, place: Place, rows: Tensor, start: int, stop: int, block: int
+    ) -> dict[str, np.ndarray]:
+        block_request = (tuple(rows.tolist()), start, stop, block)
+        if not block and len(rows) > FETCHED_ROWS:  # a tile, which is cached as a tile
+            return self._fetch_block(place, block_request)
+        if block:
+            self._prefetch_next_heads(
+                place, block_request, 4 * len(rows) * math.ceil((stop - start) / block)
+            )
+        return {
+            **self._fetched.get(
+                self._cache_key(place, block_request),
+                partial(self._fetch_block, place, block_request),
+            )
+        }
+
+    def _cache_key(self, place: Place, block_request: _BlockRequest) -> tuple[object, ...]:
+        return (self._row.name, tuple(place), *block_request)
+
+    def _fetch_block(self, place: Place, block_request: _BlockRequest) -> dict[str, np.ndarray]:
+        rows, start, stop, block = block_request
+        return self._ask(
+            "blocks",
+            {"stage": self._row.name, "place": [*place], "rows": [*rows],
+             "columns": [start, stop], "block": block},
+        )  # fmt: skip
+
+    def _prefetch_next_heads(self, place: Place, block_request: _BlockRequest, size: int) -> None:
+        """Prefetch the same block of the next heads if heads are requested in order."""
+        layers, heads = (*self._matrices.leading, 1)[0], self._matrices.spec.heads
+        *layer, head = place
+        at = (layer[0] if layer else 0) * heads + head
+        is_in_turn = head == 0 or self._last == (at - 1, block_request)
+        self._last = at, block_request
+        end = layers * heads if size <= SMALL else at - head + heads
+        for after in range(at + 1, min(at + 1 + AT_ONCE, end)) if is_in_turn else ():
+            then = divmod(after, heads)[1 - len(layer) :]
+            self._fetched.fetch_ahead(
+                self._cache_key(then, block_request),
+                partial(self._fetch_block, then, block_request),
+            )
+
+
+def _prefetched_or_fetch(answer: Future[Answer], name: str, ask: Callable[[], Fetched]) -> Fetched:
+    """Return a prefetched answer; fetch again if prefetching failed."""
+    try:
+        arrays = answer.result()[1]
+    except InputError:
+        arrays = {}
+    return arrays if name in arrays else ask()
+
+
+def _checked_tensor(array: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:
+    """Return an array as a tensor, after checking its shape.
+
+    Raises
+    ------
+    InputError
+        With field ``server`` if the shape differs from the requested one.
+    """
+    return torch.from_numpy(checked_numbers(array, sizes).copy())

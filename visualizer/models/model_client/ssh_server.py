@@ -1,0 +1,167 @@
+"""A model server started on another machine through SSH, and reached through the same tunnel.
+
+The command line runs without a local shell; its output shows where the model is served. SSH never
+prompts, so a key or an agent is required. No torch.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+from collections import deque
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import monotonic
+from typing import TYPE_CHECKING
+from weakref import finalize
+
+from visualizer.errors import InputError, reason_of
+from visualizer.progress import no_progress
+
+if TYPE_CHECKING:
+    from visualizer.progress import Progress
+
+LISTENER, ENDER = "SSH output reader", "SSH exit watcher"
+"""Names of the threads that read the output of SSH and wait for it to exit."""
+OPTIONS = (
+    *("-o", "BatchMode=yes"),
+    *("-o", "ExitOnForwardFailure=yes"),
+    # A shared connection would outlive this one and keep the port.
+    *("-o", "ControlMaster=no", "-o", "ControlPath=none"),
+    "-tt",  # with a terminal of its own, the remote process ends with the connection
+)
+"""Options of SSH, in addition to those of the command line."""
+EXIT_TIMEOUT_S = 5.0
+"""Time that SSH has to exit before it is killed."""
+POLL_S = 0.1
+MAX_START_S = 600.0
+"""Maximum time for the model to load."""
+MAX_LINES, MAX_LINE_LENGTH = 5, 300
+PORT = 8763
+_SERVED_PATTERN = re.compile(r"is served at \S+:(\d{1,5})$")
+_TOKEN_PATTERN = re.compile(r"Token: (\S.*)$")
+_PORT_PATTERN = re.compile(r"--port[ =](\d{1,5})\b")
+SSH_MISSING = (
+    "The program “ssh” was not found on this computer. Install OpenSSH, or connect by host and "
+    "port."
+)
+INVALID_COMMAND = (
+    "Enter an SSH command, such as: ssh user@machine attention-visualizer serve FOLDER"
+)
+EXITED = "SSH exited before the model was served: {why}"
+NO_OUTPUT = "it printed nothing."
+PORT_ERROR = "No port is available on this computer."
+TIMED_OUT = "The model was not served within 10 minutes."
+
+
+class ServerBySsh:
+    """A server on another machine, which runs as long as this object is referenced.
+
+    Parameters
+    ----------
+    line : str
+        The command that starts the server in a terminal:
+        ``ssh user@machine attention-visualizer serve FOLDER``.
+
+    Raises
+    ------
+    InputError
+        With field ``ssh`` if the line is not an SSH command, or SSH exits.
+    CancelledError
+        If `progress` raises it.
+    """
+
+    def __init__(self, line: str, progress: Progress = no_progress) -> None:
+        command = _parse_command(line)
+        match = _PORT_PATTERN.search(line)
+        remote = int(match[1]) if match else PORT
+        self.port = _free_port(remote)
+        tunnel = f"{self.port}:127.0.0.1:{remote}"
+        try:
+            self._process = subprocess.Popen(
+                [command[0], *OPTIONS, "-L", tunnel, *command[1:]], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            )  # fmt: skip
+        except OSError as error:
+            sentence = f"Cannot start SSH: {reason_of(error)}."
+            raise InputError("ssh", sentence) from error
+        self._output_lines: SimpleQueue[str | None] = SimpleQueue()
+        # The thread must not refer to this object, or it would never be released.
+        listening = (self._process, self._output_lines)
+        Thread(target=_read_output, args=listening, daemon=True, name=LISTENER).start()
+        self.close = finalize(self, _stop_process, self._process)
+        try:
+            self.token = self._wait_for_token(progress)
+        except BaseException:
+            self.close()
+            raise
+
+    def _wait_for_token(self, progress: Progress) -> str:
+        """Wait until the model is served, and return the token."""
+        output: deque[str] = deque(maxlen=MAX_LINES)
+        end, is_served = monotonic() + MAX_START_S, False
+        while monotonic() < end:
+            progress(0, 0)
+            try:
+                line = self._output_lines.get(timeout=POLL_S)
+            except Empty:
+                continue
+            if line is None:
+                why = " ".join(output) or NO_OUTPUT
+                raise InputError("ssh", EXITED.format(why=why))
+            is_served = is_served or _SERVED_PATTERN.search(line) is not None
+            if is_served and (match := _TOKEN_PATTERN.search(line)):
+                return match[1]
+            output.append(line)
+        raise InputError("ssh", TIMED_OUT)
+
+
+def _read_output(process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
+    assert process.stdout
+    with process.stdout:
+        for line in process.stdout:
+            lines.put(line[:MAX_LINE_LENGTH].rstrip())
+    lines.put(None)
+
+
+def _parse_command(line: str) -> list[str]:
+    try:
+        command = shlex.split(line)
+    except ValueError:
+        command = []
+    if len(command) < 2 or command[0].rpartition("/")[2] not in {"ssh", "ssh.exe"}:
+        raise InputError("ssh", INVALID_COMMAND)
+    if shutil.which(command[0]) is None:
+        raise InputError("ssh", SSH_MISSING)
+    return command
+
+
+def _free_port(wanted: int) -> int:
+    """Return a free local port, preferably the given one because documents store the port."""
+    for port in (wanted, 0):
+        with socket.socket() as probe, suppress(OSError, OverflowError):
+            probe.bind(("127.0.0.1", port))
+            free: int = probe.getsockname()[1]
+            return free
+    raise InputError("ssh", PORT_ERROR)
+
+
+def _stop_process(process: subprocess.Popen[str]) -> None:
+    """Stop SSH and with it the remote process; can be called on any thread and does not wait."""
+    process.terminate()
+    if process.stdin:
+        process.stdin.close()
+    with suppress(RuntimeError):  # no thread can be started while the program exits
+        Thread(target=_wait_or_kill, args=(process,), daemon=True, name=ENDER).start()
+
+
+def _wait_or_kill(process: subprocess.Popen[str]) -> None:
+    try:
+        process.wait(EXIT_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,266 @@
+"""The values and arrays of a server's answers, and the bodies that carry them; no torch.
+
+The server encodes them with the same types. The client rejects anything else.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from visualizer.errors import InputError
+from visualizer.models.model_protocol.requests import Count  # noqa: TC001 - decoded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNREADABLE = "Invalid response from the model server: {why}."
+SIZE_MISMATCH = (
+    "Invalid response from the model server: an array is missing or has an unexpected shape."
+)
+
+ROWS = "rows/"
+"""Prefix of the names of each layer's attention weights during generation."""
+Values = TypeVar("Values")
+
+
+class ModelFacts(Struct, frozen=True):
+    """Model metadata."""
+
+    name: str
+    kind: str
+    fingerprint: str
+    layers: Count
+    heads: Count
+    processes: int
+    parallelism: str
+
+
+class JobProgress(Struct, frozen=True):
+    """Progress of a job."""
+
+    done: Count
+    of: Count
+    working: bool = True
+
+
+class TextTokens(Struct, frozen=True):
+    """The tokens of a text, or a text that can be read instead if this one cannot."""
+
+    tokens: tuple[str, ...]
+    other_text: str
+
+
+class TokenNames(Struct, frozen=True):
+    """Text of tokens that were requested by their ids."""
+
+    tokens: tuple[str, ...]
+
+
+class TextRead(Struct, frozen=True):
+    """Response for a text that was read with the tokens generated after it; see `TokenReader`.
+
+    Parameters
+    ----------
+    words : tuple of str
+        Tokens of the prompt.
+    ends : tuple of int
+        Ids of the tokens that end a text.
+    tokens : int
+        Number of tokens in the cache.
+    text : str
+        The prompt and the generated text.
+    is_split_alike : bool
+        Whether the tokenizer splits this text into the same tokens again.
+    names : tuple of (int, str)
+        Ids and text of the most likely next tokens.
+    """
+
+    words: tuple[str, ...]
+    ends: tuple[Count, ...]
+    tokens: Count
+    cache_bytes: Count
+    text: str
+    is_split_alike: bool
+    names: tuple[tuple[Count, str], ...]
+
+
+class LensValues(Struct, frozen=True, tag_field="kind", tag="lens"):
+    """`LensAnswer` without its array."""
+
+    layers: tuple[Count, ...]
+    words: tuple[tuple[tuple[str, ...], ...], ...]
+
+
+class PartsValues(Struct, frozen=True, tag_field="kind", tag="parts"):
+    """`PartsAnswer` without its arrays."""
+
+    token: str
+    probability: float
+    number: Count
+    logit: float
+    embedding: float
+    bias: float
+    layers: tuple[Count, ...]
+
+
+class AblationsValues(Struct, frozen=True, tag_field="kind", tag="ablations"):
+    """`AblationAnswer` without its array."""
+
+    token: str
+    layers: tuple[Count, ...]
+
+
+class CostlyValues(Struct, frozen=True, tag_field="kind", tag="costly"):
+    """`CostlyAnswer`."""
+
+    sentence: str
+
+
+QuestionValues = LensValues | PartsValues | AblationsValues | CostlyValues
+
+
+def values_as(kind: type[Values], values: Mapping[str, object]) -> Values:
+    """Decode the values of an answer.
+
+    Raises
+    ------
+    InputError
+        With field ``server`` if they are of another type.
+    """
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise unreadable(error) from error
+
+
+def numbers_of(
+    arrays: Mapping[str, np.ndarray], name: str, sizes: tuple[int | None, ...]
+) -> np.ndarray:
+    """Return an array of floats of an answer, after checking its shape.
+
+    Parameters
+    ----------
+    sizes : tuple of int or None
+        Expected shape; None for any size except 0.
+
+    Raises
+    ------
+    InputError
+        With field ``server`` if the array is missing or has another shape or type.
+    """
+    return checked_numbers(arrays.get(name), sizes)
+
+
+def checked_numbers(
+    array: np.ndarray | None, sizes: tuple[int | None, ...], kinds: str = "f"
+) -> np.ndarray:
+    """Return an array after checking its shape and its NumPy dtype kind.
+
+    Raises
+    ------
+    InputError
+        As `numbers_of`.
+    """
+    if array is not None and array.dtype.kind in kinds and len(array.shape) == len(sizes):
+        pairs = zip(array.shape, sizes, strict=True)
+        if all(actual == size or (size is None and actual > 0) for actual, size in pairs):
+            return array
+    raise InputError("server", SIZE_MISMATCH)
+
+
+def unreadable(why: object) -> InputError:
+    """Return the error for an invalid answer."""
+    return InputError("server", UNREADABLE.format(why=why))
+
+
+VALUES = "values"
+MAX_HEADER_BYTES = 2**26
+"""Maximum size of the header, which contains the values, and of the decompressed values."""
+
+DEFLATE = "deflate"
+"""HTTP content coding of a compressed body; see RFC 9110, §8.4.1.2."""
+MAX_COMPRESSED_BYTES = 2**17
+"""Maximum size of a body that is compressed, which blocks the server for a few milliseconds."""
+MAX_COMPRESSION_RATIO = 0.9
+"""A compressed body is sent only if it is shorter than this fraction of the original."""
+
+
+class BodyError(ValueError):
+    """The received data is not a valid body of an answer."""
+
+
+def answer_body(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> bytes:
+    """Encode values and arrays."""
+    contiguous = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
+    packed = zlib.compress(
+        json.dumps(dict(values)).encode(), 1
+    )  # a tenth of the size, which matters on a slow connection
+    return save(contiguous, {VALUES: base64.b64encode(packed).decode()})
+
+
+def read_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Decode a body that `answer_body` has encoded.
+
+    Raises
+    ------
+    BodyError
+        If the data is anything else.
+    """
+    try:
+        length = int.from_bytes(body[:8], "little")
+        if not 2 <= length <= min(MAX_HEADER_BYTES, len(body) - 8):
+            raise BodyError("the header has an invalid length")
+        header = json.loads(body[8 : 8 + length])
+        values = json.loads(_decode_values(header["__metadata__"][VALUES]))
+        arrays = load(body)
+    except (
+        ValueError, LookupError, TypeError, RecursionError, SafetensorError, zlib.error
+    ) as error:  # fmt: skip
+        raise BodyError(str(error)) from error
+    if not isinstance(values, dict):
+        raise BodyError("the values are not a JSON object")
+    return values, arrays
+
+
+def _decode_values(text: str) -> bytes:
+    return _decompress_bytes(base64.b64decode(text, validate=True), MAX_HEADER_BYTES)
+
+
+def _decompress_bytes(packed: bytes, max_bytes: int) -> bytes:
+    """Decompress data, unless it is longer than the limit."""
+    decompressor = zlib.decompressobj()
+    data = decompressor.decompress(packed, max_bytes)
+    if not decompressor.eof:
+        raise BodyError("the compressed data is truncated or too long")
+    return data
+
+
+def deflated(body: bytes) -> bytes | None:
+    """Return the compressed body, or None if it is too large or compression gains too little."""
+    if len(body) > MAX_COMPRESSED_BYTES:
+        return None
+    packed = zlib.compress(body, 1)
+    return packed if len(packed) < MAX_COMPRESSION_RATIO * len(body) else None
+
+
+def inflated(body: bytes) -> bytes:
+    """Decompress a body that `deflated` has compressed.
+
+    Raises
+    ------
+    BodyError
+        If the data is anything else, or longer than `deflated` accepts.
+    """
+    try:
+        return _decompress_bytes(body, MAX_COMPRESSED_BYTES)
+    except zlib.error as error:
+        raise BodyError(str(error)) from error

@@ -1,0 +1,112 @@
+"""Signatures of requests, and the strength of the tokens that sign them; no torch.
+
+A signature is valid for one connection, which the server identifies by a nonce (a number used
+once), and for one request, which is numbered: a request that was sent before, or on another
+connection, is rejected. Source: RFC 2104, HMAC, with SHA-256.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from hashlib import sha256
+
+HEADER = "x-attention-signature"
+"""Header with the value ``count:digest:signature``, where the digest is that of the body."""
+_HEADER_PATTERN = re.compile(r"([0-9]{1,15}):([0-9a-f]{64}):([0-9a-f]{64})")
+TOKEN_BYTES = 24
+
+
+def new_token() -> str:
+    """Return a random token."""
+    return secrets.token_urlsafe(TOKEN_BYTES)
+
+
+def new_nonce() -> str:
+    """Return a random connection nonce."""
+    return secrets.token_hex(16)
+
+
+class RequestSigner:
+    """Signs the requests of one connection, in order."""
+
+    def __init__(self, token: str, nonce: str) -> None:
+        self._token, self._nonce, self._count = token, nonce, 0
+
+    def header(self, path: str, body: bytes) -> str:
+        """Return the signature header of the next request."""
+        self._count += 1
+        digest = sha256(body).hexdigest()
+        signature = _compute_signature(self._token, self._nonce, self._count, path, digest)
+        return f"{self._count}:{digest}:{signature}"
+
+
+class RequestGuard:
+    """Verifies the signatures of one connection, and rejects repeated requests."""
+
+    def __init__(self, token: str) -> None:
+        self.nonce = new_nonce()
+        self._token, self._count = token, 0
+
+    def digest_of(self, header: str, path: str) -> str | None:
+        """Return the digest that the body must have; None if the signature is invalid."""
+        match = _HEADER_PATTERN.fullmatch(header)
+        if match is None:
+            return None
+        count, digest, signature = int(match[1]), match[2], match[3]
+        expected = _compute_signature(self._token, self.nonce, count, path, digest)
+        if not hmac.compare_digest(expected, signature) or count <= self._count:
+            return None
+        self._count = count
+        return digest
+
+
+def _compute_signature(token: str, nonce: str, count: int, path: str, digest: str) -> str:
+    signed = "\n".join((nonce, str(count), path, digest)).encode()
+    return hmac.new(token.encode(), signed, sha256).hexdigest()
+
+
+SHORTEST_TOKEN = 16
+"""Minimum number of characters in a token."""
+MIN_DISTINCT_CHARACTERS = 8
+"""Minimum number of different characters in a token."""
+MIN_UNPREDICTABLE_CHARACTERS = 12
+"""Minimum number of characters that do not follow from those before them."""
+_SEQUENCES = (
+    *("abcdefghijklmnopqrstuvwxyz", "0123456789", "1234567890"),
+    *("qwertyuiop", "qwertzuiop", "asdfghjkl", "zxcvbnm", "yxcvbnm"),
+)
+_MIN_RUN = 3
+"""Length from which characters count as a repetition or sequence."""
+
+
+def weakness_of(token: str) -> str:
+    """Return why a token is too easy to guess, as the end of a sentence; empty if it is strong."""
+    if len(token) < SHORTEST_TOKEN:
+        return f"it has {len(token)} characters, but at least {SHORTEST_TOKEN} are required"
+    if (different := len(set(token.lower()))) < MIN_DISTINCT_CHARACTERS:
+        found = f"it has {different} different character{'s' * (different != 1)}"
+        return f"{found}, but at least {MIN_DISTINCT_CHARACTERS} are required"
+    if _count_unpredictable(token.lower()) < MIN_UNPREDICTABLE_CHARACTERS:
+        return "most of it is a repetition, a sequence or a keyboard row"
+    return ""
+
+
+def _count_unpredictable(token: str) -> int:
+    """Count the characters that do not continue a sequence or repeat an earlier part."""
+    return sum(not _is_predictable(token, at) for at in range(len(token)))
+
+
+def _is_predictable(token: str, at: int) -> bool:
+    start = at - _MIN_RUN + 1
+    if start < 0:
+        return False
+    return token.find(token[start : at + 1], 0, at) >= 0 or _is_sequence(token[start : at + 1])
+
+
+def _is_sequence(part: str) -> bool:
+    """Whether characters are all the same, or consecutive in one direction."""
+    if len(set(part)) == 1:
+        return True
+    return any(part in row or part[::-1] in row for row in _SEQUENCES)

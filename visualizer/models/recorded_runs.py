@@ -1,0 +1,478 @@
+"""Builds runs from recorded attention calls: one run per group of identical layers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import numpy as np
+import torch
+from msgspec import Struct
+from msgspec.structs import replace
+
+from visualizer.attention import device as attention_device
+from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
+from visualizer.attention.captured_layers import WeightSample
+from visualizer.attention.captured_run import run_of_layers
+from visualizer.attention.run import USABLE, Run, gib
+from visualizer.attention.saved_numbers import captured_numbers
+from visualizer.attention.spec import BooleanMatrix, Device, Dtype, Mask
+from visualizer.brief_repr import brief_repr
+from visualizer.errors import InputError
+from visualizer.models.attention_recorder import AttentionCall, RecordingMethod
+from visualizer.models.inference_boundary import inferred
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from torch import Tensor
+
+BY_ITSELF = (
+    "This model uses its own attention implementation. Its weights were recorded from its softmax; "
+    "queries, keys and scores are not available."
+)
+SCORES_UNKNOWN_NOTICE = (
+    "Only attention weights are shown: the program could not infer how the model computes them "
+    "from queries and keys."
+)
+_UNDERSTOOD = frozenset({
+    "scaling", "dropout", "is_causal", "sliding_window", "softcap", "position_bias", "s_aux",
+})  # fmt: skip
+"""Arguments that are handled, are already part of the mask, or have no effect."""
+MAX_LISTED_ARGUMENTS = 20
+WHOLE_WITHIN = 1e-5
+"""Tolerance for row sums of 1; a larger difference indicates an attention sink."""
+_CROSS = ("cross", "EncDec", "encoder_attn")
+"""Parts of module paths that indicate cross-attention."""
+_IRRELEVANT = frozenset({
+    "position_ids", "use_cache", "output_attentions", "output_hidden_states", "deterministic",
+    "output_router_logits", "num_items_in_batch", "cache_position", "return_dict",
+})  # fmt: skip
+
+
+class CallOfModule(Protocol):
+    """A recorded call of a module."""
+
+    @property
+    def module(self) -> str:
+        """Path of the module."""
+
+
+CallT = TypeVar("CallT", bound=CallOfModule)
+
+
+class AddedToScores(Struct, frozen=True, eq=False):
+    """Mask and bias that a call adds to its scores.
+
+    Parameters
+    ----------
+    bias : Tensor or None
+        [head, query, key]; None if only zeros are added to the scores of allowed keys.
+    """
+
+    mask: LayerMask
+    bias: Tensor | None = None
+
+
+class LayerGroup(Struct, frozen=True, eq=False):
+    """Layers with equal shapes and stages, which share one run.
+
+    Parameters
+    ----------
+    name : str
+        Path of their attention in the model: ``model.layers.*.self_attn``.
+    layers : tuple of int
+        Their numbers in the model, from 0.
+    calls : tuple of AttentionCall
+        One per layer, of a single text; empty for a long text, whose weights are not kept.
+    added : tuple of AddedToScores
+        One per layer, likewise.
+    """
+
+    name: str
+    layers: tuple[int, ...]
+    calls: tuple[AttentionCall, ...]
+    added: tuple[AddedToScores, ...]
+
+    __repr__ = brief_repr
+
+    @property
+    def is_cross(self) -> bool:
+        """Whether its queries attend to the tokens of another text."""
+        own = [call for call in self.calls[:1] if not call.is_continuation]
+        is_square = all(call.weights.shape[-2] == call.weights.shape[-1] for call in own)
+        return not is_square or is_named_cross(self.name)
+
+
+class LayerRun(Struct, frozen=True, eq=False):
+    """The run of a group of layers."""
+
+    group: LayerGroup
+    run: Run
+
+    @property
+    def captured(self) -> CapturedAttention | None:
+        """Its values as a document stores them; None for a long text without kept weights."""
+        return captured_numbers(self.run)
+
+    __repr__ = brief_repr
+
+    @property
+    def in_words(self) -> str:
+        """Notice on which layers are shown, counted from 1."""
+        layers = self.group.layers
+        are_all = layers == tuple(range(layers[0], layers[-1] + 1))
+        first = f"{layers[0] + 1}" + (f" to {layers[-1] + 1}" if len(layers) > 1 else "")
+        each = first if are_all else ", ".join(str(layer + 1) for layer in layers)
+        return f"Shown: {self.group.name}, layer{'s' * (len(layers) > 1)} {each}"
+
+    def of_stages(self, names: Collection[str]) -> LayerRun:
+        """Return the run with only some stages, and its attention."""
+        return replace(self, run=replace(self.run, trace=self.run.trace.of_stages(names)))
+
+    def with_notice(self, sentence: str) -> LayerRun:
+        """Add a notice about its values."""
+        return replace(self, run=replace(self.run, notices=(*self.run.notices, sentence)))
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Notices about its values, as sentences."""
+        is_by_itself = any(call.method is RecordingMethod.SOFTMAX for call in self.group.calls[:1])
+        return (*((BY_ITSELF,) if is_by_itself else ()), *self.run.notices)
+
+
+def groups_of(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
+    """Group the calls of one pass by identical layers, in order of their first call.
+
+    If inference fails, the calls of the groups contain only weights.
+    """
+    found = inferred("groups of layers", lambda: _group_calls(calls))
+    return found if found is not None else _group_calls([call.bare() for call in calls])
+
+
+def _group_calls(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
+    numbered = numbered_by_layer(_without_repeated_softmax(calls))
+    added = _added_to_scores(call for _, call in numbered)
+    keys = [
+        (module_family(call.module), *_grouping_key(call), each.bias is None)
+        for (_, call), each in zip(numbered, added, strict=True)
+    ]
+    order = {key: at for at, key in reversed([*enumerate(keys)])}
+    places = sorted(range(len(numbered)), key=lambda at: (order[keys[at]], at))
+    found = []
+    for key, group in groupby(places, key=lambda at: keys[at]):
+        members = list(group)
+        layers, own = zip(*(numbered[at] for at in members), strict=True)
+        found.append(LayerGroup(key[0], layers, own, tuple(added[at] for at in members)))
+    return tuple(found)
+
+
+def _without_repeated_softmax(calls: Sequence[AttentionCall]) -> list[AttentionCall]:
+    """Omit modules that call softmax several times: it is unknown which one is attention."""
+    counts = Counter(call.module for call in calls if call.method is RecordingMethod.SOFTMAX)
+    return [call for call in calls if counts[call.module] < 2]
+
+
+def numbered_by_layer(calls: Sequence[CallT]) -> list[tuple[int, CallT]]:
+    """Pair the calls with the numbers of their layers.
+
+    The number is taken from the module's path. If it is ambiguous, as for a module that runs
+    several times or for several stacks of layers, it is the position in order of execution.
+    """
+    families: dict[str, list[CallT]] = {}
+    for call in calls:
+        families.setdefault(module_family(call.module), []).append(call)
+    numbers: dict[int, int] = {}
+    for family in families.values():
+        named = [_layer_number(call.module) for call in family]
+        is_clear = None not in named and len({*named}) == len(named)
+        for place, (call, number) in enumerate(zip(family, named, strict=True)):
+            numbers[id(call)] = number if is_clear and number is not None else place
+    return [(numbers[id(call)], call) for call in calls]
+
+
+def is_named_cross(module: str) -> bool:
+    """Whether the path of a module indicates cross-attention."""
+    return any(part in module for part in _CROSS)
+
+
+def _layer_number(module: str) -> int | None:
+    found = re.search(r"\.(\d+)(?=\.|$)", module)
+    return int(found[1]) if found else None
+
+
+def module_family(module: str) -> str:
+    """Return the path of a module with ``*`` for numbers, which is the same in all layers."""
+    return re.sub(r"\.\d+(?=\.|$)", ".*", module)
+
+
+def _grouping_key(call: AttentionCall) -> tuple[object, ...]:
+    parts = (call.queries, call.keys, call.values)
+    shapes = tuple(None if part is None else tuple(part.shape) for part in parts)
+    own = (_softcap_of(call), _sink_logits(call) is None, _not_understood(call))
+    return (tuple(call.weights.shape), shapes, call.method, call.scaling, *own)
+
+
+def _added_to_scores(calls: Iterable[AttentionCall]) -> list[AddedToScores]:
+    """Return what each call adds to its scores; most layers share these tensors."""
+    known: dict[tuple[object, ...], AddedToScores] = {}
+    found = []
+    for call in calls:
+        parts = (call.mask, call.arguments.get("position_bias"))
+        key = (*map(id, parts), call.weights.shape)
+        if key not in known:
+            known[key] = _separate_mask(call, [part[0] for part in parts if part is not None])
+        found.append(known[key])
+    return found
+
+
+def _separate_mask(call: AttentionCall, parts: list[Tensor]) -> AddedToScores:
+    """Separate the mask from the bias: values near the type's minimum mask a key.
+
+    Parameters
+    ----------
+    parts : list of Tensor
+        The mask and the bias of the call, [1 or head, 1 or query, key].
+    """
+    queries, keys = call.weights.shape[-2:]
+    allowed = torch.ones(1, queries, keys, dtype=torch.bool)
+    bias = torch.zeros(1, 1, 1)
+    for part in (part.cpu() for part in parts):
+        if part.dtype is torch.bool:
+            allowed = allowed & part
+        else:
+            allowed = allowed & (part > torch.finfo(part.dtype).min / 2)
+            bias = bias + part
+    bias = bias.where(allowed, 0)
+    whole = bias.expand(call.weights.shape[1:]) if bool(bias.any()) else None
+    return AddedToScores(_classify_mask(allowed), whole)
+
+
+def _classify_mask(allowed: Tensor) -> LayerMask:
+    """Classify a mask of allowed cells [1 or head, query, key]; none if heads differ."""
+    queries, keys = allowed.shape[-2:]
+    cells = allowed[0].numpy()
+    if cells.all() or not bool((allowed == allowed[:1]).all()):  # differs by head
+        return LayerMask()
+    causal = np.tri(queries, keys, dtype=bool)
+    window = int(cells[-1].sum())
+    if queries == keys and (cells == causal).all():
+        return LayerMask(Mask.CAUSAL)
+    if queries == keys and (cells == (causal & ~np.tri(queries, k=-window, dtype=bool))).all():
+        return LayerMask(Mask.WINDOW, window=window)
+    return LayerMask(Mask.OWN, BooleanMatrix.of(cells))
+
+
+def _softcap_of(call: AttentionCall) -> float:
+    return float(call.arguments.get("softcap") or 0)
+
+
+def _sink_logits(call: AttentionCall) -> Tensor | None:
+    """Return the sink logits, [head]; None without sinks."""
+    sinks = call.arguments.get("s_aux")
+    return None if sinks is None else sinks.detach().flatten()
+
+
+def _are_rows_whole(call: AttentionCall) -> bool:
+    """Whether the weights of each row sum to 1, that is, no sink takes a share."""
+    sums = _sample_of(call).sums
+    return bool(((sums - 1).abs() <= WHOLE_WITHIN)[sums != 0].all())
+
+
+def _sample_of(call: AttentionCall) -> WeightSample:
+    return call.sample or WeightSample.of(_to_cpu(call.weights[0]))
+
+
+class _LayerOfCall:
+    """Access to the recorded tensors of one layer."""
+
+    def __init__(self, call: AttentionCall, added: AddedToScores) -> None:
+        self._call, self._bias_and_mask = call, added
+
+    def release(self) -> None:
+        """Release what is no longer needed: the compared sample, and the context."""
+        self._call = replace(self._call, sample=None, context=None)
+
+    def weights(self) -> Tensor:
+        return _to_cpu(self._call.read_weights()[0])
+
+    def sample(self) -> WeightSample:
+        return _sample_of(self._call)
+
+    def vectors(self, name: str) -> Tensor:
+        part: Tensor = getattr(self._call, name)
+        return _to_cpu(_repeat_for_heads(part, self._call)[0])
+
+    def bias(self) -> Tensor | None:
+        return None if self._bias_and_mask.bias is None else _to_cpu(self._bias_and_mask.bias)
+
+    def sinks(self) -> Tensor | None:
+        sinks = _sink_logits(self._call)
+        return None if sinks is None else _to_cpu(sinks)
+
+
+def run_of(
+    group: LayerGroup,
+    name: str,
+    tokens: tuple[str, ...],
+    key_tokens: tuple[str, ...] = (),
+    device: str = "",
+) -> LayerRun:
+    """Build the run of a group of layers.
+
+    Its trace has the axis ``layer``. The weights are the model's own. Queries, keys and values are
+    the inputs of the attention function. If their scores, scaled, capped, biased and masked like
+    in the model, reproduce its weights, the scores are also stages, and the weights are computed
+    from them. Only queries, keys, values, and weights that cannot be recomputed are kept; stages
+    are computed on access. If inference fails, the run has only weights, and a notice.
+    """
+    one = group.calls[0].weights
+    _, heads, queries, keys = one.shape
+    is_double = one.dtype is torch.float64
+    captured = CapturedAttention(
+        layers_in_words(group.layers, name),
+        len(group.layers),
+        heads,
+        queries,
+        keys,
+        Dtype.FLOAT64 if is_double else Dtype.FLOAT32,
+        b"",
+        tokens,
+        key_tokens,
+    )
+    if group.calls[0].queries is not None:
+        found = inferred(
+            f"how weights of {group.name} follow from queries and keys",
+            lambda: _build_run(group, replace(captured, vectors=_describe_vectors(group)), device),
+        )
+        if found:
+            return found
+    found = _build_run(group, captured, device)
+    is_by_itself = group.calls[0].method is RecordingMethod.SOFTMAX
+    return found if is_by_itself else found.with_notice(SCORES_UNKNOWN_NOTICE)
+
+
+def _build_run(group: LayerGroup, captured: CapturedAttention, device: str) -> LayerRun:
+    own = [_LayerOfCall(*each) for each in zip(group.calls, group.added, strict=True)]
+    run = run_of_layers(captured, own)
+    for each in own:
+        each.release()
+    group = replace(group, calls=tuple(replace(call, sample=None) for call in group.calls))
+    return LayerRun(group, replace(run, device=device or run.device))
+
+
+def layers_in_words(layers: tuple[int, ...], name: str) -> str:
+    """Return the model's name, with the layer numbers if they do not count from the first."""
+    if layers == tuple(range(len(layers))):
+        return name
+    return f"layers {', '.join(str(layer + 1) for layer in layers)} of {name}"
+
+
+def _describe_vectors(group: LayerGroup) -> CapturedVectors:
+    """Describe how the scores of a group become its weights; the data stays empty."""
+    masks = tuple(each.mask for each in group.added)
+    cut = _cut_edges(group)
+    if cut and all(each.mask is Mask.NONE for each in masks):
+        # Without another mask, an all-allowing mask makes room for the cut edges.
+        masks = (_all_allowed_mask(*group.calls[0].weights.shape[-2:]),) * len(masks)
+    is_one = all(other == masks[0] for other in masks[1:])
+    mask = masks[0] if is_one else LayerMask()
+    one = group.calls[0]
+    assert one.queries is not None
+    assert one.values is not None
+    odd = _not_understood(one)
+    has_bias = any(each.bias is not None for each in group.added)
+    # Sinks that scale the context vectors after the softmax leave row sums of 1.
+    has_sinks = _sink_logits(one) is not None and not all(map(_are_rows_whole, group.calls))
+    return CapturedVectors(
+        one.queries.shape[-1],
+        one.values.shape[-1],
+        b"",
+        b"",
+        b"",
+        one.scaling,
+        mask.mask,
+        mask.own_mask,
+        mask.window,
+        not odd,
+        () if is_one else masks,
+        _softcap_of(one),
+        b"" if has_bias else None,
+        b"" if has_sinks else None,
+        odd,
+        cut,
+    )
+
+
+def _all_allowed_mask(queries: int, keys: int) -> LayerMask:
+    """Return a mask that lets every query attend to every key."""
+    return LayerMask(Mask.OWN, BooleanMatrix.of(np.ones((queries, keys), dtype=bool)))
+
+
+def _cut_edges(group: LayerGroup) -> tuple[tuple[int, int, int, int], ...]:
+    """Return the cut edges of a group: layer, head, query, key."""
+    edges = (
+        (layer, head, query, key)
+        for layer, call in enumerate(group.calls)
+        for head, cut in call.cuts.items()
+        for query, key in zip(cut.queries, cut.keys, strict=True)
+    )
+    return tuple(sorted(edges))
+
+
+def _to_cpu(part: Tensor) -> Tensor:
+    """Copy a tensor to the CPU, in a type that NumPy supports."""
+    whole = part.detach().cpu()
+    return whole if whole.dtype is torch.float64 else whole.float()
+
+
+def _repeat_for_heads(part: Tensor, call: AttentionCall) -> Tensor:
+    """Repeat keys or values for every query head (grouped-query attention)."""
+    return part.repeat_interleave(call.weights.shape[1] // part.shape[1], 1)
+
+
+def not_understood(arguments: Mapping[str, object], heads: int) -> tuple[str, ...]:
+    """Return the names of arguments that may change how scores become weights."""
+    is_empty = {
+        name for name, given in arguments.items() if isinstance(given, Mapping) and not given
+    }
+    names = {name for name, given in arguments.items() if given is not None} - is_empty
+    names -= _UNDERSTOOD | _IRRELEVANT
+    sinks = arguments.get("s_aux")
+    if isinstance(sinks, torch.Tensor) and sinks.numel() != heads:
+        names.add("s_aux")
+    return tuple(sorted(names))[:MAX_LISTED_ARGUMENTS]
+
+
+def _is_given(argument: object) -> bool:
+    is_empty = isinstance(argument, Mapping) and not argument
+    return argument is not None and not is_empty
+
+
+def _not_understood(call: AttentionCall) -> tuple[str, ...]:
+    return not_understood(call.arguments, call.weights.shape[1])
+
+
+def check_memory(layers: int, heads: int, tokens: int, field: str = "text") -> None:
+    """Reject a text or image if the weights of its layers would not fit into free memory.
+
+    Raises
+    ------
+    InputError
+        With field ``text``, or ``image`` for the tokens of an image.
+    """
+    # One stage of all layers, if it is accessed as a whole; the weights, if they must be kept; and
+    # the intermediate values of the model and softmax in one layer.
+    needed = 4 * heads * tokens**2 * (2 * layers + 6)
+    free = USABLE * attention_device.free_bytes(Device.CPU)
+    if needed > free:
+        sentence = (
+            f"{layers:,} layers × {heads:,} heads × {tokens:,} tokens need {gib(needed)} of "
+            f"memory; {gib(free)} is available."
+        )
+        is_text = field == "text"
+        advice = "Use a shorter text." if is_text else "Use a smaller model or close programs."
+        raise InputError(field, f"{sentence} {advice}")

@@ -1,0 +1,122 @@
+"""Progress callbacks and cancellation of long-running work, and context variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+
+@contextmanager
+def held_within(variable: ContextVar[Value], value: Value) -> Iterator[None]:
+    """Set a context variable within the context, and restore its previous value afterwards."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+Progress = Callable[[int, int], None]
+"""Called with the completed and the total amount; raises `CancelledError` to stop the work."""
+
+
+class CancelledError(Exception):
+    """The work is cancelled and its partial results are discarded."""
+
+
+def no_progress(done: int, of: int) -> None:
+    """No-op progress callback."""
+
+
+_is_stopped: ContextVar[Callable[[], bool]] = ContextVar("is stopped", default=lambda: False)
+
+
+def stopped_when(is_stopped: Callable[[], bool]) -> AbstractContextManager[None]:
+    """Cancel long-running work on this thread within the context when the function returns True."""
+    return held_within(_is_stopped, is_stopped)
+
+
+def is_to_stop() -> bool:
+    """Whether the work on this thread is to be cancelled."""
+    return _is_stopped.get()()
+
+
+def check_stopped() -> None:
+    """Raise `CancelledError` if the work on this thread is to be cancelled."""
+    if is_to_stop():
+        raise CancelledError
+
+
+_is_over: ContextVar[Callable[[], bool]] = ContextVar("is over", default=lambda: False)
+
+
+def left_when(is_over: Callable[[], bool]) -> AbstractContextManager[None]:
+    """Abandon all waits on this thread within the context when the function returns True.
+
+    Unlike work that is cancelled in favour of other work, the awaited result is no longer needed at
+    all. Conditions of outer contexts also apply.
+    """
+    before = _is_over.get()
+    return held_within(_is_over, lambda: is_over() or before())
+
+
+def check_left() -> None:
+    """Raise `CancelledError` if the result that this thread waits for is no longer needed."""
+    if _is_over.get()():
+        raise CancelledError
+
+
+_progress: ContextVar[Progress] = ContextVar("progress", default=no_progress)
+
+
+def progress_told_to(progress: Progress) -> AbstractContextManager[None]:
+    """Report the progress of long-running work on this thread within the context to a callback."""
+    return held_within(_progress, progress)
+
+
+@contextmanager
+def progress_of_part(at: int, count: int) -> Iterator[None]:
+    """Report the progress of work within the context as one of ``count`` equal parts of a whole."""
+    report = _progress.get()
+
+    def report_whole(done: int, of: int) -> None:
+        report((at * of + done) // count, of)
+
+    with progress_told_to(report_whole):
+        yield
+
+
+def tell_progress(done: int, of: int) -> None:
+    """Report the progress of the work on this thread."""
+    _progress.get()(done, of)
+
+
+BLOCK = 64
+
+
+class ProgressCounter:
+    """Counts the iterations of a loop and reports them in blocks."""
+
+    def __init__(self, progress: Progress, of: int, block: int = 1) -> None:
+        self._progress, self._total, self._block, self._done = progress, of, block, 0
+
+    def __call__(self) -> None:
+        """Count one iteration and report the progress."""
+        self._done += 1
+        self._progress(-(-self._done // self._block), -(-self._total // self._block))
+
+
+def part_of_progress(progress: Progress, first: int, last: int) -> Progress:
+    """Return a callback for the part of the work between two percentages of the whole.
+
+    It reports in tenths: most figures are written instantly and need no finer steps.
+    """
+
+    def report(done: int, of: int) -> None:
+        progress((first + (last - first) * done // max(1, of)) // 10, 10)
+
+    return report

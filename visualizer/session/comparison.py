@@ -1,0 +1,143 @@
+"""Tensors and words of a comparison: differences, means of samples, and why it is impossible."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from visualizer.attention.display_transforms import WeightTransform
+from visualizer.format import format_count, format_number, shorten
+from visualizer.language.tokenizers import visible
+from visualizer.session.cell_address import ComparedSide
+from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.dropout_samples import drawn_samples, mean_of
+
+if TYPE_CHECKING:
+    from visualizer.attention.cached_tensor import CachedTensor
+    from visualizer.attention.display_transforms import HeadAggregate
+    from visualizer.attention.run import Run
+    from visualizer.attention.stages import Stage
+    from visualizer.attention.trace import LeadingIndex
+    from visualizer.session.cell_address import Cell
+    from visualizer.session.comparison_state import Comparison
+    from visualizer.session.resolved_view import Resolved
+
+# A difference smaller than this share of its operands is within rounding error.
+ROUNDING = 2e-6
+
+
+def change_of(
+    resolved: Resolved, stage: str, fold: HeadAggregate | None
+) -> tuple[CachedTensor, tuple[int, ...]]:
+    """Return the difference tensor and its index prefix."""
+    run, comparison, index = resolved.run, resolved.comparison, resolved.leading
+    assert comparison
+    lens = _compared_transform(resolved)
+    live = run.trace.seen(stage, lens, fold)
+    if comparison.against is ComparisonKind.HEAD:
+        return comparison.of(live, lambda: live.between_heads(*comparison.heads)), index
+    if comparison.against is ComparisonKind.SAMPLES:
+        weights, mean = run.trace.holding("weights"), mean_tensor(run, comparison)
+        return comparison.of(mean, lambda: mean.minus(weights)), index
+    assert comparison.kept
+    kept = comparison.kept.trace.seen(stage, lens, fold)
+    return comparison.of(live, lambda: live.minus(kept)), index
+
+
+def size_of(resolved: Resolved, stage: str, fold: HeadAggregate | None) -> float:
+    """Return the largest magnitude on either side, the scale for rounding errors."""
+    kept = resolved.comparison.kept if resolved.comparison else None
+    runs = (kept, resolved.run) if kept else (resolved.run,)
+    sides = [one.trace.seen(stage, _compared_transform(resolved), fold).limits() for one in runs]
+    return max(abs(end) for side in sides for end in side)
+
+
+def mean_tensor(run: Run, comparison: Comparison) -> CachedTensor:
+    """Return the mean of the dropout samples."""
+    # Cached by the weights after dropout, which change with the rate and the seed.
+    sample = run.trace.holding("dropped")
+    count = drawn_samples(run, comparison.count)
+    return comparison.of(sample, lambda: mean_of(run, count, comparison.tally))
+
+
+def tensor_of(resolved: Resolved, cell: Cell) -> tuple[CachedTensor, tuple[int, ...]]:
+    """Return the tensor that contains a cell's number, and the index prefix in it."""
+    comparison, run, lens = resolved.comparison, resolved.run, resolved.view.lens
+    whole = (*resolved.leading, *cell.place[:-2])
+    against = comparison.against if comparison else None
+    if comparison and comparison.kept and cell.part is ComparedSide.A:
+        return comparison.kept.trace.seen(cell.stage, lens, cell.fold), whole
+    if comparison and against is ComparisonKind.SAMPLES and cell.part is ComparedSide.MEAN:
+        return mean_tensor(run, comparison), whole
+    if comparison and cell.part is ComparedSide.CHANGE:
+        held, start = change_of(resolved, cell.stage, cell.fold)
+        return held, start if against is ComparisonKind.HEAD else whole
+    lens = _compared_transform(resolved) if comparison else lens
+    return run.trace.seen(cell.stage, lens, cell.fold), whole
+
+
+def _compared_transform(resolved: Resolved) -> WeightTransform:
+    """Return the weight transform to compare under; dropout samples use the plain weights."""
+    comparison = resolved.comparison
+    is_sampled = comparison is not None and comparison.against is ComparisonKind.SAMPLES
+    return WeightTransform.PLAIN if is_sampled else resolved.view.lens
+
+
+class LargestChange(Struct, frozen=True):
+    """The largest difference and its position within the indexed part."""
+
+    value: float
+    place: tuple[int, ...]
+
+
+def largest_change(held: CachedTensor, index: tuple[int, ...], size: float) -> LargestChange | None:
+    """Return the largest difference; None if it is within rounding error."""
+    place = held.farthest(index)
+    value = float(held.read((*index, *place)))
+    is_change = math.isfinite(value) and abs(value) > ROUNDING * size
+    return LargestChange(value, place) if is_change else None
+
+
+def mismatch(kept: Run, run: Run, stage: Stage) -> str:
+    """Return why a stage cannot be compared between A and B; empty if it can."""
+    mine, yours = kept.trace, run.trace
+    if mine.sides != yours.sides:
+        return _other_sides(mine.sides, yours.sides)
+    for axis in dict.fromkeys((*mine.axes, *yours.axes)):
+        if mine.count(axis) != yours.count(axis):
+            return f"A has {format_count(mine.count(axis), axis)} and B {yours.count(axis):,}"
+    if stage.name not in mine:
+        return f"A has no {stage.title.lower()}"
+    old, new = (trace.shape(stage.name) for trace in (mine, yours))
+    if old == new:
+        return ""
+    if "head" in stage.dims and old[-3] != new[-3]:
+        return f"A has {format_count(old[-3], 'head')} and B {new[-3]:,}"
+    return f"A has {format_count(old[-1], 'number')} per vector and B {new[-1]:,}"
+
+
+def _other_sides(mine: tuple[int, int], yours: tuple[int, int]) -> str:
+    if mine[0] == mine[1] and yours[0] == yours[1]:
+        return f"A has {format_count(mine[0], 'token')} and B {yours[0]:,}"
+    return "A has {:,} × {:,} queries and keys and B {:,} × {:,}".format(*mine, *yours)
+
+
+def signed(value: float) -> str:
+    """Format a difference with its sign."""
+    written = format_number(value)
+    return written if written.startswith("−") or value == 0 else f"+{written}"
+
+
+def cell_name(run: Run, leading: LeadingIndex, stage: Stage, place: tuple[int, ...]) -> str:
+    """Name a cell's tokens, or its token and column, and its head if it has one."""
+    row, column = place[-2:]
+    joined = shorten(visible(run.words(leading, stage.dims[-2])[row]))
+    if stage.dims[-1] == "key":
+        key = run.words(leading, "key")[column]
+        joined += f" → {shorten(visible(key))}"
+    else:
+        joined += f", column {column + 1}"
+    has_head = len(place) == 3 and run.trace.spec.heads > 1
+    return f"{joined} in head {place[0] + 1}" if has_head else joined

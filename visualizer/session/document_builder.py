@@ -1,0 +1,170 @@
+"""Builds a document from texts, settings and stages given by name."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from visualizer.attention.layer_stages import ORDER
+from visualizer.attention.spec import BIAS, BLOCK_LAYERS, LAYERS, Arrangement, Projection
+from visualizer.attention.stages import TABLE
+from visualizer.errors import InputError
+from visualizer.session.document import Document, LineSplit
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from visualizer.attention.run import Run
+    from visualizer.attention.spec import AttentionSpec, NumberMatrix
+    from visualizer.session.view import View
+
+# Qt displays these characters differently; a normalized text equals the text in the editor.
+_AS_SHOWN = str.maketrans({"\r": "\n", "\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
+
+_FIRST = {"d_in": 0, "mechanism": 1}
+"""Settings that are applied before the others, in this order."""
+
+
+def text_of(text: str) -> str:
+    """Normalize a text as the text editor does.
+
+    Raises
+    ------
+    InputError
+        If it is blank.
+    """
+    if not text or text.isspace():
+        raise InputError("text", f"invalid value {text[:20]!r}: must not be blank")
+    return text.replace("\r\n", "\n").translate(_AS_SHOWN)
+
+
+def document_of(
+    texts: Sequence[str], settings: Mapping[str, Any], base: Document | None = None
+) -> Document:
+    """Create a document from texts and settings.
+
+    Missing sizes are taken from custom vectors and weights, and custom biases turn biases on. If
+    there is neither a text nor a base, custom vectors belong to numbered tokens.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Several texts form a batch, or the labels of queries and of keys of captured attention;
+        none keeps the texts of the base.
+    settings : mapping
+        By the names of `Document.set`; the embedding size and then the mechanism, which may need
+        it, are set before the others.
+    base : Document, optional
+        Supplies everything that is not given.
+    """
+    document = base or Document()
+    if not texts and base is None and settings.get("own_input"):
+        texts = [" ".join(str(place + 1) for place in range(settings["own_input"].rows))]
+    if texts:
+        apart = [" ".join(text.splitlines()) for text in texts]  # each line becomes a text
+        document = document.set("text", "\n".join(apart if len(texts) > 1 else texts))
+    if texts and document.has_module:
+        lines = LineSplit.APART if len(texts) > 1 else LineSplit.TOGETHER
+        document = document.set("lines", lines)
+    own_input = settings.get("own_input")
+    if own_input and "d_in" not in settings:
+        document = document.set("d_in", own_input.columns)
+    for name in sorted(settings, key=lambda name: _FIRST.get(name, len(_FIRST))):
+        document = document.set(name, settings[name])
+    return replace(document, spec=_fitting_own(document.spec, settings))
+
+
+def _fitting_own(spec: AttentionSpec, settings: Mapping[str, Any]) -> AttentionSpec:
+    """Infer sizes and biases that are not set from custom vectors and weights."""
+    found: dict[str, Any] = {}
+    share = max(1, spec.heads if spec.arrangement is Arrangement.STACKED else 1)
+    for name, matrix in settings.get("own_weights") or ():
+        if name.removesuffix(BIAS) in BLOCK_LAYERS:
+            found |= _sizes_of_block(name, matrix)
+            continue
+        if name in LAYERS:
+            found["d_in"] = matrix.rows
+        elif name.removesuffix(BIAS) in LAYERS and spec.projection is Projection.LINEAR:
+            found["bias"] = True
+        found["d_out"] = matrix.columns // share
+    if settings.get("own_input"):
+        found["d_in"] = settings["own_input"].columns
+    return replace(spec, **{name: value for name, value in found.items() if name not in settings})
+
+
+def _sizes_of_block(name: str, matrix: NumberMatrix) -> dict[str, int]:
+    """Return the feed-forward size of custom weights of a block."""
+    return {"linear1": {"d_ff": matrix.columns}, "linear2": {"d_ff": matrix.rows}}.get(name, {})
+
+
+_PART = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+def stages_of(text: str) -> frozenset[str]:
+    """Parse comma-separated names of stages."""
+    return named_stages([part.strip() for part in text.split(",")])
+
+
+def named_stages(names: Collection[str]) -> frozenset[str]:
+    """Check names of stages against the stage table.
+
+    Raises
+    ------
+    InputError
+        If a name is not a stage of any module.
+    """
+    for name in names:
+        if name not in ORDER:
+            of_modules = ", ".join(dict.fromkeys(row.name for row in TABLE))
+            sentence = (
+                f"There is no stage “{name}”. Stages of modules: {of_modules}; models have more."
+            )
+            raise InputError("stages", sentence)
+    return frozenset(names)
+
+
+def heads_of(text: str) -> frozenset[int]:
+    """Parse head numbers from 1, such as ``1,3-5``, as indices from 0; empty for ``all``."""
+    if text == "all":
+        return frozenset()
+    parts = [_PART.fullmatch(part.strip()) for part in text.split(",")]
+    found: set[int] = set()
+    for part in parts:
+        first, last = (int(part[1]), int(part[2] or part[1])) if part else (0, 0)
+        if not 1 <= first <= last <= 1_000:
+            raise InputError(
+                "heads_shown", f"invalid value '{text}': must be head numbers such as 1,3-5, or all"
+            )
+        found |= set(range(first - 1, last))
+    return frozenset(found)
+
+
+def with_parsed_stages_and_heads(
+    run: Run, view: View, stages: frozenset[str] | None, heads: frozenset[int] | None
+) -> View:
+    """Set the stages and heads of a view; None keeps the current ones.
+
+    An empty set of heads means all of them.
+
+    Raises
+    ------
+    InputError
+        If the run lacks one of them.
+    """
+    lacking = [name for name in ORDER if name in (stages or ()) and name not in run.trace]
+    if lacking:
+        raise InputError("stages", no_stage(run, lacking[0]))
+    count = run.trace.spec.heads
+    if heads is not None and not heads <= frozenset(range(count)):
+        have = "There is 1 head" if count == 1 else f"There are {count} heads"
+        raise InputError("heads_shown", f"There is no head {max(heads) + 1}. {have}.")
+    view = view if stages is None else replace(view, stages=stages)
+    return view if heads is None else replace(view, heads=heads or None)
+
+
+def no_stage(run: Run, name: str) -> str:
+    """Return an error message that a run has no such stage, listing those it has."""
+    whose = run.source or "This module"
+    return f"{whose} has no stage “{name}”. It has {', '.join(run.trace.names)}."

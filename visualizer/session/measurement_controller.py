@@ -1,0 +1,139 @@
+"""Measures the heads of a long text on demand, on a separate thread."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from PySide6.QtCore import QObject
+
+from visualizer.errors import InputError, memory_error_in_words
+from visualizer.progress import CancelledError
+from visualizer.session import worker_jobs
+from visualizer.session.model_panes import measurement_offer
+from visualizer.session.newest_request_worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.attention.head_measures import HeadMeasurement
+    from visualizer.attention.run import Run
+    from visualizer.session.workspace import Workspace
+
+FAILED = "The heads could not be measured."
+REPORTED_EACH_S = 0.25
+
+
+class _MeasurementJob(Struct, frozen=True, eq=False):
+    """A head measurement of a run."""
+
+    run: Run
+    measurement: HeadMeasurement
+    is_cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+class HeadMeasurementController(QObject):
+    """Measures the heads of the current run; another run ends the measurement."""
+
+    def __init__(self, workspace: Workspace, parent: QObject) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+        self._running_job: _MeasurementJob | None = None
+        self._worker = Worker(self)
+        self._worker.answered.connect(self._handle_answer)
+        self._worker.failed.connect(self._report_refusal)
+        self._worker.reported.connect(self._report_progress)
+        workspace.changed.connect(self._follow_run)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether heads are being measured."""
+        return self._running_job is not None
+
+    def toggle(self) -> None:
+        """Start or stop measuring the heads of the current run."""
+        run = self._workspace.run
+        if run is None or measurement_offer(run) is None:
+            return
+        measurement = run.trace.head_measurement("weights", run.compared_texts)
+        if measurement.is_wanted:
+            self._give_up()
+        else:
+            measurement.is_wanted, measurement.problem = True, ""
+            measurement.done = measurement.of = 0
+            self._running_job = _MeasurementJob(run, measurement)
+            self._worker.ask(partial(_measure_run, self._running_job, self._worker.report))
+        self._workspace.show_again()
+
+    def close(self) -> None:
+        """Stop measuring."""
+        self._give_up()
+        self._worker.leave()
+
+    def _follow_run(self) -> None:
+        """Stop measuring if another run is shown."""
+        under_way, run = self._running_job, self._workspace.run
+        if under_way and (run is None or _run_to_measure(run) is not under_way.measurement):
+            self._give_up()
+
+    def _give_up(self) -> None:
+        if self._running_job:
+            self._running_job.is_cancelled.set()
+            self._running_job.measurement.is_wanted = False
+            self._running_job = None
+
+    def _report_progress(self, progress: tuple[_MeasurementJob, int, int]) -> None:
+        measured, done, of = progress
+        if measured is self._running_job:
+            measured.measurement.done, measured.measurement.of = done, of
+            self._workspace.show_again()
+
+    def _report_refusal(self, refused: InputError) -> None:
+        """Report that the system cannot create another thread."""
+        if self._running_job:
+            self._handle_answer((self._running_job, refused))
+
+    def _handle_answer(self, answer: tuple[_MeasurementJob, Exception | None]) -> None:
+        measured, error = answer
+        if measured is not self._running_job:
+            return
+        self._running_job, measured.measurement.is_wanted = None, False
+        if isinstance(error, InputError):
+            measured.measurement.problem = error.sentence
+        elif error:
+            measured.measurement.problem = FAILED
+        self._workspace.show_again()
+        if error and not isinstance(error, InputError):
+            self._workspace.broke.emit("".join(traceback.format_exception(error)))
+
+
+def _run_to_measure(run: Run) -> HeadMeasurement | None:
+    if "weights" not in run.trace:
+        return None
+    return run.trace.head_measurement("weights", run.compared_texts)
+
+
+def _measure_run(
+    measured: _MeasurementJob, report: Callable[[tuple[_MeasurementJob, int, int]], object]
+) -> tuple[_MeasurementJob, Exception | None]:
+    last = monotonic()
+
+    def go_on(done: int, of: int) -> None:
+        nonlocal last
+        if measured.is_cancelled.is_set():
+            raise CancelledError
+        if monotonic() - last >= REPORTED_EACH_S:
+            last = monotonic()
+            report((measured, done, of))
+
+    try:
+        worker_jobs.measure_heads(measured.run, go_on)
+    except CancelledError:
+        return measured, None
+    except Exception as error:  # noqa: BLE001 - handed to the GUI thread
+        return measured, memory_error_in_words(error)
+    return measured, None

@@ -1,0 +1,92 @@
+"""Options, messages and offers of the panes about the heads of a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.errors import InputError
+    from visualizer.session.document import Document
+
+
+class AttributionOptions(Struct, frozen=True):
+    """Options of the Attribution pane.
+
+    Parameters
+    ----------
+    token : str
+        The candidate next token; empty for the most likely one.
+    """
+
+    token: str = ""
+
+
+class HeadScatterOptions(Struct, frozen=True):
+    """Names of the two measures on the axes of the Scatter pane."""
+
+    across: str = "previous"
+    up: str = "induction"
+
+
+SAVED = "These are the saved numbers. Change the text to run the model again."
+UNREAD = "The model could not run on this: {reason}"
+READING = "The model is running on the text."
+IMAGE_REQUIRED = "Choose an image in Setup, or drop an image file, to run the model."
+READING_IMAGE = "The model is running on the image."
+
+
+def why_unread(document: Document, refused: InputError | None = None) -> str:
+    """Return why a document with a model has no forward pass.
+
+    Parameters
+    ----------
+    refused : InputError, optional
+        Why the model could not run on the current document.
+    """
+    if refused and not document.lacks_image:
+        return UNREAD.format(reason=refused.sentence)
+    if document.reads_image:
+        return IMAGE_REQUIRED if document.lacks_image else READING_IMAGE
+    return SAVED if document.captured else READING
+
+
+LONG = (
+    "Measuring the heads of a long text row by row may take minutes. The heatmaps "
+    "can be used in the meantime."
+)
+START, START_TIP = "Measure heads", "Compute the head measures of the long text, row by row"
+COUNTED = "Measured rows"
+MEASURING = "Measuring the heads: {share} of the rows are done."
+
+
+class MeasurementOffer(Struct, frozen=True):
+    """A measurement that can be started or is in progress.
+
+    Parameters
+    ----------
+    says : str
+        Message about the missing measurement.
+    is_measuring : bool
+        Whether the measurement is in progress.
+    share : int
+        Progress in per cent.
+    """
+
+    says: str
+    is_measuring: bool = False
+    share: int = 0
+
+
+def measurement_offer(run: Run) -> MeasurementOffer | None:
+    """Return the offer; None if the heads are measured already or immediately."""
+    trace, texts = run.trace, run.compared_texts
+    if "weights" not in trace or trace.is_measured("weights", texts):
+        return None
+    measurement = trace.head_measurement("weights", texts)
+    if not measurement.is_wanted:
+        return MeasurementOffer(f"{measurement.problem} {LONG}".strip())
+    share = 100 * measurement.done // max(1, measurement.of)
+    return MeasurementOffer(MEASURING.format(share=f"{share} %"), True, share)

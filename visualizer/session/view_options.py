@@ -1,0 +1,208 @@
+"""Options of a view: colour maps and limits, lines, and mask editing."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from visualizer.session.cell_address import Cell
+
+
+class MapKind(StrEnum):
+    """The values that a map is for: shares of a row, or signed values."""
+
+    SEQUENTIAL = "sequential"
+    DIVERGING = "diverging"
+
+
+class ColourMap(Struct, frozen=True):
+    """One colour map.
+
+    Parameters
+    ----------
+    id : str
+        Name in document files and in the file of colours.
+    title : str
+        Label in a list of maps of the same kind.
+    menu_text : str
+        Label of its command, with the mnemonic marked by ``&``.
+    shortcut : str
+        Keyboard shortcut of its command.
+    """
+
+    id: str
+    title: str
+    kind: MapKind
+    menu_text: str
+    shortcut: str
+
+
+AUTOMATIC = "automatic"
+"""Id of the map that is light at 0 on a light background and dark at 0 on a dark one."""
+
+COLOUR_MAPS: tuple[ColourMap, ...] = (
+    ColourMap("viridis", "viridis", MapKind.SEQUENTIAL, "&viridis", "Ctrl+Alt+1"),
+    ColourMap("cividis", "cividis", MapKind.SEQUENTIAL, "&cividis", "Ctrl+Alt+2"),
+    ColourMap("magma", "magma", MapKind.SEQUENTIAL, "&magma", "Ctrl+Alt+3"),
+    ColourMap("CET-CBL1", "Blue (CET-CBL1)", MapKind.SEQUENTIAL, "&blue (CET-CBL1)", "Ctrl+Alt+4"),
+    ColourMap("CET-L1", "Grey (CET-L1)", MapKind.SEQUENTIAL, "gr&ey (CET-L1)", "Ctrl+Alt+5"),
+    ColourMap(
+        AUTOMATIC,
+        "Same as theme",
+        MapKind.DIVERGING,
+        "&Signed numbers: same as theme",
+        "Ctrl+Alt+6",
+    ),
+    ColourMap(
+        "CET-CBD1", "Light at 0", MapKind.DIVERGING, "Signed numbers: &light at 0", "Ctrl+Alt+7"
+    ),
+    ColourMap(
+        "blue-gold-dark", "Dark at 0", MapKind.DIVERGING, "Signed numbers: &dark at 0", "Ctrl+Alt+0"
+    ),
+    ColourMap(
+        "CET-D6",
+        "Darker at 0 (CET-D6)",
+        MapKind.DIVERGING,
+        "Signed numbers: dar&ker at 0 (CET-D6)",
+        "Ctrl+Alt+B",
+    ),
+)
+"""All maps, in the order of the menu and the lists."""
+
+
+def maps_of(kind: MapKind) -> tuple[ColourMap, ...]:
+    """Return the maps of one kind; the first is the default."""
+    return tuple(each for each in COLOUR_MAPS if each.kind is kind)
+
+
+USUAL = maps_of(MapKind.SEQUENTIAL)[0].id
+"""Id of the default map for weights."""
+
+
+class ColourCurve(StrEnum):
+    """How numbers between the limits map to colours: linearly, by logarithm or by rank."""
+
+    LINEAR = "linear"
+    LOG = "log"
+    RANK = "rank"
+
+
+class ColourLimits(StrEnum):
+    """The values at the ends of the colour map.
+
+    Automatic is 0 and 1 for the weights of a short text and each row's maximum for those of a long
+    one; for other stages, the maximum over all heads. From 0 to 1 also applies only to weights.
+    """
+
+    AUTO = "automatic"
+    UNIT = "unit"
+    ROW = "row"
+    PANEL = "panel"
+    SHARED = "shared"
+    TYPED = "typed"
+
+
+class ColourOptions(Struct, frozen=True):
+    """Colour options of all panels.
+
+    Parameters
+    ----------
+    typed : tuple of (stage, low, high)
+        Typed limits of stages. For a stage with negative values, the colours are symmetric about
+        0, whatever the lower limit.
+    diverging : str
+        The colour map for signed values; automatic is close to the background colour at 0.
+    """
+
+    curve: ColourCurve = ColourCurve.LINEAR
+    limits: ColourLimits = ColourLimits.AUTO
+    typed: tuple[tuple[str, float, float], ...] = ()
+    sequential: str = USUAL
+    diverging: str = AUTOMATIC
+
+    def ends(self, stage: str) -> tuple[float, float] | None:
+        """Return the limits typed for a stage."""
+        found = ((low, high) for name, low, high in self.typed if name == stage)
+        return next(found, None)
+
+
+PANE = "Lines"
+"""The title of the pane that draws the lines."""
+FOLLOWS = -1
+"""Value of `solo` that selects the head of the pinned cell."""
+MAX_LINES_PER_QUERY = 32
+
+
+class LineSide(StrEnum):
+    """The side of the line view on which a token appears."""
+
+    QUERY = "query"
+    KEY = "key"
+
+
+class LineToken(Struct, frozen=True):
+    """A token on one side of the line view."""
+
+    side: LineSide
+    at: int
+
+
+class LineOptions(Struct, frozen=True):
+    """Options of the line view.
+
+    Parameters
+    ----------
+    threshold : float
+        Weights below it have no line.
+    top : int
+        Number of largest weights drawn per query and head; 0 for all.
+    solo : int or None
+        The one head drawn, or `FOLLOWS`; None for all heads in one picture.
+    by_key : frozenset of Cell
+        Cells reached through their key: all lines to that key are highlighted, otherwise those of
+        their query.
+    """
+
+    threshold: float = 0.0
+    top: int = 0
+    solo: int | None = None
+    by_key: frozenset[Cell] = frozenset()
+
+
+class MaskBrush(StrEnum):
+    """A mask pattern to start from."""
+
+    ALL = "all"
+    CAUSAL = "causal"
+    WINDOW = "window"
+    PREFIX = "prefix"
+    PADDING = "padding"
+
+
+class MaskEditState(Struct, frozen=True):
+    """Whether the mask is being edited, and the parameters of the brushes.
+
+    Parameters
+    ----------
+    window : int
+        Number of tokens a query attends to: itself and those just before.
+    prefix : int
+        Number of leading tokens that every query attends to.
+    padding : int
+        Number of text tokens; those after are padding.
+    is_of_all_heads : bool
+        Whether a stroke cuts edges of all heads of a model that are shown, and not of its own.
+    """
+
+    is_on: bool = False
+    window: int = 3
+    prefix: int = 2
+    padding: int = 4
+    is_of_all_heads: bool = False
+
+    def number(self, brush: MaskBrush) -> int:
+        """Return the parameter of a brush; 0 where it has none."""
+        return int(getattr(self, brush, 0))

@@ -1,0 +1,141 @@
+"""Reading and writing of documents: the file filter, the results, and the writing itself."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
+
+from visualizer.documents.document_file import SUFFIX, write_document
+from visualizer.storage import atomic_file
+from visualizer.storage.regular_file import version_at
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.attention.run import Run
+    from visualizer.documents.document_file import SavedDocument
+    from visualizer.documents.open_document import DocumentChange
+    from visualizer.session.document import Document
+    from visualizer.session.view import View
+    from visualizer.storage.regular_file import FileVersion
+
+
+_OWN, _PICTURES, _NUMBERS = f"*{SUFFIX}", "*.png *.svg *.pdf *.html", "*.npz *.json"
+_TENSORS, _TEXTS = "*.npy *.npz *.safetensors *.pt *.pth *.bin", "*.txt"
+OPENED = (
+    f"All supported files ({_OWN} {_PICTURES} *.json {_TENSORS} {_TEXTS});;"
+    f"Documents ({_OWN});;Images with an embedded document ({_PICTURES});;"
+    f"Exported numbers with an embedded document ({_NUMBERS});;"
+    f"Attention and weights from other programs ({_TENSORS});;Texts ({_TEXTS});;All files (*)"
+)
+"""File filter of the Open dialog."""
+
+
+LACKS_NUMBERS = "The numbers were not saved: the model’s server no longer provides them."
+LATE_NUMBERS = "The numbers were not saved: a lesson was opened before they were available."
+LessonPage: TypeAlias = "tuple[Document, View]"
+
+
+class ReadResult(Struct, frozen=True, eq=False):
+    """The result of reading a file: a document, or a change to the current one.
+
+    Parameters
+    ----------
+    path : Path or None
+        None for a shipped example.
+    before : Document
+        The window's document when reading began.
+    is_reverting : bool
+        Whether the window's own file was reloaded to discard the changes.
+    """
+
+    what: SavedDocument | DocumentChange
+    path: Path | None
+    before: Document
+    is_reverting: bool
+
+
+class WriteResult(Struct, frozen=True, eq=False):
+    """The result of writing a file, the window's own or an unrelated copy.
+
+    Parameters
+    ----------
+    lacks_numbers : str
+        Why requested numbers are missing in the file, as a sentence; empty if they are not.
+    """
+
+    document: Document
+    path: Path
+    is_copy: bool
+    version: FileVersion | None
+    lacks_numbers: str
+
+
+class _ChangedError(Exception):
+    """Another program has changed the file to be replaced."""
+
+
+class ChangedFile(Struct, frozen=True, eq=False):
+    """A file that was not written because it differs from the version opened or saved here.
+
+    Parameters
+    ----------
+    page : tuple of Document and View, or None
+        The lesson page to write; None for the user's own document.
+    """
+
+    path: Path
+    page: LessonPage | None
+
+
+class FoundImage(Struct, frozen=True):
+    """An image file without a document, to be used with the current vision model."""
+
+    path: Path
+
+
+def write_saved_document(
+    path: Path,
+    document: Document,
+    view: View,
+    run: Run | None,
+    *,
+    page: LessonPage | None,
+    replaced: FileVersion | None,
+    may_replace: bool,
+    are_numbers_late: bool = False,
+) -> WriteResult | ChangedFile:
+    """Write a document, with the numbers of a run if there is one.
+
+    Parameters
+    ----------
+    page : tuple of Document and View, or None
+        The lesson page to write as a copy; None for the user's own document.
+    are_numbers_late : bool
+        Whether requested numbers are missing because a lesson was opened before they were ready.
+    replaced : FileVersion or None
+        The version of the file that may be replaced; None if no file may be.
+    may_replace : bool
+        Whether any file may be replaced.
+    """
+
+    def check() -> None:
+        if not may_replace and version_at(path) not in (None, replaced):
+            raise _ChangedError
+
+    try:
+        with suppress(OSError):  # reported by the write itself
+            check()
+        whole = document.with_numbers_of(run) if run else document
+        # Writing a large document takes long, and the file may be changed during that time.
+        atomic_file.write(path, lambda file: write_document(file, whole, view, run), check=check)
+    except _ChangedError:
+        return ChangedFile(path, page)
+    is_of_model = whole is not document
+    is_elsewhere = bool(run and run.reading and run.reading.fetch_captured)
+    lacks_numbers = LATE_NUMBERS if are_numbers_late else ""
+    if is_of_model and is_elsewhere and whole.captured is None:
+        lacks_numbers = LACKS_NUMBERS
+    return WriteResult(document, path, page is not None, version_at(path), lacks_numbers)
