@@ -229,8 +229,8 @@ CONTRADICTIONS: dict[str, dict[str, Any]] = {
     "more than once": {"tokens": ["a", "b", "a"]},
     "no tokens": {"tokens": []},
     "an empty token": {"tokens": ["a", ""]},
-    "a loss by frequency": {"frequency": "nan"},
-    "a loss by bigram": {"bigram": -1.0},
+    "frequency baseline loss": {"frequency": "nan"},
+    "bigram baseline loss": {"bigram": -1.0},
     "characters of sample": {"sample": "x" * 20_000},
     "characters of notices": {"notices": ["x" * 6_000] * 2},
 }

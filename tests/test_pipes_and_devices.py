@@ -162,7 +162,7 @@ def test_a_lesson_is_reported(kind: str, folder: Path) -> None:
     with at_once():
         _, errors = load_lessons([folder], BookNumbers.read(resource("lessons", "chapter3.json")))
     assert [error.sentence for error in errors] == [
-        f"It cannot be read: it is not a file, but {kind}."
+        f"Cannot read it: it is not a file, but {kind}."
     ]
 
 

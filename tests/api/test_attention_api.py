@@ -335,8 +335,8 @@ REFUSED: list[tuple[Any, str]] = [
         lambda: attend("a", vectors=[[1, np.nan]]),
         "vectors must not contain infinite or NaN values.",
     ),
-    (lambda: attend("a b", vectors=[[1, 2]]), "The vectors are 1 × 2 and the text needs 2 × 2."),
-    (lambda: attend(["a", "b"], vectors=[[1]]), "The vectors are those of one text"),
+    (lambda: attend("a b", vectors=[[1, 2]]), "The vectors are 1 × 2, but the text needs 2 × 2."),
+    (lambda: attend(["a", "b"], vectors=[[1]]), "The custom vectors are for one text"),
     (lambda: attend("a", embedding_size=3, vectors=[[1]]), "the embedding size is 3."),
     (lambda: attend("a", weights={"Q": [[1]]}), "Unknown weights “Q”. The names are W_query"),
     (lambda: attend("a", embedding_size=2, weights={"W_key": [[1, 2]]}), "W_key is 1 × 2 and"),
@@ -358,7 +358,10 @@ REFUSED: list[tuple[Any, str]] = [
         lambda: attend("a").explain("input", token=0, d_in=0, text=1),
         "no text 1. Valid indices are 0 to 0.",
     ),
-    (lambda: attend("a").figure(["sums"]), "There is no stage “sums”. There are embedding"),
+    (
+        lambda: attend("a").figure(["sums"]),
+        "There is no stage “sums”. Stages of modules: embedding",
+    ),
     (lambda: attend("a").figure("dropped"), "This module has no stage “dropped”."),
     (lambda: attend("a").figure(heads=[2]), "There is no head 2. Valid indices are 0 to 1."),
     (
@@ -381,7 +384,7 @@ REFUSED: list[tuple[Any, str]] = [
         "Unknown keyword argument “colour”. The arguments are layout, theme",
     ),
     (lambda: attend("a").save("a.bmp"), "Unsupported export format “.bmp”. Supported: .png"),
-    (lambda: attend("a").save("missing/a.npz"), "could not be written to missing: "),
+    (lambda: attend("a").save("missing/a.npz"), "Cannot write “a.npz” to missing: "),
 ]
 
 

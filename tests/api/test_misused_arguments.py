@@ -29,7 +29,9 @@ LONG = "head" * 100
 IT_HAS = (
     "It has input, queries, keys, values, scores, scaled, masked, weights, context, concat, output."
 )
-STAGES = f"There are {', '.join(dict.fromkeys(row.name for row in TABLE))}; models have more."
+STAGES = (
+    f"Stages of modules: {', '.join(dict.fromkeys(row.name for row in TABLE))}; models have more."
+)
 NAMES = f"{', '.join(OWN)}."
 SETTINGS = f"The settings are {', '.join(Settings.__annotations__)}."
 

@@ -192,7 +192,7 @@ def test_what_is_not_there_is_refused(model: Model, seen: ModelAttention, tmp_pa
     assert "no stage" in refusal(seen.__getitem__, "position").lower()
     assert "must be a whole number" in refusal(seen.figure, layer="one")
     assert "text must be a text" in refusal(model.attend, 3)
-    assert "no folder" in refusal(visualizer.open_model, tmp_path / "nothing")
+    assert "Folder not found" in refusal(visualizer.open_model, tmp_path / "nothing")
     assert "device must be one of" in refusal(visualizer.open_model, tmp_path, device="tpu")
 
 
@@ -221,7 +221,7 @@ def test_of_several_runs_and_texts_the_last_and_the_first_are_kept() -> None:
 
 def test_capturing_says_what_it_cannot() -> None:
     model = tiny_model("llama")
-    assert "Only transformers models" in refusal(_run, nn.Linear(2, 2), ())
+    assert "No transformers model" in refusal(_run, nn.Linear(2, 2), ())
     assert "No attention was recorded" in refusal(_run, model, ())
     assert model.config._attn_implementation == "sdpa"
     words = ["one", "two"]

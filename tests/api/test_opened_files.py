@@ -58,7 +58,7 @@ def test_what_was_captured_is_read_by_name(attention: Attention) -> None:
     assert (attention.tokens, attention.key_tokens) == (QUERIES, KEYS)
     assert (attention.parameters, attention.weights, attention.notices) == ({}, {}, ())
     assert repr(attention) == "<Attention: attn.npz · 2 layers × 2 heads × 3 × 5>"
-    with pytest.raises(InputError, match=r"attn\.npz does not say which module computed it"):
+    with pytest.raises(InputError, match=r"attn\.npz does not contain the settings of a module"):
         _ = attention.spec
     with pytest.raises(InputError, match=r"attn\.npz has no stage “scores”\. It has weights\."):
         attention["scores"]

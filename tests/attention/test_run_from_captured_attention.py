@@ -186,7 +186,7 @@ def test_what_models_do_to_scores_is_said(grain: Grain) -> None:
     places = [line.place(position) for position in range(len(line))]
     said = {place.stage: step_caption(run, (1,), line.step(place), head=2)
             for place in places if place}  # fmt: skip
-    assert "kept within ±1.5" in said["capped"]
+    assert "capped at ±1.5" in said["capped"]
     assert "add" in said["biased"]
     assert "sink" in said["weights"]
 
@@ -278,10 +278,10 @@ def test_every_cell_has_its_sentence(stage: str) -> None:
 @pytest.mark.parametrize(
     ("stage", "sentence", "formula"),
     [
-        ("capped", "kept within ±1.5, is ", "tanh(score ÷ 1.5) × 1.5"),
+        ("capped", "capped at ±1.5, is ", "tanh(score ÷ 1.5) × 1.5"),
         ("bias", "The bias of <b>c</b> (query 3) and <b>a</b> (key 1) is ", "read from the file"),
         ("biased", "and its bias, ", "score + bias"),
-        ("weights", " The sink in head 2 takes ", "exp(score) ÷ (Σ of the row + exp(sink))"),
+        ("weights", " The sink in head 2 receives ", "exp(score) ÷ (Σ of the row + exp(sink))"),
     ],
 )
 def test_cells_of_what_models_do_to_scores_are_told(

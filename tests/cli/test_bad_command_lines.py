@@ -145,12 +145,18 @@ BAD = [
     ),
     ("train repeat", "the following argument is required: --out, the folder of the new run"),
     ("train nowhere.txt --out new", "argument SOURCE: "),
-    (f"{NEW} --heads 3", "argument --heads: 64 does not divide into 3 heads. Use 2."),
+    (
+        f"{NEW} --heads 3",
+        "argument --heads: The embedding size 64 is not divisible by 3 heads. Use 2.",
+    ),
     (
         f"{NEW} --heads 0",
         "argument --heads: invalid value '0': must be a whole number from 1 to 64",
     ),
-    (f"{NEW} --rate 0", "argument --rate: The learning rate is more than 0 and at most 100."),
+    (
+        f"{NEW} --rate 0",
+        "argument --rate: The learning rate must be greater than 0 and at most 100.",
+    ),
     (f"{NEW} --rate fast", "argument --rate: invalid value 'fast': must be a finite number"),
     (
         f"{NEW} --model best",
@@ -200,7 +206,10 @@ BAD = [
         "generate run --seed -1",
         "argument --seed: invalid value '-1': must be a whole number ",
     ),
-    ("generate run --temperature -1", "argument --temperature: The temperature is from 0 to 100."),
+    (
+        "generate run --temperature -1",
+        "argument --temperature: The temperature must be from 0 to 100.",
+    ),
     (
         "generate run --temperature nan",
         "argument --temperature: invalid value 'nan': must be a finite number",
@@ -211,7 +220,7 @@ BAD = [
     ),
     ("generate run --top-p 1.5", "argument --top-p: Top-p is more than 0 and at most 1, which "),
     ("generate run --prompt ?", "argument --prompt: “?” is not in the model’s vocabulary."),
-    ("generate run --prompt=", "argument --prompt: There is nothing to read yet. Type some of "),
+    ("generate run --prompt=", "argument --prompt: The text is empty"),
     ("generate run --step 7", "argument --step: There is no snapshot of step 7."),
 ]
 

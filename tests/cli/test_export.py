@@ -364,7 +364,7 @@ def test_the_others_are_written_where_one_cannot_be(
     assert app.main([*exports, "--device", "cpu"]) == refused
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 4
-    assert f"“c.npz” could not be written to {tmp_path}: " in said[2]
+    assert f"Cannot write “c.npz” to {tmp_path}: " in said[2]
     assert "not enough memory for an image" in said[1] or refused == 1
     assert numbers(tmp_path / "d.npz").keys() == numbers(tmp_path / "a.npz").keys()
     left = {"a.npz", "c.npz", "d.npz"} | ({"b.png"} if refused == 1 else set())

@@ -222,4 +222,4 @@ def test_a_run_of_the_language_lab_is_a_model(
     assert err == "argument --text: “Y”, “␣” are not in the model’s vocabulary."
     (tmp_path / "run.json").write_text("{", encoding="utf-8")
     _, err = model(capsys, tmp_path, "--text", REPEATED, status=1)
-    assert "is no JSON." in err
+    assert "is not valid JSON." in err

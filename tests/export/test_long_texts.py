@@ -148,7 +148,7 @@ def test_a_preview_is_a_first_picture_that_says_so() -> None:
     assert not np.isnan(heatmap.values).any()
     for suffix in (".png", ".html"):
         made = preview(one, ExportSettings(suffix, SMALL), QSize(300, 300), 1, no_progress)
-        assert made.said.endswith("a first picture, which is exact in the file")
+        assert made.said.endswith("preview; the file is exact")
     assert one.run.trace.holding("weights").version == 0
 
 

@@ -87,7 +87,7 @@ def test_top_k_of_all_tokens_leaves_none_out(chosen: Chosen) -> None:
 def test_what_no_token_can_be_drawn_by_is_said(chosen: Chosen) -> None:
     chosen.type_into("top_p", "0")
     assert chosen.pane.problem.isVisible()
-    assert chosen.pane.problem.text().startswith("Top-p is more than 0")
+    assert chosen.pane.problem.text().startswith("Top-p must be greater than 0")
     assert chosen.sampling == Sampling()
     chosen.type_into("top_p", "0.75")
     assert not chosen.pane.problem.isVisible()

@@ -66,7 +66,7 @@ def test_the_heading_says_how_many_cells_were_pooled() -> None:
     )
     assert one
     assert many
-    assert many.heading == f"{one.heading} · largest of 2 × 2 cells"
+    assert many.heading == f"{one.heading} · largest in a block of 2 × 2 cells"
     assert many.plain == one.plain
 
 

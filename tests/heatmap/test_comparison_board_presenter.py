@@ -264,7 +264,7 @@ def test_without_dropout_there_are_no_samples() -> None:
     assert titles(board(FREE, view)) == ["Weights"]
     bar = present_comparison(resolved(FREE, view))
     assert bar
-    assert bar.said.startswith("Nothing is dropped")
+    assert bar.said.startswith("Set a dropout rate above 0")
     assert bar.most == 1
 
 

@@ -63,7 +63,9 @@ def test_of_a_pooled_cell_the_number_that_is_seen_is_told(hand: Hand) -> None:
         assert [at // block for at in told.place[1:]] == [row, column]
         assert workspace.run
         assert workspace.run.trace.read("weights", told.place) == heatmap.values[row, column]
-        assert f"largest of {block} × {block} cells" in words(hand.window.cell_pane.heading)
+        assert f"largest in a block of {block} × {block} cells" in words(
+            hand.window.cell_pane.heading
+        )
     hand.click_cell(first)
     assert workspace.view.pinned == told
     hand.click_cell(first)

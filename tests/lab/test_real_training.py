@@ -106,7 +106,7 @@ def test_it_goes_on_in_the_background_and_comes_back(real: Student) -> None:
     real.until(lambda: len(losses_of(folder)) > 0)  # the orders are written before the last losses
     left = losses_of(folder).steps[-1]
     real.window.open_run(folder)
-    real.until_said("Waiting until")
+    real.until_said("Waiting for")
     real.until(lambda: real.button == "Pause")
     run = real.window.lab.run
     assert run is not None

@@ -168,7 +168,7 @@ def test_the_settings_of_a_run_are_held_fast_but_its_steps(student: Student) -> 
     pane = student.window.settings_pane
     free = {name for name, row in pane.rows.items() if row.control.isEnabled()}
     assert free == {"steps"}
-    assert "was started with these" in pane.locked.text()
+    assert "are fixed; only the number of steps" in pane.locked.text()
     QTest.mouseClick(pane.another, LEFT)
     student.see()
     assert student.window.lab.run is None
@@ -203,7 +203,7 @@ def test_a_text_that_was_read_while_a_run_began_is_shown_for_the_next(
 
 def test_what_is_wrong_is_said_at_the_setting_and_mended(student: Student) -> None:
     student.type("heads", "3")
-    assert student.problem("heads").startswith("64 does not divide into 3 heads.")
+    assert student.problem("heads").startswith("The embedding size 64 is not divisible by 3 heads.")
     assert not student.window.bar.buttons["toggle"].isEnabled()
     rows = student.window.settings_pane.rows
     label = rows["heads"].problem
@@ -493,7 +493,7 @@ def test_closing_what_cannot_be_saved_says_what_is_lost(student: Student) -> Non
     student.press(Qt.Key.Key_W)
     box = student.window.findChild(QMessageBox, "leaving")
     assert box
-    assert "what it learned after step 0 is lost" in box.text()
+    assert "training after step 0 will be lost" in box.text()
     student.answer("leaving", "Cancel")
     student.activate()
     student.click("toggle")
@@ -501,7 +501,7 @@ def test_closing_what_cannot_be_saved_says_what_is_lost(student: Student) -> Non
     student.press(Qt.Key.Key_W)
     box = student.window.findChild(QMessageBox, "losing")
     assert box
-    assert "what it learned after step 0 is lost" in box.text()
+    assert "training after step 0 will be lost" in box.text()
     student.answer("losing", "Cancel")
     student.activate()
     student.press(Qt.Key.Key_W)
@@ -525,7 +525,7 @@ def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> Non
     student.press(Qt.Key.Key_Down, NONE)
     choose_first(student)
     student.press(Qt.Key.Key_O, CONTROL | SHIFT)
-    student.until_said("Waiting until the training in the background has stopped")
+    student.until_said("Waiting for the background training to stop")
     student.until(lambda: student.button == "Pause")  # here, it goes on by itself
     assert student.window.lab.run
     assert student.window.lab.run.folder == folder
@@ -543,7 +543,7 @@ def test_a_run_that_was_paused_is_paused_however_soon_it_is_opened_again(student
     os.kill(number, signal.SIGSTOP)  # it slow to write to write the checkpoint
     QTest.mouseClick(student.window.settings_pane.another, LEFT)
     student.window.open_run(folder)
-    student.until_said("Waiting until")
+    student.until_said("Waiting for")
     os.kill(number, signal.SIGCONT)
     student.until_said("Paused")
     student.click("step")
@@ -608,7 +608,7 @@ def held(folder: Path) -> Iterator[None]:
 
 def wait_for(student: Student, folder: Path) -> None:
     student.window.open_run(folder)
-    student.until_said("Waiting until")
+    student.until_said("Waiting for")
 
 
 def leave(student: Student, way: str) -> None:
@@ -676,7 +676,7 @@ def test_one_that_takes_too_long_to_stop_says_so(
     os.kill(training._process.processId(), signal.SIGSTOP)  # as in a long step
     student.click("stop")
     student.until(lambda: student.notices.startswith(process_controller.GIVEN_UP))
-    assert "open the run again to begin at step 0" in student.notices
+    assert "reopen the run to start from step 0" in student.notices
 
 
 def test_one_that_takes_too_long_goes_on_in_the_background_all_the_same(
@@ -774,7 +774,7 @@ def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:
     student.press(Qt.Key.Key_W)
     student.answer("leaving", "&Keep training")
     said = student.window.statusBar().currentMessage()
-    assert "Cannot continue training in the background: " in said
+    assert "in the background: " in said
     assert student.window.isVisible()
     assert student.button == "Pause"
     (folder / "orders").rmdir()

@@ -37,7 +37,7 @@ def of_eight_gib(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_does_not_fit_is_refused_with_what_does() -> None:
     settings = replace(HUGE, width=64, layers=3)
     with pytest.raises(
-        InputError, match=r"needs about .* GiB, and 6\.0 GiB can be used"
+        InputError, match=r"needs about .* GiB, but only 6\.0 GiB is available"
     ) as refused:
         check_room(settings, 65)
     assert refused.value.field == "batch"

@@ -82,5 +82,5 @@ def test_who_does_not_find_the_others_says_so(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(InputError, match=r"timed out\. Start them with torchrun\.$"):
         DistributedProcessGroup()
     monkeypatch.setenv("RANK", "first")
-    with pytest.raises(InputError, match="did not find each other"):
+    with pytest.raises(InputError, match="could not connect to each other"):
         DistributedProcessGroup()

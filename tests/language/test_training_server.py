@@ -269,7 +269,7 @@ def test_a_checkpoint_that_found_no_room_at_the_end_is_tried_again_when_it_close
         patched.setattr("os.fsync", full)
         client.say("run")
         notice = client.until("done").values["notice"]
-    assert "No space left on device. Make room before" in notice
+    assert "No space left on device. Free disk space before" in notice
     assert not RunFolder(tmp_path / "run").checkpoint.exists()
     client.say("stop")
     assert RunFolder(tmp_path / "run").checkpoint.exists()
@@ -293,7 +293,7 @@ def test_it_does_not_end_at_the_first_stop_where_steps_would_be_lost(
     client.wait("not_ended")
     stays = client.until("paused").values
     assert not stays["is_saved"]
-    assert "No space left on device. The training was not ended" in stays["notice"]
+    assert "No space left on device. Training was not stopped" in stays["notice"]
     assert "would go on from step 0. Make room and stop it again" in stays["notice"]
     monkeypatch.undo()
     client.say("stop")
@@ -309,7 +309,7 @@ def test_it_ends_at_the_second_stop_and_says_what_is_lost(
     fill_disk(monkeypatch)
     client.say("step", count=3)
     notice = client.until("paused").values["notice"]
-    assert "No space left on device. Make room before you close it" in notice
+    assert "No space left on device. Free disk space before you close the run" in notice
     client.say("stop")
     client.wait("not_ended")
     client.say("step")  # what it learns from now on was not spoken of

@@ -57,7 +57,7 @@ def test_each_text_has_the_numbers_that_it_has_alone(kind: str, side: str) -> No
         padding = len(TEXTS[0]) - len(own)
         assert any(f"{padding} of 8" in notice for notice in each.notices) == bool(padding)
     np.testing.assert_array_equal(seen["weights"], seen.texts[0]["weights"])
-    assert any("1 of the 3" in notice for notice in seen.notices)
+    assert any("1 of 3" in notice for notice in seen.notices)
 
 
 def test_a_single_padded_text_is_read_without_its_padding() -> None:
@@ -164,7 +164,7 @@ def test_tokens_are_given_with_padding_or_without() -> None:
         assert ["".join(each.tokens) for each in seen.texts] == ["abacbadb", "xyxyx", "pqp"]
     first = captured(model, words[0], **padded("right"))
     assert [each.tokens[0] for each in first.texts] == ["a", "1", "1"]
-    with pytest.raises(InputError, match="4 lists of tokens, and 3 texts"):
+    with pytest.raises(InputError, match="tokens has 4 lists, but there are 3 texts"):
         captured(model, [*words, ["a"]], **padded("right"))
     with pytest.raises(InputError, match="2 token labels, but the text has 5"):
         _ = captured(model, [words[0], ["a", "b"]], **padded("right")).texts

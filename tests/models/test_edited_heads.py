@@ -273,7 +273,7 @@ def test_what_edited_heads_hand_on_is_explained(source: ModelSource) -> None:
         np.testing.assert_allclose(result_of(found), value, atol=1e-6)
     for head_, (said, formula) in enumerate(
         (
-            ("is switched off", "number × 0"),
+            ("is ablated", "number × 0"),
             ("is multiplied by -1.5", "number × −1.5"),
             ("is replaced in the model", "replaced in the model"),
         )
@@ -370,7 +370,9 @@ def test_a_query_keeps_a_key(source: ModelSource, model: Model) -> None:
     )  # fmt: skip
     with pytest.raises(InputError, match="There is no query 9 or key 0 in this text"):
         model.cut(TEXT, [(0, 0, 9, 0)])
-    with pytest.raises(InputError, match=r"factor is from -100 to 100, and not nan\."):
+    with pytest.raises(
+        InputError, match=r"factor must be at least -100 and at most 100. It is nan\."
+    ):
         model.scale(TEXT, [(0, 0)], float("nan"))
 
 

@@ -143,7 +143,7 @@ def test_what_a_model_does_not_read_is_said(
     assert refusal(vision.attend, "a cat", image=image)[0] == "image"
     assert refusal(vision.attend, image=image, chat=True)[0] == "chat"
     assert main(["model", str(folder), "--image", str(image), "--text", "a"]) == 2
-    assert "--image: a model reads an image or a text. Give one" in capsys.readouterr().err
+    assert "--image cannot be combined with texts" in capsys.readouterr().err
     assert main(["model", str(folder), "--image", str(image), "--chat"]) == 2
     assert "--chat: an image is no message." in capsys.readouterr().err
     assert main(["model", str(folder), "--image", str(folder / "config.json")]) == 2

@@ -288,7 +288,7 @@ def test_a_model_that_does_not_fit_into_the_memory(
 ) -> None:
     monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda device: 1000)
     field, sentence = refusal(open_model, folder, Device.CPU)
-    assert (field, sentence[:16]) == ("model", "This model needs")
+    assert (field, sentence[:16]) == ("model", "Reading this mod")
 
 
 def test_a_padded_batch_is_read_as_its_texts_alone(example: OpenedModel) -> None:

@@ -100,8 +100,8 @@ def test_the_map_of_all_heads_is_that_of_each_alone(model: Model) -> None:
         ({"heads": [(2, 0)]}, "Head 0 of layer 2 does not exist."),
         ({"heads": [(0, 4)]}, "Head 4 of layer 0 does not exist."),
         ({"heads": [(0, -1)]}, "Head -1 of layer 0 does not exist."),
-        ({"heads": [3]}, "heads is a list of (layer, head), such as [(5, 1)], and not [3]."),
-        ({"heads": 3}, "heads is a list of (layer, head), such as [(5, 1)], and not 3."),
+        ({"heads": [3]}, "heads must be a list of (layer, head), such as [(5, 1)]. It is [3]."),
+        ({"heads": 3}, "heads must be a list of (layer, head), such as [(5, 1)]. It is 3."),
         ({"heads": [(0, 0)], "most": 0}, "most must be from 1 to 331. It is 0."),
     ],
 )

@@ -305,7 +305,7 @@ def test_there_is_no_code_and_that_is_said() -> None:
         "# attn.npz",
         "# No code is available.",
     ]
-    with pytest.raises(InputError, match="No code made these numbers"):
+    with pytest.raises(InputError, match="No script is available"):
         script(run, CodeDialect.BOOK)
 
 
@@ -331,7 +331,7 @@ def test_only_square_attention_is_measured_by_distance() -> None:
     assert {name for name, value in written.items() if value == "–"} == {
         *("Previous", "Current", "Distance"),
     }
-    assert "Queries and keys are not the same tokens" in table.lead
+    assert "Queries and keys are different tokens" in table.lead
     square = screen(a_run((1, 1, 5, 5))).panel(HEADS)
     assert square
     assert "–" not in square.rows[0].written

@@ -189,7 +189,7 @@ def test_what_has_no_samples_says_so() -> None:
     for other, word in (
         (replace(spec, dropout=0), "above 0"),
         (replace(spec, mode=Mode.EVAL), "evaluation"),
-        (replace(spec, own_kept=own), "your own"),
+        (replace(spec, own_kept=own), "custom"),
     ):
         assert word in why_none(other)
 

@@ -49,7 +49,7 @@ def test_it_reads_what_it_has_learned_where_it_does_not_know_the_text(hand: Hand
     model = visualizer.open_model(FOLDER)
     known = model.opened.folder.text_to_begin_with
     assert hand.sentence.toPlainText() == known
-    assert "knows only what it has learned" in hand.window.statusBar().currentMessage()
+    assert "replaces the text with its sample text" in hand.window.statusBar().currentMessage()
     np.testing.assert_allclose(weights(hand), model.attend(known)["weights"], atol=1e-6)
     assert hand.window.workspace.screen.panel(NEXT_TOKEN).rows
     run = hand.window.workspace.run

@@ -266,7 +266,7 @@ def test_heads_are_switched_in_the_overview_and_stay_where_they_are(model_window
     hand.settle()
     assert {*hand.window.workspace.screen.panel(LAYERS).edits} == {*places[:2]}
     assert hand.window.panes["Layers"].said.text().startswith(panel.name(places[1]))
-    assert ", place 2 of 8" in hand.window.panes["Layers"].said.text()
+    assert ", rank 2 of 8" in hand.window.panes["Layers"].said.text()
 
 
 def test_the_caption_tells_of_the_head_that_is_shown(model_window: Hand) -> None:

@@ -87,7 +87,7 @@ def test_layers_show_some_rows(long_text: Hand) -> None:
     hand = long_text
     pane = open_pane(hand, "Layers")
     screen = hand.window.workspace.screen
-    assert "one row of every 4" in pane.said.text()
+    assert "one row in 4" in pane.said.text()
     weights = screen.panel(LAYERS).weights
     assert weights is not None
     whole = run_of(hand).trace.read("weights", (0,))

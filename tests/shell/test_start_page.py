@@ -162,7 +162,7 @@ def test_the_trained_example_is_a_model_whose_copying_breaks_without_a_head(hand
     assert hand.window.workspace.view.heads == frozenset({head})
     assert hand.panel("weights", head).values[CELL] > 0.95
     said = " ".join(label.text() for label in hand.window.cell_pane.findChildren(QLabel))
-    assert "reads more than 99.9 % from" in said.replace("\N{NO-BREAK SPACE}", " ")
+    assert "with weight more than 99.9 %" in said.replace("\N{NO-BREAK SPACE}", " ")
     assert not hand.window.isWindowModified()  # it can be opened again at any time
     assert recent_files.recent(app_settings.own_folder()) == ()
     hand.until(hand.window.panes["Next token"].isVisible)

@@ -298,4 +298,4 @@ def test_looking_closer_does_not_move_the_heatmaps(hand: Hand) -> None:
     QApplication.processEvents()
     assert set(hidden) <= set(bar.overflowed())
     assert (board.y(), bar.mapToGlobal(closer.pos())) == places
-    assert bar.part.toolTip().endswith(" of 6 are seen")
+    assert bar.part.toolTip().endswith("of 6")

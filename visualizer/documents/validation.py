@@ -94,7 +94,7 @@ def _check_settings(document: Document) -> Iterator[Claim]:
     yield are_known and len(set(names)) == len(names), "a set of own weights"
     if wrong := unsettable(spec):
         value = format_number(getattr(spec, wrong.name))
-        yield False, f"a setting, “{wrong.label}” of {value},"
+        yield False, f"“{wrong.label}” of {value}"
 
 
 def _is_filled(own: NumberMatrix) -> bool:

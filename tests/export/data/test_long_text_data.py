@@ -114,7 +114,7 @@ def test_a_pinned_cell_has_its_row_and_chosen_tokens_theirs() -> None:
 @pytest.mark.parametrize("suffix", [".csv", ".md"])
 def test_too_much_is_refused_with_what_fits(suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exported_matrices, "MAX_TABLE_NUMBERS", 50_000)
-    with pytest.raises(InputError, match="Zoom in on at most 223 × 223 tokens, pin a cell"):
+    with pytest.raises(InputError, match="Zoom in to at most 223 × 223 tokens, pin a cell"):
         written(seen(), suffix)
     fitting = seen(zoom=Zoom(range(223), range(223)))
     assert written(fitting, suffix).count(b"\n") > 223
@@ -161,7 +161,7 @@ def test_whole_files_have_the_vectors_and_open_again(tmp_path: Path) -> None:
     whole = json.loads(written(LONG, ".json"))
     assert {stage["name"] for stage in whole["stages"]} == held
     said = size_sentence(LONG, ExportSettings(".npz"))
-    assert "too long for matrices" in said
+    assert "too long for complete query–key matrices" in said
     for suffix in (".npz", ".json"):
         path = tmp_path / f"a{suffix}"
         path.write_bytes(written(LONG, suffix))
@@ -200,7 +200,7 @@ def test_masks_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -
     place = "visualizer.export.data.array_writers.MAX_MASK_BYTES"
     monkeypatch.setattr(place, 4 * TOKENS**2 - 1)
     tracemalloc.start()
-    with pytest.raises(InputError, match="of 300 × 300 cells, which have"):
+    with pytest.raises(InputError, match="of 300 × 300 cells, which take"):
         written(LONG, ".safetensors")
     assert tracemalloc.get_traced_memory()[1] < TOKENS**2
     tracemalloc.stop()

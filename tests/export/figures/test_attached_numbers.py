@@ -103,7 +103,7 @@ def test_all_layers_that_are_too_large_or_the_only_one_are_refused(
     with pytest.raises(InputError, match="a figure can embed"):
         figure.save(tmp_path / "large.png")
     seen.figure("weights", 4, layer=7).save(tmp_path / "small.png")
-    with pytest.raises(InputError, match="there is one layer"):
+    with pytest.raises(InputError, match="with a single layer"):
         visualizer.attend("a b c").figure(all_layers=True)
 
 

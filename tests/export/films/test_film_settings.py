@@ -142,7 +142,7 @@ def test_too_long_a_film_is_refused_with_a_way_out(grain: Grain, way: str) -> No
     with pytest.raises(InputError) as refused:
         film_plan_of(TRACE, FilmSettings(grain=grain, most_frames=20))
     assert refused.value.field == "span"
-    assert "longer than the 20 that can be written" in refused.value.sentence
+    assert "at most 20 can be written" in refused.value.sentence
     assert refused.value.sentence.endswith(way)
 
 

@@ -92,7 +92,7 @@ def test_what_heads_do_is_said_in_words() -> None:
         "Head 3 attends most to the previous token: 80 %, uniform attention 29 %.",
         "Head 1 attends most to the first token: 100 %, uniform attention 41 %.",
         "Head 2 attends most to the current token: 100 %, uniform attention 41 %.",
-        "Heads 1 and 2 are the sharpest: 0.00 bits, uniform attention 1.58 bits.",
+        "Heads 1 and 2 have the lowest entropy: 0.00 bits, uniform attention 1.58 bits.",
     )
 
 

@@ -148,7 +148,7 @@ BROKEN = [
     ('mask = "causal"', "own_weights = {W_q = [[1]]}", 21, "Own weights are a table of W_query"),
     ('mask = "causal"', f"dropout = {'9' * 400}", 21, "The dropout rate must be"),
     ('mask = "causal"', f"own_input = [[{'9' * 400}]]", 21, "A matrix is a list of rows"),
-    ("factor = 12", f"factor = {'9' * 400}", 44, "“factor” is to be a number."),
+    ("factor = 12", f"factor = {'9' * 400}", 44, "“factor” must be a number."),
     ('mask = "causal"', f"seed = {'9' * 400}", 21, "The seed must be at least 0"),
     ('mask = "causal"', "temperature = nan", 21, "The temperature must be a number. It is nan."),
     ('mask = "causal"', "own_weights = 1", 21, "Own weights are a table of W_query"),
@@ -388,7 +388,7 @@ def test_printed_numbers_are_found_by_how_their_names_begin() -> None:
     assert not numbers.flags.writeable
     assert PRINTED.find("3.3.1", "context")[1] == "context"  # whole, though others begin so
     assert PRINTED.find("3.4.1", "score of")[2].shape == ()
-    with pytest.raises(UnfitError, match="none begins so"):
+    with pytest.raises(UnfitError, match="No section starts with"):
         PRINTED.find("_about", "x")
 
 
@@ -421,7 +421,7 @@ def test_a_broken_lesson_is_named_and_the_others_are_there(tmp_path: Path) -> No
         ("e.toml", 0),
     ]
     assert "UTF-8" in errors[1].sentence
-    assert errors[2].sentence == "It cannot be read: it is not a file, but a folder."
+    assert errors[2].sentence == "Cannot read it: it is not a file, but a folder."
     assert str(errors[3]) == "e.toml: The file is larger than the maximum of 1 MB."
 
 

@@ -84,7 +84,9 @@ def test_the_parts_stand_with_their_sum() -> None:
         "Sum 3.250; the model’s logit is 3.250."
     )
     assert cells.describe(0, 1) == ("Layer 3, head 2 lowers the logit of “ cat” (3.25) by 1.000.")
-    assert cells.describe(0, 2).startswith("Layer 3, rest (feed-forward and biases) adds 4.000 to")
+    assert cells.describe(0, 2).startswith(
+        "Layer 3, rest (feed-forward and biases) raises the logit of"
+    )
 
 
 def test_what_is_lost_comes_head_by_head_once_it_is_wanted() -> None:
@@ -100,7 +102,7 @@ def test_what_is_lost_comes_head_by_head_once_it_is_wanted() -> None:
     assert cells is not None
     np.testing.assert_array_equal(cells.values, -CHANGES)
     assert "falls by 0.500 nats (probability × 0.607)" in cells.describe(0, 0)
-    assert "rises by 1.000 nats: its probability is 2.718 times" in cells.describe(0, 1)
+    assert "rises by 1.000 nats (probability × 2.718)" in cells.describe(0, 1)
     assert cells.describe(1, 0) == "Layer 4, head 1 has not been switched off yet."
     read.answers.wanted.discard(wanted)
     assert panel_of(read).questions == ()

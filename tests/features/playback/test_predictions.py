@@ -20,7 +20,7 @@ def test_predict_mark_and_reveal(viewer: Viewer) -> None:
     viewer.click("playback.predict")
     assert viewer.hand.stages == ["masked", "weights"]
     viewer.hand.hover(Cell("weights", (0, 3, 1)))
-    assert "Covered" in viewer.hand.said
+    assert "Hidden" in viewer.hand.said
     viewer.hand.click_cell(Cell("weights", (0, 3, 1)))
     viewer.hand.click_cell(Cell("weights", (0, 4, 0)))
     viewer.hand.settle()
@@ -60,7 +60,7 @@ def test_another_question_is_asked_anew(viewer: Viewer) -> None:
     assert viewer.bar.reveal.isVisible()
     assert "mark" not in viewer.said
     viewer.hand.hover(Cell("weights", (0, 3, 1)))
-    assert "Covered" in viewer.hand.said
+    assert "Hidden" in viewer.hand.said
     viewer.hand.click_cell(Cell("weights", (0, 0, 5)))
     reveal(viewer)
     assert viewer.said.startswith("Yes: the cell you marked is 0.")
@@ -113,7 +113,7 @@ def test_without_a_mouse(viewer: Viewer) -> None:
         viewer.key(key)
     pinned = viewer.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned
     assert pinned == Cell("weights", (0, 1, 0))
-    assert viewer.hand.said.startswith("Covered")
+    assert viewer.hand.said.startswith("Hidden")
     viewer.key(Qt.Key.Key_Return)
     assert viewer.window.workspace.view.guess
     assert viewer.window.workspace.view.guess.marks == (pinned,)

@@ -199,7 +199,7 @@ def test_the_cell_and_the_pin_are_one(clerk: Clerk) -> None:
     hand.key(Qt.Key.Key_Down)
     hand.settle()
     assert workspace.view.pinned == Cell("weights", (0, 4, 1))
-    assert hand.said.startswith("one (query 5) reads")
+    assert hand.said.startswith("one (query 5) attends to")
     hand.click_cell(Cell("weights", (1, 5, 2)))
     hand.settle()
     current = clerk.grid.currentIndex()
