@@ -358,7 +358,7 @@ def test_a_training_that_cannot_begin_leaves_the_settings_free(
     qtbot.addWidget(window)
     student = Student(qtbot, window)
     student.press(Qt.Key.Key_Return)
-    student.until(lambda: "It had not begun" in student.notices)
+    student.until(lambda: "It had not started" in student.notices)
     assert window.lab.run is None
     assert student.button == "Start"
     QTest.mouseClick(window.notices.copy, LEFT)
@@ -933,7 +933,7 @@ def test_what_is_asked_of_one_that_breaks_while_it_ends_is_refused(
     student.click("stop")
     student.window.run_export_controller._request_save(str(tmp_path / "own.safetensors"))
     os.kill(training._process.processId(), signal.SIGKILL)
-    student.until(lambda: "ended the training" in student.window.statusBar().currentMessage())
+    student.until(lambda: "terminated" in student.window.statusBar().currentMessage())
 
 
 @pytest.mark.slow
@@ -1159,7 +1159,7 @@ def open_first(student: Student) -> None:
 def test_one_that_broke_off_is_opened_again_from_the_list(student: Student) -> None:
     student.type("seed", "9")
     student.click("toggle")
-    student.until(lambda: "open the run again" in student.notices)
+    student.until(lambda: "reopen the run" in student.notices)
     open_first(student)
     student.until_said("Paused")
     assert student.notices == ""

@@ -294,7 +294,7 @@ def test_it_does_not_end_at_the_first_stop_where_steps_would_be_lost(
     stays = client.until("paused").values
     assert not stays["is_saved"]
     assert "No space left on device. Training was not stopped" in stays["notice"]
-    assert "would go on from step 0. Make room and stop it again" in stays["notice"]
+    assert "could only resume from step 0. Free disk space and stop" in stays["notice"]
     monkeypatch.undo()
     client.say("stop")
     stopped = client.until("stopped").values

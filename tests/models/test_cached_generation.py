@@ -79,7 +79,7 @@ def test_what_cannot_be_is_said(model: Model) -> None:
         model.generate(TEXT, 0)
     with pytest.raises(InputError, match="The temperature must be from 0"):
         model.generate(TEXT, temperature=-1)
-    with pytest.raises(InputError, match="nothing to read"):
+    with pytest.raises(InputError, match="The text is empty"):
         model.generate(" ")
 
 

@@ -102,8 +102,8 @@ def test_a_model_without_a_template_is_refused(tiny_model_folder: Path) -> None:
         ("{% for", "failed"),
         ("{{ ''.__class__.__mro__ }}", "unsafe"),
         ("{{ range(10**12) | list }}", "Range too big"),
-        ("{% for at in range(90000) %}aaaa{% endfor %}", "it adds more than 262,144 letters"),
-        ("a" * (2**18 + 1), "it is longer than 262,144 letters"),
+        ("{% for at in range(90000) %}aaaa{% endfor %}", "it adds more than 262,144 characters"),
+        ("a" * (2**18 + 1), "it is longer than 262,144 characters"),
     ],
 )
 def test_a_template_that_fails_is_refused(saved: Path, template: str, reason: str) -> None:

@@ -285,8 +285,8 @@ def test_what_edited_heads_hand_on_is_explained(source: ModelSource) -> None:
     for rows in (range(3, 4), range(TOKENS)):
         caption = step_caption(run, (0,), Step("concat", rows, columns), head=0)
         assert (
-            "of which head 1 is switched off, head 2 is multiplied by -1.5 "
-            "and head 3 is replaced in the model, are set side by side"
+            "(head 1 is ablated, head 2 is multiplied by -1.5 "
+            "and head 3 is replaced in the model) are concatenated"
         ) in caption
     stream = run.trace.read("attended") - run.trace.read("residual")
     np.testing.assert_allclose(stream, run.trace.read("output"), atol=1e-5)

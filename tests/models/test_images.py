@@ -145,7 +145,7 @@ def test_what_a_model_does_not_read_is_said(
     assert main(["model", str(folder), "--image", str(image), "--text", "a"]) == 2
     assert "--image cannot be combined with texts" in capsys.readouterr().err
     assert main(["model", str(folder), "--image", str(image), "--chat"]) == 2
-    assert "--chat: an image is no message." in capsys.readouterr().err
+    assert "--chat has no effect with --image" in capsys.readouterr().err
     assert main(["model", str(folder), "--image", str(folder / "config.json")]) == 2
     assert "argument --image: Cannot open “config.json” as an image" in capsys.readouterr().err
 

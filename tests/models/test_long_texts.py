@@ -157,7 +157,7 @@ def test_vectors_are_said_to_be_the_models(tmp_path: Path) -> None:
     step = Step("queries", range(2, 3), range(8))
     assert " was computed by the model: [" in step_caption(run, (0,), step, head=0)
     panel = head_cell_panel(resolved(run, View()), Cell("queries", (0, 2, 1)), is_pinned=False)
-    assert " is as the model computed it: " in panel.sentence
+    assert " was computed by the model: " in panel.sentence
     assert panel.formula == "read from the model"
 
 

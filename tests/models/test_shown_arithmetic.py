@@ -73,4 +73,4 @@ def test_a_sink_far_below_the_scores_takes_what_was_read_and_not_what_rounding_l
     weights = run.trace.read("weights", (0, 0, 2))
     cell = head_cell_panel(resolved(run, View()), Cell("weights", (0, 2, 0)), is_pinned=False)
     assert weights.any()
-    assert cell.plain.endswith("takes less than 0.1 % of the row.")
+    assert cell.plain.endswith("receives less than 0.1 % of the row.")

@@ -366,7 +366,7 @@ class RunFolder(Struct, frozen=True):
         try:
             return about_of(json.loads(self.about.read_bytes(MAX_METADATA_BYTES)))
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise InputError("folder", f"{self.path} does not contain a run.") from error
+            raise InputError("folder", f"“{self.path}” does not contain a run.") from error
         except OSError as error:
             sentence = f"Cannot read {self.about.path}: {reason_of(error)}."
             raise InputError("folder", sentence) from error

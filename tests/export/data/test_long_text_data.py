@@ -118,7 +118,7 @@ def test_too_much_is_refused_with_what_fits(suffix: str, monkeypatch: pytest.Mon
         written(seen(), suffix)
     fitting = seen(zoom=Zoom(range(223), range(223)))
     assert written(fitting, suffix).count(b"\n") > 223
-    with pytest.raises(InputError, match="a table holds 50,000"):
+    with pytest.raises(InputError, match="a table can contain at most 50,000"):
         size_sentence(seen(), ExportSettings(suffix))
 
 

@@ -89,7 +89,7 @@ def test_the_width_offered_is_not_far_too_wide() -> None:
         (
             SmallText(2.0, {"width_mm": 91.0, "height_mm": None}),
             "The smallest text would be 2 pt, too small for print. Use a width of 91 mm, and "
-            "leave the height open.",
+            "an automatic height.",
         ),
         (
             SmallText(2.99, {"points": 5.5}),

@@ -97,7 +97,7 @@ def test_heads_that_value_weighting_changes_most_stand_first_and_say_by_how_much
     assert [head for _, head in panel.places] == np.argsort(-moved).tolist()
     first = panel.describe(panel.places[0])
     differ = (
-        f"weights differ from ‖w·v‖ as shares of a row: {format_share(moved.max())}, "
+        f"weights differ from ‖w·v‖, both normalized per row: {format_share(moved.max())}, "
         f"uniform attention"
     )
     assert differ in first

@@ -103,7 +103,7 @@ def test_what_is_lost_comes_head_by_head_once_it_is_wanted() -> None:
     np.testing.assert_array_equal(cells.values, -CHANGES)
     assert "falls by 0.500 nats (probability × 0.607)" in cells.describe(0, 0)
     assert "rises by 1.000 nats (probability × 2.718)" in cells.describe(0, 1)
-    assert cells.describe(1, 0) == "Layer 4, head 1 has not been switched off yet."
+    assert cells.describe(1, 0) == "Layer 4, head 1 has not been ablated yet."
     read.answers.wanted.discard(wanted)
     assert panel_of(read).questions == ()
     assert panel_of(read).done == 2
