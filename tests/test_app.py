@@ -228,5 +228,5 @@ print("status", run_event_loop(begin))
 
 def test_a_copied_picture_does_not_crash_the_programs_end(tmp_path: Path) -> None:
     ended = run(COPYING, tmp_path)
-    assert ended.stdout.splitlines() == ["Copied a picture", "status 0"], ended.stderr
+    assert ended.stdout.splitlines() == ["Copied an image", "status 0"], ended.stderr
     assert ended.returncode == 0, ended.stderr

@@ -145,9 +145,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"temperature": -1}, "The temperature must be from 0 to 100. The default is 1."),
     ({"temperature": float("nan")}, "The temperature must be from 0 to 100. The default is 1."),
     ({"temperature": "hot"}, "temperature must be a number. It is 'hot'."),
-    ({"top_k": 0}, "top_k: Top-k must be at least 1. Leave it empty to keep all tokens."),
+    ({"top_k": 0}, "Top-k must be at least 1. Leave it empty to keep all tokens."),
     ({"top_k": True}, "top_k must be a whole number. It is True."),
-    ({"top_p": 0}, "top_p: Top-p must be greater than 0 and at most 1. Use 1 to keep all tokens."),
+    ({"top_p": 0}, "Top-p must be greater than 0 and at most 1. Use 1 to keep all tokens."),
     ({"top_p": [0.5]}, "top_p must be a number. It is [0.5]."),
     (
         {"top_k": 1, "seed": 3},
@@ -230,7 +230,7 @@ def test_a_trained_model_is_copied(trained: TrainedModel, way: Callable[[Any], A
 
 def test_a_run_in_between_is_read_at_its_checkpoint(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=12)
-    with pytest.raises(InputError, match="has not saved any weights yet"):
+    with pytest.raises(InputError, match="has no saved weights yet"):
         load(tmp_path / "run")
     finish(opened, 5)
     assert opened.running

@@ -218,7 +218,7 @@ BAD = [
         "generate run --top-k 0",
         "argument --top-k: invalid value '0': must be a whole number of at least 1",
     ),
-    ("generate run --top-p 1.5", "argument --top-p: Top-p is more than 0 and at most 1, which "),
+    ("generate run --top-p 1.5", "argument --top-p: Top-p must be greater than 0 and at most 1."),
     ("generate run --prompt ?", "argument --prompt: “?” is not in the model’s vocabulary."),
     ("generate run --prompt=", "argument --prompt: The text is empty"),
     ("generate run --step 7", "argument --step: There is no snapshot of step 7."),

@@ -157,7 +157,7 @@ def test_a_long_film_is_announced_before_it_is_made(
     options.append("--no-motion")
     assert app.main([*options, "--export", "a.gif"]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == f"attention-visualizer: a.gif: animation of 8 frames; which takes {takes}."
+    assert lines[0] == f"attention-visualizer: a.gif: animation of 8 frames; this takes {takes}."
     assert lines[-1].endswith("a.gif written.")
     assert app.main([*options, "--export", "a.gif", "--quiet"]) == 0
     assert capsys.readouterr().err == ""
@@ -209,7 +209,7 @@ def test_the_time_of_a_film_is_estimated_from_some_frames(
     monkeypatch.setattr(export_files, "SHORT_FILM", 3)
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--export", "a.gif"]) == 0
-    assert "48 frames, this takes less than a minute." in capsys.readouterr().err
+    assert "48 frames; this takes less than a minute." in capsys.readouterr().err
 
 
 # ----------------------------------------------------------------------------- standard output

@@ -74,7 +74,7 @@ def test_a_run_is_trained_and_made_longer(
     folder = tmp_path / "run"
     assert main(["train", "repeat", "--out", str(folder), "--steps", "12", "--quiet", *SMALL]) == 0
     said = dict(line.rsplit(None, 1) for line in capsys.readouterr().out.splitlines())
-    assert set(said) == {"training loss", "validation loss", "bigram baseline", "by frequency"}
+    assert set(said) == {"training loss", "validation loss", "bigram baseline", "unigram baseline"}
     assert 1 < float(said["training loss"]) < 4
     assert main(["train", "--resume", str(folder), "--steps", "20", "--quiet"]) == 0
     with (folder / "losses.csv").open() as file:
@@ -101,7 +101,7 @@ def test_what_goes_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["train", "repeat", *out, "--rate", "10", "--steps", "900", "--quiet", *SMALL]) == 1
     assert "the learning rate 10 is too large" in capsys.readouterr().err
     assert main(["train", "--resume", str(tmp_path / "run"), "--steps", "999"]) == 1
-    assert "diverged: begin again" in capsys.readouterr().err
+    assert "has diverged. Start a new run" in capsys.readouterr().err
     assert main(["train", "repeat", *out]) == 1
     assert "already contains a run" in capsys.readouterr().err
 
@@ -173,4 +173,4 @@ def test_a_run_that_diverged_is_not_gone_on_with(
     assert main(["train", "repeat", "--out", folder, *options]) == 1
     capsys.readouterr()
     assert main(["train", "--resume", folder, "--steps", "1000"]) == 1
-    assert "diverged: begin again with a smaller learning rate" in capsys.readouterr().err
+    assert "has diverged. Start a new run with a smaller learning rate" in capsys.readouterr().err

@@ -162,7 +162,7 @@ def assert_watched(run: RunFolder) -> None:
     """A run that is trained can be read, and not trained by another program."""
     opened = OpenRun(run, is_held=False)
     assert opened.model(0)[1] == 0
-    with pytest.raises(InputError, match="is open already"):
+    with pytest.raises(InputError, match="is already open"):
         opened.hold()
     opened.close()
 
@@ -176,10 +176,10 @@ def assert_watched(run: RunFolder) -> None:
         pytest.param("SIGTERM", 0, "143", "stopped at step", marks=pytest.mark.release),
         pytest.param("SIGTERM", 1, "143", "stopped at step", marks=pytest.mark.release),
         pytest.param(
-            "SIGKILL", 0, "-9", "process 2 of 2: another process of this training ended",
+            "SIGKILL", 0, "-9", "process 2 of 2: another process of this training run ended",
             marks=pytest.mark.release,
         ),
-        ("SIGKILL", 1, "-9", "another process of this training ended; stopped at step"),
+        ("SIGKILL", 1, "-9", "another process of this training run ended; stopped at step"),
     ],
 )  # fmt: skip
 def test_all_end_and_the_run_goes_on(
@@ -269,5 +269,5 @@ def test_a_text_that_another_process_has_not_is_said(tmp_path: Path) -> None:
     arguments = (str(text), "--out", str(tmp_path / "run"), "--batch=8", "--device=cpu", "--quiet")
     _, _, errors = train(2, *arguments, module=module)
     (message,) = messages(errors)
-    assert message.startswith("Process 2 of 2: “text.txt” is not the text that was learned")
+    assert message.startswith("Process 2 of 2: “text.txt” has changed since training started")
     assert "exitcode  : 2 " in errors

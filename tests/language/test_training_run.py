@@ -254,7 +254,7 @@ def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(
     assert running
     assert running.is_done
     assert running.step == good
-    assert f"as it was at step {good:,}" in said.value.sentence
+    assert f"was restored to step {good:,}" in said.value.sentence
     first = losses(tmp_path / "run")[0][1]
     assert running.training.evaluate(Split.VALIDATION, 8) < 2 * first
     assert opened.model(None)[1] == good
@@ -277,7 +277,7 @@ def test_without_a_snapshot_it_goes_back_to_the_beginning(
     assert running
     before = running.training.evaluate(Split.VALIDATION, 2)
     monkeypatch.setattr(training_run.TrainingRun, "_keep_snapshot", lambda _: None)
-    with pytest.raises(DivergedError, match="as it was at step 0"):
+    with pytest.raises(DivergedError, match="was restored to step 0"):
         finish(opened)
     assert running.training.evaluate(Split.VALIDATION, 2) == before
     opened.close()
@@ -393,7 +393,7 @@ def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_run_is_held_by_one(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
-    with pytest.raises(InputError, match="is open already"):
+    with pytest.raises(InputError, match="is already open"):
         OpenRun(RunFolder(tmp_path / "run"))
     opened.close()
     OpenRun(RunFolder(tmp_path / "run")).close()
@@ -414,7 +414,7 @@ def test_without_its_text_a_run_can_be_read(tmp_path: Path) -> None:
     text.write_text("something else " * 50)
     again = OpenRun(RunFolder(tmp_path / "run"))
     assert again.running is None
-    assert "is not the text that was learned" in again.obstacle
+    assert "has changed since training started" in again.obstacle
     assert again.model(None)[1] == 4
     again.close()
 
@@ -556,10 +556,10 @@ def test_a_run_of_settings_that_cannot_be_trained_is_not_opened(
     held = json.loads(about.read_text(encoding="utf-8"))
     held["settings"] |= changes
     about.write_text(json.dumps(held), encoding="utf-8")
-    with pytest.raises(InputError, match="settings that cannot be trained"):
+    with pytest.raises(InputError, match="invalid training settings"):
         OpenRun(RunFolder(tmp_path / "run"))
     assert train(["--resume", str(tmp_path / "run")]) == 1
-    assert "settings that cannot be trained" in capsys.readouterr().err
+    assert "invalid training settings" in capsys.readouterr().err
 
 
 def test_a_disk_that_was_full_is_no_longer_spoken_of(

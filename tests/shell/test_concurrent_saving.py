@@ -385,7 +385,9 @@ def test_a_file_is_open_in_one_window_only(
     first.window.document_controller.open(path)
     first.until(lambda: first.chips == ("only", "here"))
     second.window.document_controller.open(tmp_path / "." / path.name)
-    second.until(lambda: "is open here" in first.window.statusBar().currentMessage())
+    second.until(
+        lambda: "is already open in this window" in first.window.statusBar().currentMessage()
+    )
     assert second.window.document_controller.path is None
     assert not second.window.document_controller.is_busy
     second.window.document_controller._write_named(str(path))

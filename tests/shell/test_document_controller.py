@@ -916,7 +916,7 @@ def test_what_cannot_be_named_is_offered_again_at_the_next_start(
     def none(left: list[RecoveredDocument]) -> NoReturn:
         raise InputError("memory", "The memory ran out.")
 
-    monkeypatch.setattr(recovery_prompt, "_names", none)
+    monkeypatch.setattr(recovery_prompt, "_list_documents", none)
     left = recovery_files_of_crashes(recovery())
     hand.window.recovery_prompt.offer(left * 2)
     hand.until(lambda: bool(hand.boxes()))

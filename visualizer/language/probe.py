@@ -55,7 +55,7 @@ class Probe(Struct, frozen=True, eq=False):
         """
         tokens, numbers = vocabulary.read(text)
         if not tokens:
-            raise InputError("text", "The probe text is empty. Type some text.")
+            raise InputError("text", "The text is empty. Type some text.")
         block = model.settings.block
         device = model.projection.weight.device
         ids = torch.from_numpy(numbers[-block:]).to(device)

@@ -88,7 +88,7 @@ def test_the_width_offered_is_not_far_too_wide() -> None:
         ),
         (
             SmallText(2.0, {"width_mm": 91.0, "height_mm": None}),
-            "The smallest text would be 2 pt, too small for print. Use a width of 91 mm, and "
+            "The smallest text would be 2 pt, too small for print. Use a width of 91 mm and "
             "an automatic height.",
         ),
         (
@@ -106,11 +106,11 @@ def test_it_is_said_in_words(one: SmallText, sentence: str) -> None:
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_too_small_text_is_not_written(suffix: str, tmp_path: Path) -> None:
     snapshot, path = shot(stages=STAGES), tmp_path / f"a{suffix}"
-    with pytest.raises(InputError, match="too small to be printed") as refused:
+    with pytest.raises(InputError, match="too small for print") as refused:
         export(path, snapshot, sized(12))
     assert refused.value.field == "size"
     assert not path.exists()
-    with pytest.raises(InputError, match="too small to be printed"):
+    with pytest.raises(InputError, match="too small for print"):
         export_into(io.BytesIO(), suffix, snapshot, sized(12))
     said: list[str] = []
     export(path, snapshot, sized(25), notice=said.append)

@@ -136,7 +136,8 @@ def test_a_film_becomes_no_longer_than_can_be_written_by_its_motion() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grain", "way"), [(Grain.CELL, "animate by row or stage."), (Grain.ROW, "animate by stage.")]
+    ("grain", "way"),
+    [(Grain.CELL, "animate by row or by stage."), (Grain.ROW, "animate by stage.")],
 )
 def test_too_long_a_film_is_refused_with_a_way_out(grain: Grain, way: str) -> None:
     with pytest.raises(InputError) as refused:

@@ -302,7 +302,7 @@ def test_a_changed_fourth_digit_is_found(ran: Ran) -> None:
         for at in range(len(made.number))
         if not ran.said[f"{name} number {at}"].startswith("AssertionError")
     ]
-    loose = {name for name, made in ran.made.items() if "fewer digits" in made.source}
+    loose = {name for name, made in ran.made.items() if "fewer exact" in made.source}
     assert {name.partition(" number")[0] for name in passed} <= loose
     assert len(loose) < len(ran.made) / 30
     assert sum(len(made.number) for made in ran.made.values()) > len(ran.made)
@@ -348,7 +348,7 @@ def test_of_many_numbers_a_sample_and_the_sum_are_asserted(tmp_path: Path) -> No
             r"(sum_of_\w+ = torch\.tensor\()", r"\g<1>0.01 + ", source
         )
     said = execute(sources, tmp_path)
-    assert "9,800 numbers: one in 3 " in sources["book"]
+    assert "9,800 values: compare one in 3" in sources["book"]
     for name, told in said.items():
         expected = "All numbers agree" if name in set(CodeDialect) else "AssertionError"
         assert told.startswith(expected), name
@@ -390,8 +390,8 @@ def test_a_script_says_what_it_is_and_how_closely_it_agrees() -> None:
 def test_scores_so_large_that_one_call_rounds_otherwise_are_said(tmp_path: Path) -> None:
     run = a_run(temperature=1e-4)
     sources = {dialect.value: script(run, dialect) for dialect in CodeDialect}
-    assert "fewer digits of a weight" in sources["sdpa"]
-    assert "fewer digits" not in sources["book"]
+    assert "fewer exact" in sources["sdpa"]
+    assert "fewer exact" not in sources["book"]
     for told in execute(sources, tmp_path).values():
         assert told.startswith("All numbers agree")
 
@@ -402,7 +402,7 @@ def test_no_tolerance_hides_a_fourth_digit_unless_it_is_said(case: Case) -> None
     for dialect in CodeDialect:
         found = tolerance(run, dialect, run.trace.last)
         most = MAX_ROUNDING_UNITS * unit(run.trace.spec)
-        said = "fewer digits" in script(run, dialect)
+        said = "fewer exact" in script(run, dialect)
         assert (found.relative <= most) is not said
         assert dialect is CodeDialect.SDPA or not said
 
