@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SMALL = FigureSettings(film=FilmSettings((Place("weights"), "weights"), width=640))
 RUN = a_run()
-SOON = " · made in less than a minute"
+SOON = " · takes less than a minute"
 
 
 def shot() -> Snapshot:

@@ -68,7 +68,7 @@ class FilmOptionsWidget(QWidget):
         self.width_ = combo_box("Pixels", [(width, f"{width:,} pixels wide") for width in WIDTHS])
         self.loops = QCheckBox("Loop (&begin again at the end)")
         self.loops.setAccessibleName("Loop (begin again at the end)")
-        self.motion = QCheckBox("Animate input&s")
+        self.motion = QCheckBox("Ani&mate inputs")
         self.motion.setAccessibleName("Animate inputs")
         self.motion.setToolTip(MOTION_TIP)
         self.told = PlainLabel(parent=self)
@@ -94,10 +94,10 @@ class FilmOptionsWidget(QWidget):
         form.setContentsMargins(0, 0, 0, 0)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         for words, box in (
-            ("S&hows", self.part),
+            ("S&how", self.part),
             ("Fr&om", self.first),
             ("&Up to", self.last),
-            ("&Goes on", self.grain),
+            ("&Granularity", self.grain),
             ("Sp&eed", self.speed),
             ("Pa&nels", self.panels),
             ("Si&ze", self.width_),
