@@ -75,7 +75,7 @@ def test_moments_are_left_out_evenly_where_all_would_not_fit(
     path = tmp_path / "training.gif"
     asked.film_controller.film(path)
     asked.finish()
-    assert asked.said[-1].startswith(f"Exported to {path} (6 of 21 moments")
+    assert asked.said[-1].startswith(f"Exported to {path} (6 of 21 snapshots")
     with Image.open(path) as image:
         assert getattr(image, "n_frames") == 6  # noqa: B009 - of moving pictures only
 
