@@ -89,7 +89,7 @@ def test_the_buttons_of_a_text_stay_where_they_are(student: Student) -> None:
     QTest.mouseClick(tree.run, LEFT)
     assert tree.run.text() == "Stop"
     student.until(lambda: len(student.window.probe.text()) > 34)  # some are left out by then
-    student.until(lambda: "left out" in student.window.attention.notices.text())
+    student.until(lambda: "omitted" in student.window.attention.notices.text())
     assert [place(student, one) for one in buttons] == before
     assert tree.run.width() == width
     QTest.mouseClick(tree.run, LEFT)

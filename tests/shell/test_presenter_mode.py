@@ -168,9 +168,9 @@ def test_a_window_that_filled_the_screen_fills_it_again(usual_size: None, hand: 
 
 
 def test_it_says_how_to_leave_it(teacher: Hand) -> None:
-    assert "F5 or Esc leaves" in teacher.status
+    assert "F5 or Esc: exit" in teacher.status
     teacher.click_cell(CELL)
-    assert "F5 or Esc leaves" in teacher.status
+    assert "F5 or Esc: exit" in teacher.status
     teacher.key(Key.Key_F5)
     teacher.leave()
     assert teacher.status == SENTENCE
@@ -227,7 +227,7 @@ def test_a_clicker_blanks_the_screen_until_a_key(teacher: Hand, key: Key, back: 
     assert teacher.board.hasFocus()
     assert window.presenter.is_on
     assert window.playback_controller.place == place
-    assert "F5 or Esc leaves" in teacher.status
+    assert "F5 or Esc: exit" in teacher.status
 
 
 def _colours(image: QImage) -> set[str]:
