@@ -148,7 +148,7 @@ def test_quitting_that_is_called_off_leaves_the_lab_as_it_was(
     assert windows.all == [window]
     hand.activate()
     hand.press(Qt.Key.Key_Q)
-    press_in(lab, "Stop here")
+    press_in(lab, "Stop")
     assert windows.lab is None
     assert windows.all == []
     app_ = QApplication.instance()
