@@ -182,7 +182,7 @@ def test_the_sentence_of_a_cell_is_large(teacher: Hand) -> None:
     teacher.click_cell(CELL)
     teacher.leave()
     assert words(told) == heard(told).name == SENTENCE
-    sizes = [f"font-size:{round(size * text_scale())}px" for size in (20, 18, 16)]
+    sizes = [f"font-size:{round(size * text_scale())}px" for size in (20, 18, 16, 14)]
     assert any(size in told.text() for size in sizes)  # as large as fits
     assert told.height() == height  # so that the heatmaps stay where they are
     teacher.key(Key.Key_F5)
