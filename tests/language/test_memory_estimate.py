@@ -160,7 +160,7 @@ def test_nothing_is_begun_that_does_not_fit(
     assert not (tmp_path / "run").exists()
     again = OpenRun(RunFolder(tmp_path / "kept"))  # what is there can be read all the same
     assert again.running is None
-    assert "can be used" in again.obstacle
+    assert "is available" in again.obstacle
     assert again.model(3)[1] == 3
     again.close()
 
