@@ -264,9 +264,9 @@ def connected(llama: Path) -> Iterator[RemoteModel]:
 @pytest.mark.parametrize(
     ("source", "text", "said"),
     [
-        ({}, "", "nothing to read"),
+        ({}, "", "The text is empty"),
         ({}, "cat " * 5000, "4,096"),
-        ({"edits": (HeadEdit(9, 0),)}, TEXT, "no head 0 in a layer 9"),
+        ({"edits": (HeadEdit(9, 0),)}, TEXT, "Head 0 of layer 9 does not exist"),
         ({"cuts": (CutEdges(0, 0, ((0, 0),)),)}, TEXT, "would have no key left"),
         ({"part": "nowhere"}, TEXT, ""),
     ],
