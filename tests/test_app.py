@@ -218,7 +218,7 @@ def copy(window):
 
 def close(window, timer):
     timer.stop()
-    print(window.statusBar().currentMessage()[:16])
+    print(window.statusBar().currentMessage()[:15])
     window.close()
 
 

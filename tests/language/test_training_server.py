@@ -109,8 +109,8 @@ def test_a_long_run_is_told_a_part_at_a_time(
 
 
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
-    ("read", {"text": "a#", "step": None}, "text", "“#” is not in the text"),
-    ("read", {"text": "", "step": None}, "text", "There is nothing to read yet."),
+    ("read", {"text": "a#", "step": None}, "text", "“#” is not in the model’s vocabulary"),
+    ("read", {"text": "", "step": None}, "text", "The text is empty."),
     ("read", {"text": "ab", "step": 999}, "step", "There is no snapshot of step 999."),
     (
         "layer",
