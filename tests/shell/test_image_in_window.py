@@ -53,12 +53,12 @@ def open_model(hand: Hand, folder: Path) -> None:
     (dialog,) = hand.window.findChildren(QFileDialog)
     dialog.reject()
     hand.until(lambda: not hand.window.findChildren(QFileDialog))
-    hand.until(hand.window.setup_pane.image_problem.isVisible)
+    hand.until(hand.window.panes["Setup"].image_problem.isVisible)
     hand.activate()
 
 
 def choose(hand: Hand, image: Path) -> None:
-    QTest.mouseClick(hand.window.setup_pane.choose_image, LEFT)
+    QTest.mouseClick(hand.window.panes["Setup"].choose_image, LEFT)
     (dialog,) = hand.window.findChildren(QFileDialog)
     name_file(dialog, image)
     hand.until(lambda: hand.window.workspace.document.get("image").name == image.name)
@@ -87,14 +87,14 @@ def strip_of(hand: Hand) -> PatchStrip:
     assert strip
     assert strip.isVisible()
     QApplication.processEvents()  # it takes its place
-    hand.window.setup_pane.ensureWidgetVisible(strip)
+    hand.window.panes["Setup"].ensureWidgetVisible(strip)
     return strip
 
 
 def test_a_vision_model_asks_for_an_image_and_reads_it(
     hand: Hand, folder: Path, image: Path
 ) -> None:
-    before, setup = run_of(hand), hand.window.setup_pane
+    before, setup = run_of(hand), hand.window.panes["Setup"]
     by_id = hand.window.actions_.by_id
     assert not by_id["model_image.choose"].isEnabled()
     open_model(hand, folder)
@@ -137,7 +137,7 @@ def test_an_image_is_dropped_and_another_one_after_it(
     np.testing.assert_allclose(run_of(hand).trace.read("weights"), expected["weights"], atol=1e-6)
     (tmp_path / "no.webp").write_bytes(b"no image")
     drop(hand, tmp_path / "no.webp")
-    setup = hand.window.setup_pane
+    setup = hand.window.panes["Setup"]
     hand.until(setup.image_problem.isVisible)
     assert words(setup.image_problem).startswith("Cannot open “no.webp” as an image.")
     assert words(setup.image_name) == "red.jpg"
@@ -150,7 +150,7 @@ def test_a_text_is_not_for_a_vision_model(hand: Hand, folder: Path, image: Path)
     choose(hand, image)
     text = hand.window.workspace.document.text
     hand.window.drop_handler.textDropped.emit("a cat")
-    assert words(hand.window.setup_pane.image_problem) == "tiny_vit takes images, not texts."
+    assert words(hand.window.panes["Setup"].image_problem) == "tiny_vit takes images, not texts."
     assert hand.window.workspace.document.text == text
 
 
@@ -245,9 +245,9 @@ def test_a_document_keeps_the_image_and_opens_without_it(
     assert patches
     assert (patches.rows, patches.columns, patches.first) == (4, 4, 1)
     strip_of(hand)
-    assert "computed when the document was saved" in words(hand.window.setup_pane.captured.says)
+    assert "computed when the document was saved" in words(hand.window.panes["Setup"].captured.says)
     hand.window.head_edit_controller.switch(0, 1)  # which takes reading it again
-    setup = hand.window.setup_pane
+    setup = hand.window.panes["Setup"]
     hand.until(setup.image_problem.isVisible)
     assert words(setup.image_problem).startswith("Image not found: “noise.png” in ")
 

@@ -54,8 +54,8 @@ def test_it_reads_what_it_has_learned_where_it_does_not_know_the_text(hand: Hand
     assert hand.window.workspace.screen.panel(NEXT_TOKEN).rows
     run = hand.window.workspace.run
     hand.type_sentence(BOOK_SENTENCE)
-    hand.until(lambda: "are not in the text" in hand.window.setup_pane.problem.text())
-    assert hand.window.setup_pane.problem.text().startswith("“Y”, “␣” are not in the text that")
+    hand.until(lambda: "are not in the text" in hand.window.panes["Setup"].problem.text())
+    assert hand.window.panes["Setup"].problem.text().startswith("“Y”, “␣” are not in the text that")
     assert hand.window.workspace.run is run
     hand.type_sentence(TEXT)
     hand.settle()

@@ -78,11 +78,11 @@ def test_a_model_reads_the_text_of_the_window(hand: Hand, folder: Path) -> None:
     expected = visualizer.open_model(folder).attend(TEXT)["weights"]
     np.testing.assert_allclose(run.trace.read("weights"), expected, atol=1e-6)
     assert hand.stages == ["weights"]
-    shown = {label.text() for label in hand.window.setup_pane.findChildren(QLabel)}
+    shown = {label.text() for label in hand.window.panes["Setup"].findChildren(QLabel)}
     assert any("Queries, keys and values are shown after" in text for text in shown)
     back = next(
         button
-        for button in hand.window.setup_pane.findChildren(QPushButton)
+        for button in hand.window.panes["Setup"].findChildren(QPushButton)
         if button.text() == "Return to module"
     )
     QTest.mouseClick(back, Qt.MouseButton.LeftButton)
@@ -146,7 +146,7 @@ def test_it_reads_what_is_typed(model_window: Hand, folder: Path) -> None:
     expected = visualizer.open_model(folder).attend("the mat sat on the cat")
     np.testing.assert_allclose(run.trace.read("weights"), expected["weights"], atol=1e-6)
     hand.type_sentence(" ")
-    hand.until(lambda: "The text is empty" in hand.window.setup_pane.problem.text())
+    hand.until(lambda: "The text is empty" in hand.window.panes["Setup"].problem.text())
     assert hand.window.workspace.run is run
 
 
@@ -305,7 +305,7 @@ def test_the_first_heads_are_switched_off_together(model_window: Hand) -> None:
 
 def test_a_weight_is_followed_back_to_the_embedding_and_forth(model_window: Hand) -> None:
     hand = model_window
-    workspace, pane = hand.window.workspace, hand.window.cell_pane
+    workspace, pane = hand.window.workspace, hand.window.panes["Cell"]
     workspace.show_leading((1,))
     hand.settle()
     hand.click_cell(Cell("weights", (0, 3, 1)))
@@ -464,7 +464,7 @@ def test_there_are_no_masks_for_a_model_whose_text_is_refused(model_window: Hand
     hand.window.actions_.by_id["mask_edit.toggle"].trigger()
     hand.settle()
     hand.type_sentence(" ")
-    hand.until(lambda: "The text is empty" in hand.window.setup_pane.problem.text())
+    hand.until(lambda: "The text is empty" in hand.window.panes["Setup"].problem.text())
     before = workspace.document
     assert bar.isVisible()
     assert bar.caption.text() == "Cut edges"

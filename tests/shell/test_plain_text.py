@@ -246,7 +246,7 @@ def test_a_lesson_and_what_is_wrong_with_one_are_plain(
     hand.window.lesson_controller.load()
     hand.press(Qt.Key.Key_0, ALT | SHIFT)
     hand.settle()
-    pane = hand.window.lesson
+    pane = hand.window.panes["Lesson"]
     assert words(pane.title) == FILE
     assert BOLD in words(pane.text)
     assert rich(hand.window) == []

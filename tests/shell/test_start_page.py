@@ -109,7 +109,7 @@ def test_the_lesson_opens_before_lessons_are_loaded(hand: Hand) -> None:
     hand.window.lesson_controller.lessons = ()  # as until the window was painted
     choose(hand, Example.LESSON)
     hand.settle()
-    assert hand.window.lesson.isVisible()
+    assert hand.window.panes["Lesson"].isVisible()
 
 
 @pytest.mark.slow
@@ -161,7 +161,7 @@ def test_the_trained_example_is_a_model_whose_copying_breaks_without_a_head(hand
     layer, head = NEEDED
     assert hand.window.workspace.view.heads == frozenset({head})
     assert hand.panel("weights", head).values[CELL] > 0.95
-    said = " ".join(label.text() for label in hand.window.cell_pane.findChildren(QLabel))
+    said = " ".join(label.text() for label in hand.window.panes["Cell"].findChildren(QLabel))
     assert "reads more than 99.9 % from" in said.replace("\N{NO-BREAK SPACE}", " ")
     assert not hand.window.isWindowModified()  # it can be opened again at any time
     assert recent_files.recent(app_settings.own_folder()) == ()
@@ -194,7 +194,7 @@ def test_the_lesson_opens(hand: Hand) -> None:
     choose(hand, Example.LESSON)
     hand.settle()
     assert hand.window.start_page.page is None
-    assert hand.window.lesson.isVisible()
+    assert hand.window.panes["Lesson"].isVisible()
     position = hand.window.lesson_controller.position
     assert position is not None
     lesson = hand.window.lesson_controller.lessons[0]

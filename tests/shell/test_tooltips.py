@@ -43,7 +43,7 @@ KEYS = {
         for row in COMMANDS
         if row.id == id_
     },
-    **{plain(pane.title): (pane.keys,) for pane in PANES},
+    **{plain(pane.title): (pane.shortcut,) for pane in PANES},
 }
 
 
@@ -97,7 +97,7 @@ def complaints(hand: Hand) -> set[str]:
 @pytest.mark.slow
 def test_tips_add_something_and_name_the_shortcuts(hand: Hand) -> None:
     window = hand.window
-    window.setup_pane.more_button.setChecked(True)
+    window.panes["Setup"].more_button.setChecked(True)
     for pane in PANES:
         if pane.id != "Lesson":
             window.docks.by_id[pane.id].show()

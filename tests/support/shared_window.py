@@ -275,7 +275,7 @@ def set_back(window: MainWindow, start: Start) -> bool:
     _reload(window, start)
     window.token_pane.strip._anchor = None
     window.token_pane.finder.hide()
-    window.setup_pane.more_button.setChecked(False)
+    window.panes["Setup"].more_button.setChecked(False)
     try:
         come_to_rest(window)
         if _restore_panes(window, start):
@@ -284,7 +284,7 @@ def set_back(window: MainWindow, start: Start) -> bool:
         return False
     window.board.clearFocus()  # a frame drawn around it goes
     window.board.setFocus()
-    for view in (window.board, window.lines.view):
+    for view in (window.board, window.panes["Lines"].view):
         leave(view, at_once=True)  # hundreds of windows would wait
     window.statusBar().showMessage("")
     window.export_controller.settings, window.export_controller.folder = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -23,6 +23,7 @@ from visualizer.features.view_bar.presenter import VIEW_CONTROLS
 from visualizer.heatmap.board import target_of
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.head_order import HeadOrder
 from visualizer.session.model_panes import MeasurementOffer, measurement_offer
 from visualizer.session.timeline import Grain
 from visualizer.session.view import CodeDialect
@@ -34,12 +35,11 @@ from visualizer.widgets.dialogs import ShortcutGroup
 from visualizer.widgets.theme import Scheme
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from PySide6.QtWidgets import QMainWindow
 
     from visualizer.export.export_controller import ExportController
-    from visualizer.features.cell.widget import CellPane
     from visualizer.features.comparison_bar.controller import ComparisonController
     from visualizer.features.lessons.controller import LessonController
     from visualizer.features.logit_attribution.controller import AttributionController
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from visualizer.features.next_token.controller import HeadEditController
     from visualizer.features.playback.controller import PlaybackController
     from visualizer.features.setup.controller import SetupController
-    from visualizer.features.setup.widget import SetupPane
-    from visualizer.features.shapes.widget import ShapesPane
     from visualizer.features.token_strip.controller import (
         TokenSelectionController,
     )
@@ -83,10 +81,7 @@ class Controllers(Struct, frozen=True, eq=False):
     model_connection_controller: ModelConnectionController
     recent_files_menu: RecentFilesMenu
     export_controller: ExportController
-    setup_pane: SetupPane
     setup: SetupController
-    cell_pane: CellPane
-    panes: Mapping[str, Any]
     cell_selection_controller: CellSelectionController
     token_selection_controller: TokenSelectionController
     mask_edit_controller: MaskEditController
@@ -103,19 +98,12 @@ class Controllers(Struct, frozen=True, eq=False):
     presenter: PresenterMode
     start_page: StartPageController
     settings_controller: SettingsController
-    edit_heads: Callable[[str], object]
-    show_most_changed: Callable[[], object]
+    run_in_pane: Callable[[str], object]
     find_token: Callable[[], object]
     go_to_largest_weight: Callable[[], object]
     reset_layout: Callable[[], object]
     set_scheme: Callable[[Scheme], object]
     open_lab: Callable[[], object]
-    type_limits: Callable[[], object]
-
-    @property
-    def shapes(self) -> ShapesPane:
-        """The Shapes pane; created on first use."""
-        return cast("ShapesPane", self.panes["Shapes"])
 
 
 class WindowState(Struct, frozen=True, eq=False):
@@ -331,7 +319,7 @@ COMMANDS: tuple[Row, ...] = (
     Row("workspace.redo", EDIT, "&Redo", lambda c: c.workspace.redo(), ("Ctrl+Shift+Z", "Ctrl+Y"),
         icon="redo", is_enabled=lambda now: now.can_redo,
         face=lambda now: Face("redo", entry=entry_of("&Redo", now.redone_change))),
-    Row("cell.copy", EDIT, "&Copy cell", lambda c: c.cell_pane.copy(), ("Ctrl+Shift+C",),
+    Row("cell.copy", EDIT, "&Copy cell", lambda c: c.run_in_pane("cell.copy"), ("Ctrl+Shift+C",),
         icon="copy", divides=True, is_enabled=lambda now: now.screen.panel(CELL) is not None),
     Row("export.copy_picture", EDIT, "Copy as &image", lambda c: c.export_controller.copy_picture(),
         ("Ctrl+Shift+I",), is_enabled=lambda now: now.can_export),
@@ -342,9 +330,9 @@ COMMANDS: tuple[Row, ...] = (
     Row("cell.unpin", EDIT, "Unpi&n cell", lambda c: c.cell_selection_controller.unpin(),
         ("Ctrl+Shift+P",), icon="pin",
         is_enabled=lambda now: now.screen.panel(BOARD_CONTENTS).cursor.pinned is not None),
-    Row("text.edit", EDIT, "Edit &sentence", lambda c: c.setup_pane.edit_sentence(), ("Ctrl+L",),
+    Row("text.edit", EDIT, "Edit &sentence", lambda c: c.run_in_pane("text.edit"), ("Ctrl+L",),
         divides=True, is_enabled=lambda now: now.screen.panel(SETUP).image is None),
-    Row("text.edit_second", EDIT, "Edit second te&xt", lambda c: c.setup_pane.edit_second(),
+    Row("text.edit_second", EDIT, "Edit second te&xt", lambda c: c.run_in_pane("text.edit_second"),
         ("Ctrl+Alt+Shift+L",), is_enabled=lambda now: now.screen.panel(SETUP).second is not None,
         tip="The second text of a pair, or the beginning of the decoder’s text"),
     Row("token_selection.find", EDIT, "&Find token", lambda c: c.find_token(), ("Ctrl+F",)),
@@ -389,18 +377,20 @@ COMMANDS: tuple[Row, ...] = (
         is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).head is not None,
         is_checked=lambda now: now.screen.panel(NEXT_TOKEN).is_head_edited),
     Row("head_edit.set_mean", MODULE, "Set shown heads to their mea&n",
-        lambda c: c.edit_heads("mean"), ("Ctrl+Alt+E",), is_enabled=_can_edit_heads),
-    Row("head_edit.scale", MODULE, "Sc&ale shown heads…", lambda c: c.edit_heads("scaled"),
-        ("Ctrl+Alt+G",), is_enabled=_can_edit_heads),
+        lambda c: c.head_edit_controller.set_kind("mean"), ("Ctrl+Alt+E",),
+        is_enabled=_can_edit_heads),
+    Row("head_edit.scale", MODULE, "Sc&ale shown heads…",
+        lambda c: c.head_edit_controller.set_kind("scaled"), ("Ctrl+Alt+G",),
+        is_enabled=_can_edit_heads),
     Row("head_edit.patch", MODULE, "Patch shown heads from another te&xt…",
-        lambda c: c.edit_heads("patched"), ("Ctrl+Alt+X",),
+        lambda c: c.head_edit_controller.set_kind("patched"), ("Ctrl+Alt+X",),
         is_enabled=lambda now: _can_edit_heads(now) and not now.document.reads_image),
     Row("head_edit.restore_all", MODULE, "Rest&ore all heads",
         lambda c: c.head_edit_controller.restore_all(), ("Ctrl+Alt+J",),
         is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).can_take_back,
         tip="Undo all head edits and cut edges"),
     Row("head_edit.sort_by_change", MODULE, "Sort heads b&y change",
-        lambda c: c.show_most_changed(), ("Ctrl+Alt+V",),
+        lambda c: c.view_controller.set_head_order(HeadOrder.CHANGED), ("Ctrl+Alt+V",),
         is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).is_edited,
         tip="Sort the Layers pane by how much the edits changed the weights"),
     Row("model.show_next_part", MODULE, "Next attention kin&d", lambda c: c.setup.show_next_part(),
@@ -445,8 +435,9 @@ COMMANDS: tuple[Row, ...] = (
     Row("model_generation.start_again", GENERATE, "&Start over",
         lambda c: c.model_generation_controller.start_again(), ("Alt+Del",),
         is_enabled=lambda now: now.continued.last_step > 0, tip="Discard all generated tokens"),
-    Row("module.open_settings", MODULE, "All &settings…", lambda c: c.setup_pane.open_more(),
-        ("Ctrl+Alt+,",), divides=True, is_enabled=_has_module,
+    Row("module.open_settings", MODULE, "All &settings…",
+        lambda c: c.run_in_pane("module.open_settings"), ("Ctrl+Alt+,",), divides=True,
+        is_enabled=_has_module,
         tip="Scale, positions, masks, seeds, precision and all other module settings"),
     Row("playback.toggle", PLAY, "&Play or pause", lambda c: c.playback_controller.toggle(),
         ("Space",), icon="play", near=True, face=_play_or_pause),
@@ -588,8 +579,8 @@ COMMANDS: tuple[Row, ...] = (
     Row("view.set_limits shared", COLOURS, "Range: shared b&y all heads",
         lambda c: c.view_controller.set_limits(ColourLimits.SHARED), ("Ctrl+Alt+9",),
         group="limits", is_checked=lambda now: now.view.colouring.limits is ColourLimits.SHARED),
-    Row("view.set_limits typed", COLOURS, "Range: cus&tom…", lambda c: c.type_limits(),
-        ("Ctrl+Alt+8",), group="limits",
+    Row("view.set_limits typed", COLOURS, "Range: cus&tom…",
+        lambda c: c.view_controller.set_limits(ColourLimits.TYPED), ("Ctrl+Alt+8",), group="limits",
         is_checked=lambda now: now.view.colouring.limits is ColourLimits.TYPED),
     Row("view.set_dialect book", VIEW, "Code: b&ook notation",
         lambda c: c.view_controller.set_dialect(CodeDialect.BOOK), ("Ctrl+4",), group="dialect",
@@ -601,7 +592,8 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.view_controller.set_dialect(CodeDialect.SDPA), ("Ctrl+6",), group="dialect",
         is_checked=lambda now: now.view.dialect is CodeDialect.SDPA),
     Row("shapes.toggle_split", VIEW, "Split or &join head columns",
-        lambda c: c.shapes.drawing.toggle_split(), ("Ctrl+J",), divides=True, is_enabled=_has_split,
+        lambda c: c.run_in_pane("shapes.toggle_split"), ("Ctrl+J",), divides=True,
+        is_enabled=_has_split,
         tip="Move the heads’ columns apart or back together"),
     *(_map_row(each) for each in COLOUR_MAPS),
     Row("theme.set_scheme system", VIEW, "Theme: &system", lambda c: c.set_scheme(Scheme.SYSTEM),
@@ -673,7 +665,7 @@ WITHIN = (
 
 def shortcut_list() -> list[ShortcutGroup]:
     """List the keyboard shortcuts."""
-    panes = tuple((f"Open or close the {pane.title} pane", pane.keys) for pane in PANES)
+    panes = tuple((f"Open or close the {pane.title} pane", pane.shortcut) for pane in PANES)
     return [
         *shortcuts_by_menu(COMMANDS),
         ShortcutGroup("Panes", panes),

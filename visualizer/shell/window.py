@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import QApplication, QMainWindow, QVBoxLayout, QWidget
@@ -11,8 +11,8 @@ from visualizer.export.export_controller import ExportController
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.comparison_bar.controller import ComparisonController
 from visualizer.features.comparison_bar.widget import CompareBar
+from visualizer.features.controllers import PaneControllers
 from visualizer.features.lessons.controller import LessonController
-from visualizer.features.lessons.presenter import LESSON
 from visualizer.features.logit_attribution.controller import AttributionController
 from visualizer.features.logit_attribution.presenter import ATTRIBUTION
 from visualizer.features.logit_lens.presenter import LENS
@@ -39,10 +39,8 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_selection_controller import CellSelectionController
 from visualizer.heatmap.panel_cells import cell_of
 from visualizer.heatmap.widget import BoardView
-from visualizer.session.head_order import HeadOrder
 from visualizer.session.measurement_controller import HeadMeasurementController
 from visualizer.session.model_question_controller import ModelQuestionController
-from visualizer.session.view_options import ColourLimits
 from visualizer.shell import screen_reader_announcer
 from visualizer.shell.commands import (
     COMMANDS,
@@ -55,10 +53,9 @@ from visualizer.shell.commands import (
 )
 from visualizer.shell.document_controller import DocumentController
 from visualizer.shell.drop_handler import DropHandler
-from visualizer.shell.pane_connections import PaneControllers
 from visualizer.shell.pane_docks import PaneDocks, PaneScale, add_bar
 from visualizer.shell.pane_focus_cycle import PaneFocusCycle
-from visualizer.shell.pane_table import LEFT
+from visualizer.shell.pane_table import PANES
 from visualizer.shell.panel_presenters import STATUS
 from visualizer.shell.presenter_mode import PresenterMode
 from visualizer.shell.recent_files_menu import RecentFilesMenu
@@ -81,28 +78,12 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
 
-    from visualizer.features.cell.widget import CellPane
-    from visualizer.features.code.widget import CodePane
     from visualizer.features.lessons.state import LessonState
-    from visualizer.features.lessons.widget import LessonPane
-    from visualizer.features.line_view.widget import LinePane
-    from visualizer.features.setup.widget import SetupPane
-    from visualizer.features.shapes.widget import ShapesPane
-    from visualizer.models.model_source import ModelSource
+    from visualizer.session.pane import Pane
     from visualizer.session.screen import Screen
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
     from visualizer.shell.injected_services import Services
-    from visualizer.shell.pane_table import Pane
-
-PANE_OF_COMMAND = {
-    "model_generation.toggle": "Continue",
-    "model_generation.sample": "Continue",
-    "attribution.toggle_ablations": "Attribution",
-}
-"""Panes that show the results of commands; the commands open them."""
-DRAWN_PANES = {"Layers", "Heads", "Scatter"}
-"""Panes that show a long text's results as they arrive, in addition to the lines."""
 
 
 class MainWindow(QMainWindow):
@@ -133,12 +114,7 @@ class MainWindow(QMainWindow):
         self.model_connection_controller = ModelConnectionController(workspace, self)
         self.recovery_prompt, self.drop_handler = RecoveryPrompt(self), DropHandler(self)
         self._create_controllers()
-        self._has_lesson = self._had_weights = False
-        self._model_folder = ""
-        self._panes_to_open: list[str] = []
-        """Panes to open for a new model, one at a time."""
-        self._next_pane = QTimer(self, singleShot=True, interval=1)
-        self._next_pane.timeout.connect(self._open_next_pane)
+        self._had_weights = False
         self._panes_later = QTimer(self, singleShot=True, interval=0)
         """Updates the panes after the heatmaps of a long text and pending events."""
         self._half_shown: Screen | None = None
@@ -163,20 +139,14 @@ class MainWindow(QMainWindow):
         self._shared = self._collect_pane_controllers()
         self.docks = PaneDocks(self, self._finish_pane, self.board)
         self.panes = self.docks.panes
-        self.setup_pane: SetupPane = self.panes["Setup"]
-        self.setup_pane.add_section(self.token_pane)
-        self.cell_pane: CellPane = self.panes["Cell"]
-        self.code_pane: CodePane = self.panes["Code"]
         self.presenter = PresenterMode(workspace, self, self.docks, self.board)
         self.viewbar = ViewBar({**self.actions_.by_id, **self.docks.actions})
         self.compare_bar = CompareBar(self.actions_.by_id)
         self.setCentralWidget(self._build_central_widget())
-        self.cell_pane.add_trail(*(self.actions_.by_id[f"cell.go {by}"] for by in (-1, 1)))
         self.playback_bar = PlaybackBar(self.actions_.by_id)
         add_bar(self, "Playback", "Playback", self.playback_bar, Qt.ToolBarArea.BottomToolBarArea)
         self._set_up_keyboard()
-        for command in PANE_OF_COMMAND:
-            self.actions_.by_id[command].triggered.connect(self._open_pane_of_command)
+        self.docks.open_for_commands(self.actions_.by_id)
         self.docks.add_to_menu(self.actions_.menu(OPEN_PANES))
         self.recent_files_menu = RecentFilesMenu(self.actions_.menu(RECENT), self)
         self.reduced_motion_controller = ReducedMotionController(self)
@@ -198,21 +168,6 @@ class MainWindow(QMainWindow):
         self._restore_geometry()
         self.show_name()
 
-    @property
-    def lesson(self) -> LessonPane:
-        """The lesson pane."""
-        return cast("LessonPane", self.panes["Lesson"])
-
-    @property
-    def lines(self) -> LinePane:
-        """The line pane."""
-        return cast("LinePane", self.panes["Lines"])
-
-    @property
-    def shapes(self) -> ShapesPane:
-        """The shapes pane."""
-        return cast("ShapesPane", self.panes["Shapes"])
-
     def _finish_pane(self, pane: Pane, widget: Any) -> None:
         """Connect a new pane and show the current screen in it."""
         pane.connect(widget, self._shared)
@@ -222,6 +177,10 @@ class MainWindow(QMainWindow):
         """Enable the heatmaps' shortcuts and cell announcements in these widgets."""
         self.actions_.give_keys(*widgets)
         self.announcer.add_readers(*widgets)
+
+    def _read_in_pane(self, widget: QWidget) -> None:
+        self.read_in(widget)
+        self.announcer.describe_in(widget)
 
     def name_keys(self, buttons: Mapping[QWidget, str]) -> None:
         """Give buttons the tool tips of equivalent commands, by command id."""
@@ -278,10 +237,7 @@ class MainWindow(QMainWindow):
             model_connection_controller=self.model_connection_controller,
             recent_files_menu=self.recent_files_menu,
             export_controller=self.export_controller,
-            setup_pane=self.setup_pane,
             setup=self.setup,
-            cell_pane=self.cell_pane,
-            panes=self.panes,
             cell_selection_controller=self.cell_selection_controller,
             token_selection_controller=self.token_selection_controller,
             mask_edit_controller=self.mask_edit_controller,
@@ -298,14 +254,12 @@ class MainWindow(QMainWindow):
             presenter=self.presenter,
             start_page=self.start_page,
             settings_controller=self.settings_controller,
-            edit_heads=self.edit_heads,
-            show_most_changed=self.show_most_changed,
+            run_in_pane=self.docks.run_command,
             find_token=self.find_token,
             go_to_largest_weight=self.go_to_largest_weight,
             reset_layout=self.reset_layout,
             set_scheme=self.settings_controller.choose_scheme,
             open_lab=self.labWanted.emit,
-            type_limits=self.type_limits,
         )
 
     def _collect_pane_controllers(self) -> PaneControllers:
@@ -315,17 +269,19 @@ class MainWindow(QMainWindow):
             cell_selection_controller=self.cell_selection_controller,
             view_controller=self.view_controller,
             lesson_controller=self.lesson_controller,
-            export_controller=self.export_controller,
             head_edit_controller=self.head_edit_controller,
             model_image_controller=self.model_image_controller,
             model_question_controller=self.model_question_controller,
             head_measurement_controller=self.head_measurement_controller,
             attribution_controller=self.attribution_controller,
             model_generation_controller=self.model_generation_controller,
+            token_pane=self.token_pane,
             show_stage=self.show_stage,
             walk=self.walk,
+            copy_script=self.export_controller.copy_script,
             name_keys=self.name_keys,
-            read_in=self.read_in,
+            actions=self.actions_.by_id,
+            read_in=self._read_in_pane,
         )
 
     def _build_central_widget(self) -> QWidget:
@@ -347,12 +303,7 @@ class MainWindow(QMainWindow):
             screen = self.screen().availableGeometry().size()
             usual = QSize(1280, 800) * text_scale()
             self.resize(usual.boundedTo(screen - QSize(8, 40)))  # minus the window frame
-        self.docks.by_id["Lesson"].hide()
-
-    def type_limits(self) -> None:
-        """Use a custom colour range, and open the pane where it is edited."""
-        self.view_controller.set_limits(ColourLimits.TYPED)
-        self.docks.open("Colours")
+        self.docks.restore_content_panes()
 
     def begin(self) -> None:
         """Start work that is deferred until the window is visible."""
@@ -393,16 +344,13 @@ class MainWindow(QMainWindow):
         self.mask_edit_bar.show_mask_edit(screen.panel(MASK_EDIT))
         self.compare_bar.show_screen(screen)
         self.playback_bar.show_screen(screen, self.theme)
-        self._open_lesson(screen.panel(LESSON) is not None)
-        self._open_model_panes(screen.document.model)
-        for id_, pane in self.panes.items():
-            if id_ != "Lines":
-                pane.show_screen(screen, self.theme)
+        self.docks.follow_screen(screen)
+        self.docks.follow_model(screen.document.model.folder if screen.document.model else "")
+        for pane in PANES:
+            if pane.id in self.panes and not pane.is_painted_first:
+                self.panes[pane.id].show_screen(screen, self.theme)
         self.token_pane.show_tokens(screen.panel(TOKENS), self.theme)
         status = screen.panel(STATUS)
-        if "Lines" in self.panes:
-            cell_panel = screen.panel(CELL)
-            self.lines.describe_cell(cell_panel.plain if cell_panel else "")
         self._show_facts(screen)
         self.notice.setText("\n".join(status.notices))
         self.notice.setVisible(bool(status.notices))
@@ -426,8 +374,10 @@ class MainWindow(QMainWindow):
             return
         self._half_shown = None
         screen = self.workspace.screen
-        for pane in DRAWN_PANES & self.panes.keys():
-            self.panes[pane].show_screen(screen, self.theme)
+        for pane in PANES:
+            is_refined = pane.panel is not None and pane.panel.is_refined
+            if pane.id in self.panes and is_refined and not pane.is_painted_first:
+                self.panes[pane.id].show_screen(screen, self.theme)
         tokens = screen.panel(TOKENS)
         self.token_pane.show_tokens(tokens, self.theme)
         if self._had_weights != bool(tokens.weights):  # some commands depend on them
@@ -448,10 +398,11 @@ class MainWindow(QMainWindow):
         return is_newest
 
     def _paint_first(self, screen: Screen) -> None:
-        """Immediately paint what the user probably looks at: the heatmaps and the lines."""
+        """Immediately paint what the user probably looks at."""
         self.board.paint_now()
-        if "Lines" in self.panes:
-            self.lines.show_screen(screen, self.theme)
+        for pane in PANES:
+            if pane.is_painted_first and pane.id in self.panes:
+                self.panes[pane.id].show_screen(screen, self.theme)
 
     def _forget_half_shown(self) -> None:
         """Release the data held for the panels of a screen that were not shown yet."""
@@ -472,7 +423,6 @@ class MainWindow(QMainWindow):
         state = self._window_state()
         self._had_weights = bool(state.screen.panel(TOKENS).weights)
         self.actions_.show_state(state, self.theme)
-        self.code_pane.allow_copying(state.can_copy_script)
         self.settings_controller.show()
 
     def show_history(self) -> None:
@@ -503,36 +453,6 @@ class MainWindow(QMainWindow):
             is_motion_reduced=self.reduced_motion_controller.is_on,
             continued=self.model_generation_controller.panel,
         )
-
-    def _open_lesson(self, has_lesson: bool) -> None:
-        if has_lesson != self._has_lesson:  # its pane is visible only while one is open
-            self._has_lesson = has_lesson
-            self.docks.by_id["Lesson"].setVisible(has_lesson)
-            self.docks.share_height(LEFT)
-
-    def _open_model_panes(self, model: ModelSource | None) -> None:
-        """Open the panes that only models use, when a new model starts to run."""
-        folder = model.folder if model else ""
-        is_new = folder not in ("", self._model_folder)
-        self._model_folder = folder
-        if is_new:
-            self._panes_to_open = ["Layers", "Next token"]
-            self._next_pane.start()
-
-    def _open_next_pane(self) -> None:
-        """Open one pane, and the next one after pending updates and events.
-
-        Opening all at once would block the window, and Qt brings a tab to the front only after the
-        other tabs have been laid out.
-        """
-        self.docks.open(self._panes_to_open.pop(0))
-        if self._panes_to_open:
-            self._next_pane.start()
-
-    def _open_pane_of_command(self) -> None:
-        for command, pane in PANE_OF_COMMAND.items():
-            if self.actions_.by_id[command] is self.sender():
-                self.docks.open(pane)
 
     def show_name(self) -> None:
         """Show the document's name and whether it is saved."""
@@ -584,26 +504,15 @@ class MainWindow(QMainWindow):
 
     # ------------------------------------------------------------------ actions
 
-    def edit_heads(self, kind: str) -> None:
-        """Set the kind of edit of the shown heads, and focus the field for its value."""
-        self.head_edit_controller.set_kind(kind)
-        self.docks.open("Next token")
-        self.panes["Next token"].focus_value()
-
-    def show_most_changed(self) -> None:
-        """Sort a model's heads by how much the edits changed their weights."""
-        self.docks.open("Layers")
-        self.view_controller.set_head_order(HeadOrder.CHANGED)
-
     def find_token(self) -> None:
-        self.docks.by_id["Setup"].show()
+        pane = self.docks.show_pane_of(self.token_pane)
         self.token_pane.open_search()
-        self.setup_pane.ensureWidgetVisible(self.token_pane)
+        pane.ensureWidgetVisible(self.token_pane)
 
     def go_to_largest_weight(self) -> None:
-        self.docks.by_id["Setup"].show()
+        pane = self.docks.show_pane_of(self.token_pane)
         self.token_pane.shown_strip.go_to_largest()
-        self.setup_pane.ensureWidgetVisible(self.token_pane)
+        pane.ensureWidgetVisible(self.token_pane)
 
     def reset_layout(self) -> None:
         """Arrange the panes as in a new window; the lesson pane stays open during a lesson."""
@@ -612,7 +521,6 @@ class MainWindow(QMainWindow):
     def _reset_layout(self) -> None:
         self.presenter.leave()
         self.docks.reset()
-        self.docks.by_id["Lesson"].setVisible(self._has_lesson)
 
     def set_scheme(self, scheme: str) -> None:
         """Set the colour scheme."""
@@ -667,12 +575,12 @@ class MainWindow(QMainWindow):
             event.ignore()
             return
         self.presenter.leave()  # so that the previous arrangement is saved
-        self.docks.end_drag()
+        self.docks.stop()
         app_settings.save_window(self, app_settings.MAIN_WINDOW)
         app_settings.save_last(self.document_controller.path)
         self.hide()
         self.playback_controller.stop()
-        for timer in (self._panes_later, self._drawn_later, self._next_pane):
+        for timer in (self._panes_later, self._drawn_later):
             timer.stop()
         self._forget_half_shown()
         for part in (
@@ -776,7 +684,7 @@ def _connect_files(window: MainWindow) -> None:
     document_controller.imageWanted.connect(images.take)
     images.said.connect(window.statusBar().showMessage)
     images.broke.connect(window.show_bug)
-    drop_handler.textDropped.connect(window.setup_pane.take_text)
+    drop_handler.textDropped.connect(window.setup.take_text)
 
 
 def _connect_tokens(window: MainWindow) -> None:

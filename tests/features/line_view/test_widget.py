@@ -42,7 +42,7 @@ class Lines:
 
     def __init__(self, hand: Hand) -> None:
         self.hand, self.window = hand, hand.window
-        self.pane = hand.window.lines
+        self.pane = hand.window.panes["Lines"]
         self.view: LineView = self.pane.view
         hand.key(Qt.Key.Key_F9)
         hand.until(lambda: bool(self.panel.labels))
@@ -228,12 +228,12 @@ def test_keys_walk_from_cell_to_cell_and_let_go(lines: Lines) -> None:
 
 
 def test_who_comes_by_keys_sees_where_they_are(lines: Lines) -> None:
-    lines.window.setup_pane.sentence.setFocus()
+    lines.window.panes["Setup"].sentence.setFocus()
     before = lines.picture()
     lines.view.setFocus(Qt.FocusReason.TabFocusReason)
     corner = QPoint(1, 1)
     assert lines.picture().pixelColor(corner) == QColor(lines.window.theme.accent)
-    lines.window.setup_pane.sentence.setFocus()
+    lines.window.panes["Setup"].sentence.setFocus()
     assert lines.picture() == before
 
 

@@ -369,7 +369,7 @@ def test_in_a_pooled_panel_a_cell_paints_its_block(painter: Painter) -> None:
     mask = np.tri(300, dtype=int)
     mask[:block, 10 * block : 14 * block] = 1
     assert np.array_equal(np.array(_own(painter)), mask)
-    control = painter.window.setup_pane.rows["own_mask"].control
+    control = painter.window.panes["Setup"].rows["own_mask"].control
     box = getattr(control, "box")  # noqa: B009 - each kind of control has its own box
     assert box.toPlainText() == ""
     assert box.placeholderText().startswith("300 × 300: too large to edit here.")

@@ -263,7 +263,7 @@ def test_a_model_on_a_server_reads_a_text(
     assert run is not None
     assert run.device.endswith(f"127.0.0.1:{server.port}")
     assert run.texts == (("<s>", "the", "cat", "sat", "on", "a", "mat"),)
-    notice = hand.window.setup_pane.findChild(CapturedNotice)
+    notice = hand.window.panes["Setup"].findChild(CapturedNotice)
     assert notice is not None
     assert f"llama, at 127.0.0.1:{server.port}, reads" in notice.says.text()
     kept = {("attention-visualizer", f"127.0.0.1:{server.port}"): TOKEN}

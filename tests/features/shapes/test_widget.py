@@ -53,8 +53,8 @@ def opened(hand: Hand) -> ShapesPane:
     """The pane in the window, opened by its keys."""
     hand.settle()
     hand.press(Qt.Key.Key_F4, SHIFT)
-    hand.until(lambda: bool(hand.window.shapes.rows))
-    return hand.window.shapes
+    hand.until(lambda: bool(hand.window.panes["Shapes"].rows))
+    return hand.window.panes["Shapes"]
 
 
 def show(pane: ShapesPane, shown: ShapesPanel, theme: Theme = LIGHT) -> None:
@@ -251,7 +251,7 @@ def test_it_is_opened_by_keys_and_made_only_then(hand: Hand) -> None:
     hand.settle()
     assert hand.window.workspace.screen.panel(SHAPES) == ShapesPanel()
     hand.press(Qt.Key.Key_F4, SHIFT)
-    hand.until(hand.window.shapes.isVisible)
+    hand.until(hand.window.panes["Shapes"].isVisible)
     assert hand.window.workspace.screen.panel(SHAPES).rows
 
 
