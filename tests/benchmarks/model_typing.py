@@ -129,7 +129,7 @@ def main(folder: str, repeats: int) -> None:
         stand.until_painted(stand.has_numbers)
         stand.settle()
         memory, heart = [_memory()], Heart()
-        stand.window.document_controller.open(Path(folder))
+        stand.window.controllers.document_controller.open(Path(folder))
         _until(lambda: stand.workspace.document.model is not None)
         stand.settle()
         told: dict[str, object] = {"opening": _told(heart)}

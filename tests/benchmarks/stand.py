@@ -113,10 +113,12 @@ class Stand:
         RuntimeError
             When the window stays open, or reported an error while it was measured.
         """
-        self.window.exporter.cancel()
-        while self.window.exporter.is_working:  # until then closing would be put off
+        self.window.controllers.export_controller.exporter.cancel()
+        while (
+            self.window.controllers.export_controller.exporter.is_working
+        ):  # until then closing would be put off
             QCoreApplication.processEvents()
-        self.window.document_controller.give_up()  # else it would ask whether to save
+        self.window.controllers.document_controller.give_up()  # else it would ask whether to save
         if not self.window.close():  # its threads run on, and deleting it would abort the process
             raise RuntimeError("the window refused to close")
         wait_for_left_workers()

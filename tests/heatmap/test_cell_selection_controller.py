@@ -150,7 +150,7 @@ def test_walking_scrolls_to_the_cell(hand: Hand) -> None:
     area = hand.board.area_of(last)
     assert area
     assert not hand.board.viewport().rect().contains(area)
-    hand.window.cell_selection_controller.pin(last)
+    hand.window.controllers.cell_selection_controller.pin(last)
     hand.board.setFocus()
     hand.key(Qt.Key.Key_Right)
     area = hand.board.area_of(Cell("weights", (5, 0, 1)))
@@ -198,7 +198,7 @@ def test_what_is_told_of_usual_cells_fits_the_pane(hand: Hand) -> None:
     assert run
     for stage in run.trace.stages:
         place = (1,) * len(stage.dims)
-        hand.window.cell_selection_controller.hover(
+        hand.window.controllers.cell_selection_controller.hover(
             Cell(stage.name, place if stage.dims[-1] == "key" else (0,) * len(place))
         )
         QApplication.processEvents()

@@ -135,8 +135,8 @@ def _derived(kind: type) -> Iterator[type]:
 
 
 def test_the_role_of_a_class_is_what_readers_are_told(hand: Hand) -> None:
-    hand.window.export_controller.export()
-    hand.until(lambda: hand.window.export_controller.dialog is not None)
+    hand.window.controllers.export_controller.export()
+    hand.until(lambda: hand.window.controllers.export_controller.dialog is not None)
     lab = LabWindow(("never started",))
     hand.qtbot.addWidget(lab)
     assert all(hand.window.panes[pane.id] for pane in PANES)  # made when asked for
@@ -172,7 +172,7 @@ def test_values_of_playback(viewer: Viewer) -> None:
     assert heard(viewer.bar).value == "Playing"
     viewer.key(Qt.Key.Key_Space)
     assert heard(viewer.bar).value == "Paused"
-    viewer.window.playback_controller.seek_stage("scores")
+    viewer.window.controllers.playback_controller.seek_stage("scores")
     viewer.hand.settle()
     assert heard(viewer.bar.track).value == "Scores, row 1 of 6"
     assert heard(viewer.bar.caption).name == viewer.said
@@ -181,7 +181,7 @@ def test_values_of_playback(viewer: Viewer) -> None:
 
 
 def test_values_of_a_lesson(hand: Hand) -> None:
-    hand.window.lesson_controller.open(0)
+    hand.window.controllers.lesson_controller.open(0)
     hand.settle()
     panel = hand.window.workspace.screen.panel(LESSON)
     assert panel is not None

@@ -93,7 +93,7 @@ def every_action(window: MainWindow) -> list[QAction]:
 
 
 def test_python_learns_of_the_end_of_all_that_menus_are_made_of(window: MainWindow) -> None:
-    window.lesson_controller.load()
+    window.controllers.lesson_controller.load()
     made: list[QObject] = [window.menuBar(), window.statusBar(), *window.actions_.menus.values()]
     docks = [dock.toggleViewAction() for dock in window.findChildren(QDockWidget)]
     for menu in window.actions_.menus.values():

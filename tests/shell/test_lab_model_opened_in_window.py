@@ -30,7 +30,7 @@ def transformers() -> object:
 
 
 def open_in(hand: Hand, path: Path) -> None:
-    hand.window.document_controller.open(path)
+    hand.window.controllers.document_controller.open(path)
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
 

@@ -41,7 +41,7 @@ def with_decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def open_model(hand: Hand, folder: Path) -> None:
     hand.type_sentence(TEXT)
     hand.settle()
-    hand.window.document_controller.open(folder)
+    hand.window.controllers.document_controller.open(folder)
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
 
@@ -139,8 +139,8 @@ def test_each_kind_of_attention_of_a_decoder_is_shown(
     hand.settle()
     assert box.currentText() == kinds[-1]
     path = tmp_path / "read.attention"
-    hand.window.document_controller._write_named(str(path))
-    hand.until(lambda: hand.window.document_controller.is_saved and path.exists())
+    hand.window.controllers.document_controller._write_named(str(path))
+    hand.until(lambda: hand.window.controllers.document_controller.is_saved and path.exists())
     model = read_file(path, Document()).document.model
     assert model
     assert (model.second, model.part) == (SECOND, seen.parts[-1])

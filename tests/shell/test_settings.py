@@ -59,7 +59,7 @@ def usual_text() -> Iterator[None]:
 def settings(hand: Hand) -> SettingsDialog:
     hand.settle()
     hand.press(Qt.Key.Key_Comma)
-    dialog = hand.window.settings_controller.dialog
+    dialog = hand.window.controllers.settings_controller.dialog
     assert dialog is not None
     hand.until(dialog.isActiveWindow)
     return dialog
@@ -77,14 +77,14 @@ def choose(box: QComboBox, words: str) -> None:
 def test_it_opens_once_and_every_control_has_a_name(hand: Hand) -> None:
     dialog = settings(hand)
     hand.window.actions_.by_id["settings.open"].trigger()
-    assert hand.window.settings_controller.dialog is dialog
+    assert hand.window.controllers.settings_controller.dialog is dialog
     kinds = (SettingList, QAbstractButton)
     stops = [one for one in dialog.findChildren(QWidget) if isinstance(one, kinds)]
     assert len(stops) > 10
     assert [one for one in stops if not heard(one).name and not heard(one).description] == []
     assert all(one.toolTip() for one in stops if one.parent() is dialog)
     QTest.keyClick(dialog, Qt.Key.Key_Escape)
-    assert hand.window.settings_controller.dialog is None
+    assert hand.window.controllers.settings_controller.dialog is None
 
 
 def test_a_size_that_comes_with_a_theme_is_filled(hand: Hand) -> None:

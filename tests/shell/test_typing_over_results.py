@@ -117,7 +117,7 @@ def test_a_sentence_typed_over_a_text_stays_whole(
     for module in (attention_run, opened_model):  # the long text is read block by block
         monkeypatch.setattr(module, "HELD_WHOLE", 2**20)
     if is_model:
-        window.document_controller.open(roomy_model_folder)
+        window.controllers.document_controller.open(roomy_model_folder)
         hand.until(lambda: window.workspace.document.model is not None)
         hand.settle()
     for _ in range(count):

@@ -68,8 +68,8 @@ def test_a_model_of_the_command_line_is_opened_in_the_window(
     monkeypatch.setattr(app, "show", show)
     assert app.open_or_export(parser().parse_args([str(tiny_model_folder), "--text", "a cat"])) == 0
     (window,) = windows.all
-    assert window.model_chooser_controller.is_working
-    dialog = window.model_chooser_controller.dialog
+    assert window.controllers.model_chooser_controller.is_working
+    dialog = window.controllers.model_chooser_controller.dialog
     assert dialog is not None
     assert dialog.isVisible()
     assert window.workspace.document.model is None

@@ -53,6 +53,6 @@ def test_it_is_remembered(open_window: Open) -> None:
     window = open_window()
     assert moves(window) == set()
     assert window.actions_.by_id["reduced_motion.toggle"].isChecked()
-    window.reduced_motion_controller.toggle()
+    window.controllers.reduced_motion_controller.toggle()
     assert not is_reduced()
     assert "panes" in moves(window)

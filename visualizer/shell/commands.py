@@ -28,6 +28,7 @@ from visualizer.session.model_panes import MeasurementOffer, measurement_offer
 from visualizer.session.timeline import Grain
 from visualizer.session.view import CodeDialect
 from visualizer.session.view_options import COLOUR_MAPS, ColourCurve, ColourLimits, MapKind, maps_of
+from visualizer.shell.controllers import Controllers
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets import dialogs
 from visualizer.widgets.commands import Command, Face, shortcuts_by_menu
@@ -35,80 +36,17 @@ from visualizer.widgets.dialogs import ShortcutGroup
 from visualizer.widgets.theme import Scheme
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from PySide6.QtWidgets import QMainWindow
 
-    from visualizer.export.export_controller import ExportController
-    from visualizer.features.comparison_bar.controller import ComparisonController
-    from visualizer.features.lessons.controller import LessonController
-    from visualizer.features.logit_attribution.controller import AttributionController
-    from visualizer.features.mask_editor.controller import MaskEditController
-    from visualizer.features.model_chooser.controller import ModelChooserController
-    from visualizer.features.model_connection.controller import ModelConnectionController
-    from visualizer.features.model_generation.controller import ModelGenerationController
     from visualizer.features.model_generation.presenter import ModelGenerationPanel
-    from visualizer.features.model_image.controller import ModelImageController
-    from visualizer.features.next_token.controller import HeadEditController
-    from visualizer.features.playback.controller import PlaybackController
-    from visualizer.features.setup.controller import SetupController
-    from visualizer.features.token_strip.controller import (
-        TokenSelectionController,
-    )
-    from visualizer.features.view_bar.view_controller import ViewController
-    from visualizer.heatmap.cell_selection_controller import CellSelectionController
     from visualizer.session.document import Document
-    from visualizer.session.measurement_controller import HeadMeasurementController
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.screen import PanelId, Screen
     from visualizer.session.timeline import Playhead
     from visualizer.session.view import View
     from visualizer.session.view_options import ColourMap, ColourOptions
-    from visualizer.session.workspace import Workspace
-    from visualizer.shell.document_controller import DocumentController
-    from visualizer.shell.pane_focus_cycle import PaneFocusCycle
-    from visualizer.shell.presenter_mode import PresenterMode
-    from visualizer.shell.recent_files_menu import RecentFilesMenu
-    from visualizer.shell.settings_controller import SettingsController
-    from visualizer.shell.start_page_controller import StartPageController
-
 
 Panel = TypeVar("Panel")
-
-
-class Controllers(Struct, frozen=True, eq=False):
-    """The controllers that the main window's commands call."""
-
-    window: QMainWindow
-    workspace: Workspace
-    document_controller: DocumentController
-    model_chooser_controller: ModelChooserController
-    model_connection_controller: ModelConnectionController
-    recent_files_menu: RecentFilesMenu
-    export_controller: ExportController
-    setup: SetupController
-    cell_selection_controller: CellSelectionController
-    token_selection_controller: TokenSelectionController
-    mask_edit_controller: MaskEditController
-    playback_controller: PlaybackController
-    comparison_controller: ComparisonController
-    view_controller: ViewController
-    lesson_controller: LessonController
-    head_edit_controller: HeadEditController
-    model_image_controller: ModelImageController
-    attribution_controller: AttributionController
-    head_measurement_controller: HeadMeasurementController
-    model_generation_controller: ModelGenerationController
-    focus_cycle: PaneFocusCycle
-    presenter: PresenterMode
-    start_page: StartPageController
-    settings_controller: SettingsController
-    run_in_pane: Callable[[str], object]
-    find_token: Callable[[], object]
-    go_to_largest_weight: Callable[[], object]
-    reset_layout: Callable[[], object]
-    set_scheme: Callable[[Scheme], object]
-    open_lab: Callable[[], object]
 
 
 class WindowState(Struct, frozen=True, eq=False):
@@ -342,7 +280,8 @@ COMMANDS: tuple[Row, ...] = (
     Row("workspace.redo", EDIT, "&Redo", lambda c: c.workspace.redo(), ("Ctrl+Shift+Z", "Ctrl+Y"),
         icon="redo", is_enabled=lambda now: now.can_redo,
         face=lambda now: Face("redo", entry=entry_of("&Redo", now.redone_change))),
-    Row("cell.copy", EDIT, "&Copy cell", lambda c: c.run_in_pane("cell.copy"), ("Ctrl+Shift+C",),
+    Row("cell.copy", EDIT, "&Copy cell",
+        lambda c: c.docks.run_command("cell.copy"), ("Ctrl+Shift+C",),
         icon="copy", divides=True, is_enabled=lambda now: now.panel(CELL) is not None),
     Row("export.copy_picture", EDIT, "Copy as &image", lambda c: c.export_controller.copy_picture(),
         ("Ctrl+Shift+I",), is_enabled=lambda now: now.can_export),
@@ -353,9 +292,11 @@ COMMANDS: tuple[Row, ...] = (
     Row("cell.unpin", EDIT, "Unpi&n cell", lambda c: c.cell_selection_controller.unpin(),
         ("Ctrl+Shift+P",), icon="pin",
         is_enabled=lambda now: now.panel(BOARD_CONTENTS).cursor.pinned is not None),
-    Row("text.edit", EDIT, "Edit &sentence", lambda c: c.run_in_pane("text.edit"), ("Ctrl+L",),
+    Row("text.edit", EDIT, "Edit &sentence",
+        lambda c: c.docks.run_command("text.edit"), ("Ctrl+L",),
         divides=True, is_enabled=lambda now: now.panel(SETUP).image is None),
-    Row("text.edit_second", EDIT, "Edit second te&xt", lambda c: c.run_in_pane("text.edit_second"),
+    Row("text.edit_second", EDIT, "Edit second te&xt",
+        lambda c: c.docks.run_command("text.edit_second"),
         ("Ctrl+Alt+Shift+L",), is_enabled=lambda now: now.panel(SETUP).second is not None,
         tip="The second text of a pair, or the beginning of the decoder’s text"),
     Row("token_selection.find", EDIT, "&Find token", lambda c: c.find_token(), ("Ctrl+F",)),
@@ -459,7 +400,7 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.model_generation_controller.start_again(), ("Alt+Del",),
         is_enabled=lambda now: now.continued.last_step > 0, tip="Discard all generated tokens"),
     Row("module.open_settings", MODULE, "All &settings…",
-        lambda c: c.run_in_pane("module.open_settings"), ("Ctrl+Alt+,",), divides=True,
+        lambda c: c.docks.run_command("module.open_settings"), ("Ctrl+Alt+,",), divides=True,
         is_enabled=_has_module,
         tip="Scale, positions, masks, seeds, precision and all other module settings"),
     Row("playback.toggle", PLAY, "&Play or pause", lambda c: c.playback_controller.toggle(),
@@ -615,16 +556,19 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.view_controller.set_dialect(CodeDialect.SDPA), ("Ctrl+6",), group="dialect",
         is_checked=lambda now: now.view.dialect is CodeDialect.SDPA),
     Row("shapes.toggle_split", VIEW, "Split or &join head columns",
-        lambda c: c.run_in_pane("shapes.toggle_split"), ("Ctrl+J",), divides=True,
+        lambda c: c.docks.run_command("shapes.toggle_split"), ("Ctrl+J",), divides=True,
         is_enabled=_has_split,
         tip="Move the heads’ columns apart or back together"),
     *(_map_row(each) for each in COLOUR_MAPS),
-    Row("theme.set_scheme system", VIEW, "Theme: &system", lambda c: c.set_scheme(Scheme.SYSTEM),
+    Row("theme.set_scheme system", VIEW, "Theme: &system",
+        lambda c: c.settings_controller.choose_scheme(Scheme.SYSTEM),
         ("Ctrl+Alt+S",), icon="theme", group="scheme", divides=True,
         is_checked=lambda now: now.scheme is Scheme.SYSTEM),
-    Row("theme.set_scheme light", VIEW, "Theme: lig&ht", lambda c: c.set_scheme(Scheme.LIGHT),
+    Row("theme.set_scheme light", VIEW, "Theme: lig&ht",
+        lambda c: c.settings_controller.choose_scheme(Scheme.LIGHT),
         ("Ctrl+Alt+L",), group="scheme", is_checked=lambda now: now.scheme is Scheme.LIGHT),
-    Row("theme.set_scheme dark", VIEW, "Theme: &dark", lambda c: c.set_scheme(Scheme.DARK),
+    Row("theme.set_scheme dark", VIEW, "Theme: &dark",
+        lambda c: c.settings_controller.choose_scheme(Scheme.DARK),
         ("Ctrl+Alt+D",), group="scheme", is_checked=lambda now: now.scheme is Scheme.DARK),
     Row("focus_cycle.go 1", VIEW, "Focus next area", lambda c: c.focus_cycle.go(1), ("F12",),
         divides=True),

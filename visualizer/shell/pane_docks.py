@@ -161,6 +161,10 @@ class PaneDocks(QObject):
         window.installEventFilter(self)  # before Qt creates the tab bars
         for pane in PANES:
             self.by_id[pane.id] = _make_dock(window, pane, self.panes, home)
+
+    def fill(self) -> None:
+        """Create the panes that are created at once, and arrange all."""
+        for pane in PANES:
             if pane.is_made_at_once:
                 self.panes[pane.id]
         for dock in self.by_id.values():

@@ -7,40 +7,20 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import QApplication, QMainWindow, QVBoxLayout, QWidget
 
-from visualizer.export.export_controller import ExportController
 from visualizer.features.cell.presenter import CELL
-from visualizer.features.comparison_bar.controller import ComparisonController
 from visualizer.features.comparison_bar.widget import CompareBar
-from visualizer.features.controllers import PaneControllers
-from visualizer.features.lessons.controller import LessonController
-from visualizer.features.logit_attribution.controller import AttributionController
-from visualizer.features.logit_attribution.presenter import ATTRIBUTION
-from visualizer.features.logit_lens.presenter import LENS
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
-from visualizer.features.mask_editor.controller import MaskEditController, MaskStrokeController
+from visualizer.features.mask_editor.controller import MaskStrokeController
 from visualizer.features.mask_editor.presenter import MASK_EDIT
-from visualizer.features.model_chooser.controller import ModelChooserController
-from visualizer.features.model_connection.controller import ModelConnectionController
-from visualizer.features.model_generation.controller import ModelGenerationController
-from visualizer.features.model_image.controller import ModelImageController
-from visualizer.features.next_token.controller import HeadEditController
-from visualizer.features.playback.controller import PlaybackController
 from visualizer.features.playback.playback_bar_widget import PlaybackBar
-from visualizer.features.setup.controller import SetupController
 from visualizer.features.setup.presenter import SETUP
 from visualizer.features.stage_bar.presenter import STAGE_BAR
 from visualizer.features.stage_bar.widget import StageBar
-from visualizer.features.token_strip.controller import TokenSelectionController
 from visualizer.features.token_strip.presenter import TOKENS
 from visualizer.features.token_strip.widget import TokenPane
-from visualizer.features.view_bar.view_controller import ViewController
 from visualizer.features.view_bar.widget import ViewBar
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.cell_selection_controller import CellSelectionController
-from visualizer.heatmap.panel_cells import cell_of
 from visualizer.heatmap.widget import BoardView
-from visualizer.session.measurement_controller import HeadMeasurementController
-from visualizer.session.model_question_controller import ModelQuestionController
 from visualizer.shell import screen_reader_announcer
 from visualizer.shell.commands import (
     COMMANDS,
@@ -48,34 +28,24 @@ from visualizer.shell.commands import (
     OPEN_PANES,
     RECENT,
     UNDER_START_PAGE,
-    Controllers,
     WindowState,
 )
-from visualizer.shell.document_controller import DocumentController
+from visualizer.shell.controllers import Controllers
 from visualizer.shell.drop_handler import DropHandler
 from visualizer.shell.pane_docks import PaneDocks, PaneScale, add_bar
 from visualizer.shell.pane_focus_cycle import PaneFocusCycle
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.panel_presenters import STATUS
-from visualizer.shell.presenter_mode import PresenterMode
-from visualizer.shell.recent_files_menu import RecentFilesMenu
-from visualizer.shell.recovery_prompt import RecoveryPrompt
-from visualizer.shell.reduced_motion_controller import ReducedMotionController
-from visualizer.shell.settings_controller import SettingsController
-from visualizer.shell.start_page_controller import StartPageController
 from visualizer.widgets import app_settings, dialogs
 from visualizer.widgets.commands import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.fonts import apply_text_size, text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.status_bar import ProgressLine, add_status_bar
 from visualizer.widgets.theme import Scheme, apply_theme, style_sheet, theme_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
 
     from visualizer.features.lessons.state import LessonState
@@ -109,11 +79,7 @@ class MainWindow(QMainWindow):
         self.stage_bar, self.board, self.progress = StageBar(), BoardView(), ProgressLine()
         self.stroke_controller, self.mask_edit_bar = MaskStrokeController(self.board), MaskEditBar()
         self.token_pane = TokenPane()
-        self.document_controller = DocumentController(program, workspace, lessons, self, window_on)
-        self.model_chooser_controller = ModelChooserController(workspace, self)
-        self.model_connection_controller = ModelConnectionController(workspace, self)
-        self.recovery_prompt, self.drop_handler = RecoveryPrompt(self), DropHandler(self)
-        self._create_controllers()
+        self.drop_handler = DropHandler(self)
         self._had_weights = False
         self._panes_later = QTimer(self, singleShot=True, interval=0)
         """Updates the panes after the heatmaps of a long text and pending events."""
@@ -130,39 +96,39 @@ class MainWindow(QMainWindow):
         self.provenance.setProperty("role", "quiet")
         status_bar = add_status_bar(self, self.facts)
         status_bar.addPermanentWidget(self.provenance)
-        status_bar.addPermanentWidget(self.export_controller.progress.widget)
         self.actions_ = CommandMenus(self, COMMANDS)
-        self.lesson_controller = LessonController(
-            workspace, lessons, self.actions_.menus[LESSONS], self
-        )
         self.announcer = screen_reader_announcer.ScreenAnnouncer(self.board)
-        self._shared = self._collect_pane_controllers()
         self.docks = PaneDocks(self, self._finish_pane, self.board)
         self.panes = self.docks.panes
-        self.presenter = PresenterMode(workspace, self, self.docks, self.board)
         self.viewbar = ViewBar({**self.actions_.by_id, **self.docks.actions})
         self.compare_bar = CompareBar(self.actions_.by_id)
-        self.setCentralWidget(self._build_central_widget())
         self.playback_bar = PlaybackBar(self.actions_.by_id)
+        bars = (self.stage_bar, self.viewbar, self.mask_edit_bar, self.compare_bar)
+        self.controllers = Controllers(
+            workspace,
+            self,
+            program,
+            lessons,
+            window_on,
+            self.actions_.menu(LESSONS),
+            self.actions_.menu(RECENT),
+            self.actions_.by_id,
+            self.board,
+            self.token_pane,
+            self.docks,
+            PaneFocusCycle((self.board, self.playback_bar), self.docks.visible_panes, bars),
+            self._read_in_pane,
+            self.labWanted.emit,
+        )
+        status_bar.addPermanentWidget(self.controllers.export_controller.progress.widget)
+        self.docks.fill()
+        self.setCentralWidget(self._build_central_widget())
         add_bar(self, "Playback", "Playback", self.playback_bar, Qt.ToolBarArea.BottomToolBarArea)
-        self._set_up_keyboard()
+        self.read_in(self.board, *self.playback_bar.readers)
+        self.focus_ring = FocusRing(self)
         self.docks.open_for_commands(self.actions_.by_id)
         self.docks.add_to_menu(self.actions_.menu(OPEN_PANES))
-        self.recent_files_menu = RecentFilesMenu(self.actions_.menu(RECENT), self)
-        self.reduced_motion_controller = ReducedMotionController(self)
-        self.settings_controller = SettingsController(
-            self,
-            workspace,
-            self.view_controller,
-            self.setup,
-            self.document_controller,
-            self.reduced_motion_controller,
-            self.name_keys,
-        )
-        self.start_page = StartPageController(
-            self, workspace, self.document_controller, self.lesson_controller, program.read_example
-        )
-        self.actions_.act_on(self._collect_controllers())
+        self.actions_.act_on(self.controllers)
         _connect_signals(self)
         self.set_scheme(self.scheme)
         self._restore_geometry()
@@ -170,7 +136,7 @@ class MainWindow(QMainWindow):
 
     def _finish_pane(self, pane: Pane, widget: Any) -> None:
         """Connect a new pane and show the current screen in it."""
-        pane.connect(widget, self._shared)
+        pane.connect(widget, self.controllers)
         widget.show_screen(self.workspace.screen, self.theme)
 
     def read_in(self, *widgets: QWidget) -> None:
@@ -182,108 +148,6 @@ class MainWindow(QMainWindow):
         self.read_in(widget)
         self.announcer.describe_in(widget)
 
-    def name_keys(self, buttons: Mapping[QWidget, str]) -> None:
-        """Give buttons the tool tips of equivalent commands, by command id."""
-        for button, id_ in buttons.items():
-            button.setToolTip(plain_tooltip(self.actions_.by_id[id_].toolTip()))
-
-    def _create_controllers(self) -> None:
-        """Create the controllers that commands and signals call."""
-        self.playback_controller, self.cell_selection_controller = (
-            PlaybackController(self.workspace, self),
-            CellSelectionController(self.workspace, self),
-        )
-        self.token_selection_controller = TokenSelectionController(self.workspace, self)
-        self.mask_edit_controller = MaskEditController(
-            self.workspace, self.cell_selection_controller, self
-        )
-        self.comparison_controller = ComparisonController(
-            self.workspace, self.cell_selection_controller, self
-        )
-        self.head_edit_controller = HeadEditController(self.workspace, self)
-        self.model_image_controller = ModelImageController(self.workspace, self)
-        self.model_question_controller = ModelQuestionController(
-            self.workspace, (LENS, ATTRIBUTION), self
-        )
-        self.head_measurement_controller = HeadMeasurementController(self.workspace, self)
-        self.attribution_controller = AttributionController(
-            self.workspace, self.model_question_controller, self
-        )
-        self.model_generation_controller = ModelGenerationController(self.workspace, self)
-        self.view_controller, self.setup = (
-            ViewController(self.workspace, self),
-            SetupController(self.workspace, self),
-        )
-        self.export_controller = ExportController(
-            self.workspace, self, self.document_controller.figure_title
-        )
-        self.exporter = self.export_controller.exporter
-
-    def _set_up_keyboard(self) -> None:
-        """Set up shortcuts, the focus ring, the focus cycle and the announcements."""
-        self.read_in(self.board, *self.playback_bar.readers)
-        bars = (self.stage_bar, self.viewbar, self.mask_edit_bar, self.compare_bar)
-        self.focus_cycle = PaneFocusCycle(
-            (self.board, self.playback_bar), self.docks.visible_panes, bars
-        )
-        self.focus_ring = FocusRing(self)
-
-    def _collect_controllers(self) -> Controllers:
-        return Controllers(
-            window=self,
-            workspace=self.workspace,
-            document_controller=self.document_controller,
-            model_chooser_controller=self.model_chooser_controller,
-            model_connection_controller=self.model_connection_controller,
-            recent_files_menu=self.recent_files_menu,
-            export_controller=self.export_controller,
-            setup=self.setup,
-            cell_selection_controller=self.cell_selection_controller,
-            token_selection_controller=self.token_selection_controller,
-            mask_edit_controller=self.mask_edit_controller,
-            playback_controller=self.playback_controller,
-            comparison_controller=self.comparison_controller,
-            view_controller=self.view_controller,
-            lesson_controller=self.lesson_controller,
-            head_edit_controller=self.head_edit_controller,
-            model_image_controller=self.model_image_controller,
-            attribution_controller=self.attribution_controller,
-            head_measurement_controller=self.head_measurement_controller,
-            model_generation_controller=self.model_generation_controller,
-            focus_cycle=self.focus_cycle,
-            presenter=self.presenter,
-            start_page=self.start_page,
-            settings_controller=self.settings_controller,
-            run_in_pane=self.docks.run_command,
-            find_token=self.find_token,
-            go_to_largest_weight=self.go_to_largest_weight,
-            reset_layout=self.reset_layout,
-            set_scheme=self.settings_controller.choose_scheme,
-            open_lab=self.labWanted.emit,
-        )
-
-    def _collect_pane_controllers(self) -> PaneControllers:
-        return PaneControllers(
-            workspace=self.workspace,
-            setup=self.setup,
-            cell_selection_controller=self.cell_selection_controller,
-            view_controller=self.view_controller,
-            lesson_controller=self.lesson_controller,
-            head_edit_controller=self.head_edit_controller,
-            model_image_controller=self.model_image_controller,
-            model_question_controller=self.model_question_controller,
-            head_measurement_controller=self.head_measurement_controller,
-            attribution_controller=self.attribution_controller,
-            model_generation_controller=self.model_generation_controller,
-            token_pane=self.token_pane,
-            show_stage=self.show_stage,
-            walk=self.walk,
-            copy_script=self.export_controller.copy_script,
-            name_keys=self.name_keys,
-            actions=self.actions_.by_id,
-            read_in=self._read_in_pane,
-        )
-
     def _build_central_widget(self) -> QWidget:
         centre = QWidget()
         column = QVBoxLayout(centre)
@@ -293,7 +157,7 @@ class MainWindow(QMainWindow):
         self.notice.setWordWrap(True)
         bars = (self.stage_bar, self.viewbar, self.mask_edit_bar, self.progress, self.notice)
         above = (*bars, self.compare_bar)
-        for widget in (*above, self.board, self.presenter.sentence):
+        for widget in (*above, self.board, self.controllers.presenter.sentence):
             column.addWidget(widget)
         return centre
 
@@ -307,11 +171,12 @@ class MainWindow(QMainWindow):
 
     def begin(self) -> None:
         """Start work that is deferred until the window is visible."""
-        self.lesson_controller.load()  # first, as it would be slow during the import of torch
+        # First, as it would be slow during the import of torch.
+        self.controllers.lesson_controller.load()
         self.workspace.start()
         if self.workspace.document.lacks_image:  # for example, of a model named on the command line
-            self.model_image_controller.choose()
-        if not self.start_page.page:
+            self.controllers.model_image_controller.choose()
+        if not self.controllers.start_page.page:
             self.board.setFocus()  # so that Space plays at once
 
     # ------------------------------------------------------------------ showing
@@ -355,7 +220,7 @@ class MainWindow(QMainWindow):
         self.notice.setText("\n".join(status.notices))
         self.notice.setVisible(bool(status.notices))
         self.announcer.show_screen(screen)
-        self.presenter.show_screen(screen, self.theme)
+        self.controllers.presenter.show_screen(screen, self.theme)
         self.show_commands()
         screen.panels.make_all()
 
@@ -423,7 +288,7 @@ class MainWindow(QMainWindow):
         state = self._window_state()
         self._had_weights = bool(state.screen.panel(TOKENS).weights)
         self.actions_.show_state(state, self.theme)
-        self.settings_controller.show()
+        self.controllers.settings_controller.show()
 
     def show_history(self) -> None:
         """Update only undo and redo, because the worker waits for this thread in the meantime."""
@@ -433,7 +298,8 @@ class MainWindow(QMainWindow):
     def _window_state(self) -> WindowState:
         screen = self.workspace.screen
         can_export = (
-            bool(screen.panel(BOARD_CONTENTS).board.columns) and not self.exporter.is_working
+            bool(screen.panel(BOARD_CONTENTS).board.columns)
+            and not self.controllers.export_controller.exporter.is_working
         )
         return WindowState(
             screen,
@@ -447,18 +313,20 @@ class MainWindow(QMainWindow):
             can_keep_weights=self.workspace.can_keep_weights,
             can_export=can_export,
             can_copy_script=can_export and not screen.panel(SETUP).captured,
-            keeps_numbers=self.document_controller.keeps_numbers,
-            can_revert=self.document_controller.can_revert,
-            is_presenting=self.presenter.is_on,
-            is_motion_reduced=self.reduced_motion_controller.is_on,
-            continued=self.model_generation_controller.panel,
+            keeps_numbers=self.controllers.document_controller.keeps_numbers,
+            can_revert=self.controllers.document_controller.can_revert,
+            is_presenting=self.controllers.presenter.is_on,
+            is_motion_reduced=self.controllers.reduced_motion_controller.is_on,
+            continued=self.controllers.model_generation_controller.panel,
         )
 
     def show_name(self) -> None:
         """Show the document's name and whether it is saved."""
-        self.setWindowTitle(f"{self.document_controller.name}[*] — Attention Visualizer")
-        self.setWindowModified(not self.document_controller.is_saved)
-        self.setWindowFilePath(str(self.document_controller.path or ""))
+        self.setWindowTitle(
+            f"{self.controllers.document_controller.name}[*] — Attention Visualizer"
+        )
+        self.setWindowModified(not self.controllers.document_controller.is_saved)
+        self.setWindowFilePath(str(self.controllers.document_controller.path or ""))
         self.actions_.show_state(self._window_state(), self.theme)
 
     def show_bug(self, details: str) -> None:
@@ -473,65 +341,20 @@ class MainWindow(QMainWindow):
         if (room, small_room) != (wanted.room, wanted.small_room):
             self.workspace.look(room=room, small_room=small_room)
 
-    def go_to_stage(self, stage: str) -> None:
-        if any(item.is_current for item in self.workspace.screen.panel(STAGE_BAR)):
-            self.playback_controller.seek_stage(
-                stage
-            )  # during playback, the panels shown follow the step
-        else:
-            self.workspace.toggle_stage(stage)
-
-    def show_stage(self, stage: str) -> None:
-        """Scroll a stage into view, showing its panels if needed."""
-        items = self.workspace.screen.panel(STAGE_BAR)
-        if any(item.stage == stage and not item.is_shown for item in items):
-            self.go_to_stage(stage)
-        panels = self.workspace.screen.panel(BOARD_CONTENTS).board.heatmaps
-        for panel in [panel for panel in panels if panel.stage == stage][:1]:
-            self.board.reveal(cell_of(panel, panel.rows.seen[0], panel.columns.seen[0]))
-
-    def walk(self, down: int, right: int) -> None:
-        screen = self.workspace.screen
-        resolved = screen.resolved
-        if resolved and resolved.step_cell and not resolved.reached_pinned:
-            self.playback_controller.step(right) if right else self.playback_controller.skip(down)
-            return
-        self.cell_selection_controller.walk(down, right)
-
     def follow_system(self) -> None:
         if self.scheme is Scheme.SYSTEM:
             self.restyle()
 
-    # ------------------------------------------------------------------ actions
-
-    def find_token(self) -> None:
-        pane = self.docks.show_pane_of(self.token_pane)
-        self.token_pane.open_search()
-        pane.ensureWidgetVisible(self.token_pane)
-
-    def go_to_largest_weight(self) -> None:
-        pane = self.docks.show_pane_of(self.token_pane)
-        self.token_pane.shown_strip.go_to_largest()
-        pane.ensureWidgetVisible(self.token_pane)
-
-    def reset_layout(self) -> None:
-        """Arrange the panes as in a new window; the lesson pane stays open during a lesson."""
-        self.docks.once_dropped(self._reset_layout)
-
-    def _reset_layout(self) -> None:
-        self.presenter.leave()
-        self.docks.reset()
-
     def set_scheme(self, scheme: str) -> None:
         """Set the colour scheme."""
         self.scheme = Scheme(scheme)
-        self.theme = theme_of(self.scheme, self.presenter.stroke)
+        self.theme = theme_of(self.scheme, self.controllers.presenter.stroke)
         apply_theme(self, self.theme, style_sheet() + app_settings.style_sheet())
-        self.reduced_motion_controller.apply()
+        self.controllers.reduced_motion_controller.apply()
         self.actions_.show_theme(self.theme)
         self.focus_ring.show_theme(self.theme)
-        self.export_controller.show_theme(self.theme)
-        self.start_page.show_theme(self.theme)
+        self.controllers.export_controller.show_theme(self.theme)
+        self.controllers.start_page.show_theme(self.theme)
         app_settings.save_scheme(self.scheme)
         is_painting = self.updatesEnabled() and self.isVisible()
         if is_painting:  # repaint everything, but separately from the other updates
@@ -551,13 +374,13 @@ class MainWindow(QMainWindow):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Unpin on Esc, unless the focused widget handles it."""
         if event.key() == Qt.Key.Key_Escape and not event.modifiers():
-            self.presenter.go_back()
+            self.controllers.presenter.go_back()
         else:
             super().keyPressEvent(event)
 
     def resize_text(self) -> None:
         """Apply the text size of the settings; leave presenter mode, which has its own size."""
-        self.presenter.leave()
+        self.controllers.presenter.leave()
         before = PaneScale.of(self)
         apply_text_size(app_settings.load_text_size())
         self.restyle()
@@ -568,34 +391,18 @@ class MainWindow(QMainWindow):
         self.docks.fit_width(PaneScale(event.oldSize().width(), text_scale()))
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        if not all(
-            part.may_close(self.close)
-            for part in (self.export_controller.progress, self.document_controller)
-        ):
+        if not self.controllers.may_close():
             event.ignore()
             return
-        self.presenter.leave()  # so that the previous arrangement is saved
+        self.controllers.presenter.leave()  # so that the previous arrangement is saved
         self.docks.stop()
         app_settings.save_window(self, app_settings.MAIN_WINDOW)
-        app_settings.save_last(self.document_controller.path)
+        app_settings.save_last(self.controllers.document_controller.path)
         self.hide()
-        self.playback_controller.stop()
         for timer in (self._panes_later, self._drawn_later):
             timer.stop()
         self._forget_half_shown()
-        for part in (
-            self.export_controller,
-            self.model_chooser_controller,
-            self.model_connection_controller,
-            self.model_image_controller,
-            self.document_controller,
-            self.recovery_prompt,
-            self.model_question_controller,
-            self.head_measurement_controller,
-            self.model_generation_controller,
-            self.workspace,
-        ):
-            part.close()
+        self.controllers.close()
         event.accept()
         self.closed.emit(self)
 
@@ -627,12 +434,12 @@ def _connect_signals(window: MainWindow) -> None:
 
 
 def _connect_start_page(window: MainWindow) -> None:
-    page = window.start_page
+    page = window.controllers.start_page
     window.board.painted.connect(window.painted)
     page.painted.connect(window.painted)
     page.left.connect(window.board.setFocus)
-    page.startChosen.connect(window.settings_controller.show)
-    window.settings_controller.startPageChosen.connect(page.show_panel)
+    page.startChosen.connect(window.controllers.settings_controller.show)
+    window.controllers.settings_controller.startPageChosen.connect(page.show_panel)
     by_id = window.actions_.by_id
     for action in (*(by_id[id_] for id_ in UNDER_START_PAGE), *window.docks.actions.values()):
         action.triggered.connect(page.leave)
@@ -642,53 +449,53 @@ def _connect_state(window: MainWindow) -> None:
     window.workspace.changed.connect(window.show_screen)
     window.workspace.drawn.connect(window.show_drawn)
     window.workspace.changed.connect(
-        window.document_controller.see_changes
+        window.controllers.document_controller.see_changes
     )  # after the screen is painted
     window.workspace.edited.connect(window.show_history)
-    window.workspace.modelRefused.connect(window.document_controller.refuse_model)
+    window.workspace.modelRefused.connect(window.controllers.document_controller.refuse_model)
     window.workspace.broke.connect(window.show_bug)
-    window.model_generation_controller.changed.connect(window.show_commands)
-    window.model_generation_controller.broke.connect(window.show_bug)
-    exporter = window.exporter
+    window.controllers.model_generation_controller.changed.connect(window.show_commands)
+    window.controllers.model_generation_controller.broke.connect(window.show_bug)
+    exporter = window.controllers.export_controller.exporter
     exporter.said.connect(window.statusBar().showMessage)
     exporter.changed.connect(window.show_screen)
-    window.export_controller.broke.connect(window.show_bug)
-    window.reduced_motion_controller.changed.connect(window.restyle)
+    window.controllers.export_controller.broke.connect(window.show_bug)
+    window.controllers.reduced_motion_controller.changed.connect(window.restyle)
     window.docks.changed.connect(window.see_panes)
-    window.settings_controller.schemeChosen.connect(window.set_scheme)
-    window.settings_controller.textSizeChosen.connect(window.resize_text)
+    window.controllers.settings_controller.schemeChosen.connect(window.set_scheme)
+    window.controllers.settings_controller.textSizeChosen.connect(window.resize_text)
 
 
 def _connect_files(window: MainWindow) -> None:
-    document_controller, drop_handler = window.document_controller, window.drop_handler
+    document_controller, drop_handler = window.controllers.document_controller, window.drop_handler
     document_controller.changed.connect(window.show_name)
     document_controller.said.connect(window.statusBar().showMessage)
     document_controller.broke.connect(window.show_bug)
-    document_controller.lessonLeft.connect(window.lesson_controller.close)
-    document_controller.autosave_controller.found.connect(window.recovery_prompt.offer)
-    window.recovery_prompt.recovered.connect(document_controller.take_recovered)
-    window.recovery_prompt.said.connect(window.statusBar().showMessage)
-    window.recovery_prompt.broke.connect(window.show_bug)
+    document_controller.lessonLeft.connect(window.controllers.lesson_controller.close)
+    document_controller.autosave_controller.found.connect(window.controllers.recovery_prompt.offer)
+    window.controllers.recovery_prompt.recovered.connect(document_controller.take_recovered)
+    window.controllers.recovery_prompt.said.connect(window.statusBar().showMessage)
+    window.controllers.recovery_prompt.broke.connect(window.show_bug)
     document_controller.autosave_controller.broke.connect(window.show_bug)
-    document_controller.settled.connect(window.recent_files_menu.remember)
-    window.recent_files_menu.chosen.connect(document_controller.open)
+    document_controller.settled.connect(window.controllers.recent_files_menu.remember)
+    window.controllers.recent_files_menu.chosen.connect(document_controller.open)
     drop_handler.fileDropped.connect(document_controller.open)
-    model_chooser = window.model_chooser_controller
+    model_chooser = window.controllers.model_chooser_controller
     document_controller.modelWanted.connect(model_chooser.open_folder)
     model_chooser.opened.connect(document_controller.take_model)
     model_chooser.broke.connect(window.show_bug)
-    connection = window.model_connection_controller
+    connection = window.controllers.model_connection_controller
     connection.opened.connect(document_controller.take_model)
     connection.broke.connect(window.show_bug)
-    images = window.model_image_controller
+    images = window.controllers.model_image_controller
     document_controller.imageWanted.connect(images.take)
     images.said.connect(window.statusBar().showMessage)
     images.broke.connect(window.show_bug)
-    drop_handler.textDropped.connect(window.setup.take_text)
+    drop_handler.textDropped.connect(window.controllers.setup.take_text)
 
 
 def _connect_tokens(window: MainWindow) -> None:
-    pane, chooser = window.token_pane, window.token_selection_controller
+    pane, chooser = window.token_pane, window.controllers.token_selection_controller
     pane.chose.connect(chooser.choose)
     pane.hovered.connect(chooser.hover)
     pane.roleChosen.connect(chooser.set_role)
@@ -698,29 +505,29 @@ def _connect_tokens(window: MainWindow) -> None:
 
 
 def _connect_board(window: MainWindow) -> None:
-    board, cell_selection = window.board, window.cell_selection_controller
+    board, cell_selection = window.board, window.controllers.cell_selection_controller
     board.cellHovered.connect(cell_selection.hover)
     board.cellClicked.connect(cell_selection.pin)
-    board.walked.connect(window.walk)
-    board.leadingPointed.connect(window.view_controller.look_at_leading)
+    board.walked.connect(window.controllers.walk)
+    board.leadingPointed.connect(window.controllers.view_controller.look_at_leading)
     board.pageTurned.connect(window.statusBar().showMessage)
-    board.enlarged.connect(window.view_controller.enlarge)
-    board.zoomed.connect(window.view_controller.zoom_at)
-    board.dragged.connect(window.view_controller.drag)
-    board.minimap.centred.connect(window.view_controller.centre)
+    board.enlarged.connect(window.controllers.view_controller.enlarge)
+    board.zoomed.connect(window.controllers.view_controller.zoom_at)
+    board.dragged.connect(window.controllers.view_controller.drag)
+    board.minimap.centred.connect(window.controllers.view_controller.centre)
     board.roomChanged.connect(window.make_room)
-    bar, view_controller = window.viewbar, window.view_controller
+    bar, view_controller = window.viewbar, window.controllers.view_controller
     bar.layoutChosen.connect(view_controller.arrange)
     bar.headToggled.connect(view_controller.toggle_head)
     bar.headAlone.connect(view_controller.solo_clicked_head)
-    window.stage_bar.stageToggled.connect(window.go_to_stage)
-    window.stage_bar.stageAlone.connect(window.view_controller.stage_alone)
-    window.compare_bar.headsChosen.connect(window.comparison_controller.choose_heads)
-    window.compare_bar.countChosen.connect(window.comparison_controller.choose_count)
+    window.stage_bar.stageToggled.connect(window.controllers.go_to_stage)
+    window.stage_bar.stageAlone.connect(window.controllers.view_controller.stage_alone)
+    window.compare_bar.headsChosen.connect(window.controllers.comparison_controller.choose_heads)
+    window.compare_bar.countChosen.connect(window.controllers.comparison_controller.choose_count)
 
 
 def _connect_playback(window: MainWindow) -> None:
-    playback_bar, playback_controller = window.playback_bar, window.playback_controller
+    playback_bar, playback_controller = window.playback_bar, window.controllers.playback_controller
     playback_bar.sought.connect(playback_controller.seek)
     playback_bar.sought.connect(window.board.motion.leave_out)
     playback_bar.stepped.connect(playback_controller.step)
@@ -728,11 +535,11 @@ def _connect_playback(window: MainWindow) -> None:
     playback_bar.grainChosen.connect(playback_controller.set_grain)
     playback_bar.speedChosen.connect(playback_controller.set_speed)
     playback_bar.questionChosen.connect(playback_controller.ask)
-    presenter = window.presenter
+    presenter = window.controllers.presenter
     presenter.styleChanged.connect(window.restyle)
     presenter.rearranged.connect(window.board.arrange_late)
-    presenter.paintingLeft.connect(window.mask_edit_controller.stop)
-    presenter.cellLeft.connect(window.cell_selection_controller.unpin)
+    presenter.paintingLeft.connect(window.controllers.mask_edit_controller.stop)
+    presenter.cellLeft.connect(window.controllers.cell_selection_controller.unpin)
     presenter.said.connect(window.facts.setText)
 
 
@@ -740,7 +547,7 @@ def _connect_painting(window: MainWindow) -> None:
     strokes, bar, mask_edit_controller = (
         window.stroke_controller,
         window.mask_edit_bar,
-        window.mask_edit_controller,
+        window.controllers.mask_edit_controller,
     )
     strokes.begun.connect(mask_edit_controller.begin)
     strokes.swept.connect(mask_edit_controller.sweep)

@@ -117,7 +117,7 @@ def test_one_goes_to_the_largest_difference(kept: Hand) -> None:
     press(kept, Qt.Key.Key_G)
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
     assert "Largest difference: −" in bar(kept).said.text()
-    kept.window.cell_selection_controller.unpin()
+    kept.window.controllers.cell_selection_controller.unpin()
     click(kept, "Go to cell")
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
 
@@ -256,7 +256,7 @@ def test_of_fewer_heads_than_were_compared_two_can_be_chosen(
     hand.window.workspace.set("d_out", 8)
     hand.window.workspace.set("heads", 8)
     hand.settle()
-    hand.window.cell_selection_controller.follow(Cell("scores", (6, 2, 3)))
+    hand.window.controllers.cell_selection_controller.follow(Cell("scores", (6, 2, 3)))
     hand.settle()
     press(hand, Qt.Key.Key_H)
     hand.type_number("heads", "4")

@@ -50,19 +50,19 @@ def press_button(hand: Hand, button: QPushButton) -> None:
 
 
 def test_the_menu_offers_nine_lessons_each_with_its_keys(hand: Hand) -> None:
-    hand.until(lambda: bool(hand.window.lesson_controller.lessons))
+    hand.until(lambda: bool(hand.window.controllers.lesson_controller.lessons))
     menu = hand.window.actions_.menus["&Lessons"]
     for number in range(1, 10):
         action = menu.actions()[number - 1]
         assert action.text().startswith(f"&{number}  ")
         assert action.shortcut() == QKeySequence(f"Alt+Shift+{number}")
-        lesson = hand.window.lesson_controller.lessons[number - 1]
+        lesson = hand.window.controllers.lesson_controller.lessons[number - 1]
         assert action.text().endswith(f"{lesson.title} ({lesson.section})")
 
 
 @pytest.mark.slow
 def test_every_page_of_every_lesson_is_read_and_its_ticks_match(hand: Hand) -> None:
-    lessons = hand.window.lesson_controller.lessons
+    lessons = hand.window.controllers.lesson_controller.lessons
     for number, lesson in enumerate(lessons, 1):
         open_lesson(hand, number)
         for at, shown in enumerate(lesson.pages, 1):
@@ -163,7 +163,7 @@ def test_a_reader_may_change_everything_and_return(hand: Hand) -> None:
 
 
 def test_a_lesson_opened_while_playing_ends_without_playing(hand: Hand) -> None:
-    hand.window.playback_controller.toggle()
+    hand.window.controllers.playback_controller.toggle()
     open_lesson(hand, 1)
     assert not hand.window.workspace.view.playhead.is_playing
     press_button(hand, hand.window.panes["Lesson"].close_button)
@@ -211,7 +211,7 @@ def test_play_ends_where_the_page_says_and_begins_there_again(hand: Hand) -> Non
     open_lesson(hand, 4)
     for _ in range(2):
         press_button(hand, hand.window.panes["Lesson"].next_button)
-    player, workspace = hand.window.playback_controller, hand.window.workspace
+    player, workspace = hand.window.controllers.playback_controller, hand.window.workspace
     first = workspace.view.playhead.place
     player.set_speed(8)
     player.toggle()
@@ -238,7 +238,7 @@ def test_a_page_that_is_refused_is_not_waited_for(own_folder: Path, hand: Hand) 
     check = '[{ section = "3.3.2", name = "scores", stage = "scores", at = [0] }]'
     text = GOOD.replace("heads = 1", "d_in = 3") + f"tick = {check}\n"
     (own_folder / "one.toml").write_text(text, encoding="utf-8")
-    hand.window.lesson_controller.load()
+    hand.window.controllers.lesson_controller.load()
     open_lesson(hand, 0)
     hand.type_number("d_in", "0")
     hand.until(lambda: not hand.window.workspace.is_working)
@@ -246,7 +246,7 @@ def test_a_page_that_is_refused_is_not_waited_for(own_folder: Path, hand: Hand) 
 
 
 def test_a_page_sets_the_step_and_play_goes_on_from_there(hand: Hand) -> None:
-    lesson = hand.window.lesson_controller.lessons[0]
+    lesson = hand.window.controllers.lesson_controller.lessons[0]
     number = next(at for at, shown in enumerate(lesson.pages) if shown.place)
     open_lesson(hand, 1)
     for _ in range(number):
@@ -284,7 +284,7 @@ def test_lessons_of_ones_own_are_offered_and_broken_ones_named(
 ) -> None:
     (own_folder / "good.toml").write_text(GOOD, encoding="utf-8")
     (own_folder / "bad.toml").write_text(GOOD.replace("heads", "headz"), encoding="utf-8")
-    hand.window.lesson_controller.load()
+    hand.window.controllers.lesson_controller.load()
     texts = offered(hand)
     assert "&0  Mine" in texts
     broken = next(action for action in menu_actions(hand) if "with errors" in action.text())
@@ -296,7 +296,7 @@ def test_lessons_of_ones_own_are_offered_and_broken_ones_named(
     box.close()
     open_lesson(hand, 0)
     assert page(hand) == "First"
-    hand.window.lesson_controller.load()
+    hand.window.controllers.lesson_controller.load()
     assert offered(hand) == texts  # and not twice
 
 
@@ -315,7 +315,7 @@ def test_the_folder_is_made_and_shown(
         return True
 
     monkeypatch.setattr(QDesktopServices, "openUrl", show)
-    hand.window.lesson_controller.open_folder()
+    hand.window.controllers.lesson_controller.open_folder()
     assert own_folder.is_dir()
     assert shown == [str(own_folder)]
 
@@ -323,7 +323,7 @@ def test_the_folder_is_made_and_shown(
 def test_a_folder_that_cannot_be_made_is_said(own_folder: Path, hand: Hand) -> None:
     own_folder.rmdir()
     own_folder.write_text("a file in its place", encoding="utf-8")
-    hand.window.lesson_controller.open_folder()
+    hand.window.controllers.lesson_controller.open_folder()
     (box,) = hand.boxes()
     assert "Cannot create the folder" in box.text()
     box.close()

@@ -299,7 +299,7 @@ def test_a_long_text_is_thinned_and_says_so(lines: Lines) -> None:
 
 
 def test_what_is_predicted_is_covered(lines: Lines) -> None:
-    lines.window.playback_controller.predict()
+    lines.window.controllers.playback_controller.predict()
     lines.settle()
     assert (len(lines.panel.lines), bool(lines.panel.message)) == (0, True)
     lines.hover(LineToken(LineSide.QUERY, 1))
@@ -358,7 +358,7 @@ def test_a_pinned_cell_far_away_is_scrolled_to(lines: Lines) -> None:
     lines.settle()
     bar = lines.view.verticalScrollBar()
     assert bar.maximum() > 0
-    lines.window.cell_selection_controller.follow(Cell("weights", (0, 599, 590)))
+    lines.window.controllers.cell_selection_controller.follow(Cell("weights", (0, 599, 590)))
     lines.settle()
     place = place_of_token(lines.view, LineToken(LineSide.QUERY, 599))
     assert 0 < place.y() < lines.view.viewport().height()

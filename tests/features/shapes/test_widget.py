@@ -262,7 +262,7 @@ def test_the_row_follows_the_pinned_cell_and_the_playhead(
     hand.click_cell(Cell("weights", (1, 3, 2)))
     assert opened._ledger is not None
     assert opened._ledger.current == "weights"
-    hand.window.playback_controller.seek_stage("keys")
+    hand.window.controllers.playback_controller.seek_stage("keys")
     hand.settle()
     assert opened._ledger.current == "keys"
 

@@ -9,10 +9,10 @@ from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
     from visualizer.features.cell.widget import CellPane
-    from visualizer.features.controllers import PaneControllers
+    from visualizer.features.controllers import FeatureControllers
 
 
-def connect(pane: CellPane, to: PaneControllers) -> None:
+def connect(pane: CellPane, to: FeatureControllers) -> None:
     """Connect links to pinning their cell, and buttons that go back and forward."""
     pane.followed.connect(to.cell_selection_controller.follow)
     pane.add_trail(to.actions["cell.go -1"], to.actions["cell.go 1"])

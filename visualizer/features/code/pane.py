@@ -9,10 +9,10 @@ from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
     from visualizer.features.code.widget import CodePane
-    from visualizer.features.controllers import PaneControllers
+    from visualizer.features.controllers import FeatureControllers
 
 
-def connect(pane: CodePane, to: PaneControllers) -> None:
+def connect(pane: CodePane, to: FeatureControllers) -> None:
     """Connect the notation of the code and copying it as a script."""
     pane.dialectChosen.connect(to.view_controller.set_dialect)
     pane.scriptWanted.connect(to.copy_script)

@@ -8,11 +8,11 @@ from visualizer.features.head_scatter.presenter import PANEL
 from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
-    from visualizer.features.controllers import PaneControllers
+    from visualizer.features.controllers import FeatureControllers
     from visualizer.features.head_scatter.widget import HeadScatterPane
 
 
-def connect(pane: HeadScatterPane, to: PaneControllers) -> None:
+def connect(pane: HeadScatterPane, to: FeatureControllers) -> None:
     """Connect the choice of measures and showing a head in the heatmaps."""
     pane.measuresChosen.connect(to.view_controller.set_scatter)
     pane.headChosen.connect(to.view_controller.show_head_of_layer)

@@ -8,11 +8,11 @@ from visualizer.features.head_table.presenter import PANEL
 from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
-    from visualizer.features.controllers import PaneControllers
+    from visualizer.features.controllers import FeatureControllers
     from visualizer.features.head_table.widget import HeadTablePane
 
 
-def connect(pane: HeadTablePane, to: PaneControllers) -> None:
+def connect(pane: HeadTablePane, to: FeatureControllers) -> None:
     """Connect showing one head only and measuring the heads of a long text."""
     pane.headChosen.connect(to.view_controller.solo_head_of_layer)
     to.connect_measurement(pane.measuring)

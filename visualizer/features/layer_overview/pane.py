@@ -8,11 +8,11 @@ from visualizer.features.layer_overview.presenter import PANEL
 from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
-    from visualizer.features.controllers import PaneControllers
+    from visualizer.features.controllers import FeatureControllers
     from visualizer.features.layer_overview.widget import LayerOverviewPane
 
 
-def connect(pane: LayerOverviewPane, to: PaneControllers) -> None:
+def connect(pane: LayerOverviewPane, to: FeatureControllers) -> None:
     """Connect the head order and showing a head in the heatmaps."""
     pane.orderChosen.connect(to.view_controller.set_head_order)
     pane.headChosen.connect(to.view_controller.show_head_of_layer)

@@ -8,11 +8,11 @@ from visualizer.features.lessons.presenter import LESSON
 from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
-    from visualizer.features.controllers import PaneControllers
+    from visualizer.features.controllers import FeatureControllers
     from visualizer.features.lessons.widget import LessonPane
 
 
-def connect(pane: LessonPane, to: PaneControllers) -> None:
+def connect(pane: LessonPane, to: FeatureControllers) -> None:
     """Connect page navigation of the current lesson."""
     pane.stepped.connect(to.lesson_controller.step)
     pane.returned.connect(to.lesson_controller.restore_page)

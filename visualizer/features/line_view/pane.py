@@ -8,11 +8,11 @@ from visualizer.features.line_view.presenter import PANEL
 from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
-    from visualizer.features.controllers import PaneControllers
+    from visualizer.features.controllers import FeatureControllers
     from visualizer.features.line_view.widget import LinePane
 
 
-def connect(pane: LinePane, to: PaneControllers) -> None:
+def connect(pane: LinePane, to: FeatureControllers) -> None:
     """Connect the line options; hovering, pinning and moving are shared with the heatmaps."""
     from visualizer.features.line_view.controller import LineViewController
 

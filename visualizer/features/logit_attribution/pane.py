@@ -8,11 +8,11 @@ from visualizer.features.logit_attribution.presenter import PANEL
 from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
-    from visualizer.features.controllers import PaneControllers
+    from visualizer.features.controllers import FeatureControllers
     from visualizer.features.logit_attribution.widget import AttributionPane
 
 
-def connect(pane: AttributionPane, to: PaneControllers) -> None:
+def connect(pane: AttributionPane, to: FeatureControllers) -> None:
     """Connect the token choice, ablations and showing a head in the heatmaps."""
     pane.tokenChosen.connect(to.attribution_controller.choose_token)
     pane.headChosen.connect(to.view_controller.show_head_of_model)

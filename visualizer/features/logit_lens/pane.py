@@ -8,11 +8,11 @@ from visualizer.features.logit_lens.presenter import PANEL
 from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
-    from visualizer.features.controllers import PaneControllers
+    from visualizer.features.controllers import FeatureControllers
     from visualizer.features.logit_lens.widget import LensPane
 
 
-def connect(pane: LensPane, to: PaneControllers) -> None:
+def connect(pane: LensPane, to: FeatureControllers) -> None:
     """Connect showing a layer and token in the heatmaps, and long computations."""
     pane.placeChosen.connect(to.view_controller.show_token_of_layer)
     pane.costlyWanted.connect(to.model_question_controller.want)

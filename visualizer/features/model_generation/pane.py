@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
-    from visualizer.features.controllers import PaneControllers
+    from visualizer.features.controllers import FeatureControllers
     from visualizer.features.model_generation.widget import ModelGenerationPane
 
 
-def connect(pane: ModelGenerationPane, to: PaneControllers) -> None:
+def connect(pane: ModelGenerationPane, to: FeatureControllers) -> None:
     """Connect generating text, stepping back and forward, and branches."""
     controller = to.model_generation_controller
 

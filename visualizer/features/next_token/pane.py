@@ -8,11 +8,11 @@ from visualizer.features.next_token.presenter import PANEL
 from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
-    from visualizer.features.controllers import PaneControllers
+    from visualizer.features.controllers import FeatureControllers
     from visualizer.features.next_token.widget import NextTokenPane
 
 
-def connect(pane: NextTokenPane, to: PaneControllers) -> None:
+def connect(pane: NextTokenPane, to: FeatureControllers) -> None:
     """Connect editing the shown heads."""
     pane.kindChosen.connect(to.head_edit_controller.set_kind)
     pane.factorTyped.connect(to.head_edit_controller.set_factor)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
-    from visualizer.features.controllers import PaneControllers
+    from visualizer.features.controllers import FeatureControllers
     from visualizer.features.setup.widget import SetupPane
 
 
-def connect(pane: SetupPane, to: PaneControllers) -> None:
+def connect(pane: SetupPane, to: FeatureControllers) -> None:
     """Add the strip of tokens, and connect changes to the document's text and settings."""
     pane.add_section(to.token_pane)
     pane.textTyped.connect(to.workspace.set_text)

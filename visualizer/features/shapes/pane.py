@@ -8,11 +8,11 @@ from visualizer.features.shapes.presenter import PANEL
 from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
-    from visualizer.features.controllers import PaneControllers
+    from visualizer.features.controllers import FeatureControllers
     from visualizer.features.shapes.widget import ShapesPane
 
 
-def connect(pane: ShapesPane, to: PaneControllers) -> None:
+def connect(pane: ShapesPane, to: FeatureControllers) -> None:
     """Connect showing the selected stage."""
     pane.stageChosen.connect(to.show_stage)
     to.name_keys({pane.turn: "shapes.toggle_split"})

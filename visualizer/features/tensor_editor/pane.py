@@ -8,11 +8,11 @@ from visualizer.features.tensor_editor.presenter import PANEL
 from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
-    from visualizer.features.controllers import PaneControllers
+    from visualizer.features.controllers import FeatureControllers
     from visualizer.features.tensor_editor.widget import NumberTablePane
 
 
-def connect(pane: NumberTablePane, to: PaneControllers) -> None:
+def connect(pane: NumberTablePane, to: FeatureControllers) -> None:
     """Connect viewing and editing the numbers of one tensor."""
     from visualizer.features.tensor_editor.controller import TensorEditController
 

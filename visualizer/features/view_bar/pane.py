@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
-    from visualizer.features.controllers import PaneControllers
+    from visualizer.features.controllers import FeatureControllers
     from visualizer.features.view_bar.colours_widget import ColoursPane
 
 
-def connect(pane: ColoursPane, to: PaneControllers) -> None:
+def connect(pane: ColoursPane, to: FeatureControllers) -> None:
     """Connect the colour options."""
     pane.lensChosen.connect(to.view_controller.set_weight_transform)
     pane.curveChosen.connect(to.view_controller.set_curve)
