@@ -93,6 +93,19 @@ class FeatureControllers:
         self.setup = SetupController(workspace, window)
         self.lesson_controller = LessonController(workspace, lessons, lessons_menu, window)
 
+    def connect_board(self) -> None:
+        """Connect pointing, pinning, moving and zooming in the heatmaps."""
+        board, view = self.board, self.view_controller
+        board.cellHovered.connect(self.cell_selection_controller.hover)
+        board.cellClicked.connect(self.cell_selection_controller.pin)
+        board.walked.connect(self.walk)
+        board.leadingPointed.connect(view.look_at_leading)
+        board.enlarged.connect(view.enlarge)
+        board.zoomed.connect(view.zoom_at)
+        board.dragged.connect(view.drag)
+        board.minimap.centred.connect(view.centre)
+        self.token_selection_controller.wanted.connect(board.reveal)
+
     def name_keys(self, buttons: Mapping[QWidget, str]) -> None:
         """Give buttons the tool tips of equivalent commands, by command id."""
         for button, id_ in buttons.items():

@@ -93,6 +93,31 @@ class WindowState(Struct, frozen=True, eq=False):
         return measurement_offer(self.resolved.run) if self.resolved else None
 
 
+def window_state(c: Controllers, scheme: Scheme) -> WindowState:
+    """Return the state of a window that its commands depend on."""
+    workspace, screen = c.workspace, c.workspace.screen
+    has_panels = bool(screen.panel(BOARD_CONTENTS).board.columns)
+    can_export = has_panels and not c.export_controller.exporter.is_working
+    return WindowState(
+        screen,
+        workspace.document,
+        workspace.view,
+        scheme,
+        can_undo=workspace.can_undo,
+        can_redo=workspace.can_redo,
+        undone_change=workspace.undone_change,
+        redone_change=workspace.redone_change,
+        can_keep_weights=workspace.can_keep_weights,
+        can_export=can_export,
+        can_copy_script=can_export and not screen.panel(SETUP).captured,
+        keeps_numbers=c.document_controller.keeps_numbers,
+        can_revert=c.document_controller.can_revert,
+        is_presenting=c.presenter.is_on,
+        is_motion_reduced=c.reduced_motion_controller.is_on,
+        continued=c.model_generation_controller.panel,
+    )
+
+
 def _has_module(now: WindowState) -> bool:
     """Whether there is a module; captured attention consists of weights only."""
     return not now.panel(SETUP).captured

@@ -83,6 +83,37 @@ class Controllers(FeatureControllers):
             program.read_example,
         )
 
+    def connect(
+        self, show_message: Callable[[str], object], show_bug: Callable[[str], object]
+    ) -> None:
+        """Connect the controllers with each other, and their messages and errors."""
+        files, images, page = self.document_controller, self.model_image_controller, self.start_page
+        autosave, exporter = files.autosave_controller, self.export_controller.exporter
+        models = (self.model_chooser_controller, self.model_connection_controller)
+        for speaker in (files, self.recovery_prompt, images, exporter):
+            speaker.said.connect(show_message)
+        for part in (
+            *(self.workspace, files, autosave, self.recovery_prompt, images, *models),
+            *(self.export_controller, self.model_generation_controller),
+        ):
+            part.broke.connect(show_bug)
+        for model in models:
+            model.opened.connect(files.take_model)
+        self.workspace.modelRefused.connect(files.refuse_model)
+        files.lessonLeft.connect(self.lesson_controller.close)
+        autosave.found.connect(self.recovery_prompt.offer)
+        self.recovery_prompt.recovered.connect(files.take_recovered)
+        files.settled.connect(self.recent_files_menu.remember)
+        self.recent_files_menu.chosen.connect(files.open)
+        files.modelWanted.connect(self.model_chooser_controller.open_folder)
+        files.imageWanted.connect(images.take)
+        self.presenter.rearranged.connect(self.board.arrange_late)
+        self.presenter.paintingLeft.connect(self.mask_edit_controller.stop)
+        self.presenter.cellLeft.connect(self.cell_selection_controller.unpin)
+        page.left.connect(self.board.setFocus)
+        page.startChosen.connect(self.settings_controller.show)
+        self.settings_controller.startPageChosen.connect(page.show_panel)
+
     def find_token(self) -> None:
         """Open the search of the tokens."""
         pane = self.docks.show_pane_of(self.token_pane)

@@ -13,7 +13,6 @@ from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.mask_editor.controller import MaskStrokeController
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.features.playback.playback_bar_widget import PlaybackBar
-from visualizer.features.setup.presenter import SETUP
 from visualizer.features.stage_bar.presenter import STAGE_BAR
 from visualizer.features.stage_bar.widget import StageBar
 from visualizer.features.token_strip.presenter import TOKENS
@@ -28,7 +27,7 @@ from visualizer.shell.commands import (
     OPEN_PANES,
     RECENT,
     UNDER_START_PAGE,
-    WindowState,
+    window_state,
 )
 from visualizer.shell.controllers import Controllers
 from visualizer.shell.drop_handler import DropHandler
@@ -285,7 +284,7 @@ class MainWindow(QMainWindow):
 
     def show_commands(self) -> None:
         """Update which commands are enabled and checked."""
-        state = self._window_state()
+        state = window_state(self.controllers, self.scheme)
         self._had_weights = bool(state.screen.panel(TOKENS).weights)
         self.actions_.show_state(state, self.theme)
         self.controllers.settings_controller.show()
@@ -295,31 +294,6 @@ class MainWindow(QMainWindow):
         self.actions_.by_id["workspace.undo"].setEnabled(self.workspace.can_undo)
         self.actions_.by_id["workspace.redo"].setEnabled(self.workspace.can_redo)
 
-    def _window_state(self) -> WindowState:
-        screen = self.workspace.screen
-        can_export = (
-            bool(screen.panel(BOARD_CONTENTS).board.columns)
-            and not self.controllers.export_controller.exporter.is_working
-        )
-        return WindowState(
-            screen,
-            self.workspace.document,
-            self.workspace.view,
-            self.scheme,
-            can_undo=self.workspace.can_undo,
-            can_redo=self.workspace.can_redo,
-            undone_change=self.workspace.undone_change,
-            redone_change=self.workspace.redone_change,
-            can_keep_weights=self.workspace.can_keep_weights,
-            can_export=can_export,
-            can_copy_script=can_export and not screen.panel(SETUP).captured,
-            keeps_numbers=self.controllers.document_controller.keeps_numbers,
-            can_revert=self.controllers.document_controller.can_revert,
-            is_presenting=self.controllers.presenter.is_on,
-            is_motion_reduced=self.controllers.reduced_motion_controller.is_on,
-            continued=self.controllers.model_generation_controller.panel,
-        )
-
     def show_name(self) -> None:
         """Show the document's name and whether it is saved."""
         self.setWindowTitle(
@@ -327,7 +301,7 @@ class MainWindow(QMainWindow):
         )
         self.setWindowModified(not self.controllers.document_controller.is_saved)
         self.setWindowFilePath(str(self.controllers.document_controller.path or ""))
-        self.actions_.show_state(self._window_state(), self.theme)
+        self.actions_.show_state(window_state(self.controllers, self.scheme), self.theme)
 
     def show_bug(self, details: str) -> None:
         """Report an unexpected exception."""
@@ -418,146 +392,40 @@ def _model_fingerprint(screen: Screen) -> str:
     return model.fingerprint if model else ""
 
 
-# ----------------------------------------------------------- connections
-
-
 def _connect_signals(window: MainWindow) -> None:
-    """Connect widget signals to controllers."""
-    _connect_state(window)
-    _connect_files(window)
-    _connect_tokens(window)
-    _connect_board(window)
-    _connect_playback(window)
-    _connect_painting(window)
-    _connect_start_page(window)
-    QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
-
-
-def _connect_start_page(window: MainWindow) -> None:
-    page = window.controllers.start_page
-    window.board.painted.connect(window.painted)
-    page.painted.connect(window.painted)
-    page.left.connect(window.board.setFocus)
-    page.startChosen.connect(window.controllers.settings_controller.show)
-    window.controllers.settings_controller.startPageChosen.connect(page.show_panel)
-    by_id = window.actions_.by_id
-    for action in (*(by_id[id_] for id_ in UNDER_START_PAGE), *window.docks.actions.values()):
-        action.triggered.connect(page.leave)
-
-
-def _connect_state(window: MainWindow) -> None:
-    window.workspace.changed.connect(window.show_screen)
-    window.workspace.drawn.connect(window.show_drawn)
-    window.workspace.changed.connect(
-        window.controllers.document_controller.see_changes
-    )  # after the screen is painted
-    window.workspace.edited.connect(window.show_history)
-    window.workspace.modelRefused.connect(window.controllers.document_controller.refuse_model)
-    window.workspace.broke.connect(window.show_bug)
-    window.controllers.model_generation_controller.changed.connect(window.show_commands)
-    window.controllers.model_generation_controller.broke.connect(window.show_bug)
-    exporter = window.controllers.export_controller.exporter
-    exporter.said.connect(window.statusBar().showMessage)
-    exporter.changed.connect(window.show_screen)
-    window.controllers.export_controller.broke.connect(window.show_bug)
-    window.controllers.reduced_motion_controller.changed.connect(window.restyle)
-    window.docks.changed.connect(window.see_panes)
-    window.controllers.settings_controller.schemeChosen.connect(window.set_scheme)
-    window.controllers.settings_controller.textSizeChosen.connect(window.resize_text)
-
-
-def _connect_files(window: MainWindow) -> None:
-    document_controller, drop_handler = window.controllers.document_controller, window.drop_handler
-    document_controller.changed.connect(window.show_name)
-    document_controller.said.connect(window.statusBar().showMessage)
-    document_controller.broke.connect(window.show_bug)
-    document_controller.lessonLeft.connect(window.controllers.lesson_controller.close)
-    document_controller.autosave_controller.found.connect(window.controllers.recovery_prompt.offer)
-    window.controllers.recovery_prompt.recovered.connect(document_controller.take_recovered)
-    window.controllers.recovery_prompt.said.connect(window.statusBar().showMessage)
-    window.controllers.recovery_prompt.broke.connect(window.show_bug)
-    document_controller.autosave_controller.broke.connect(window.show_bug)
-    document_controller.settled.connect(window.controllers.recent_files_menu.remember)
-    window.controllers.recent_files_menu.chosen.connect(document_controller.open)
-    drop_handler.fileDropped.connect(document_controller.open)
-    model_chooser = window.controllers.model_chooser_controller
-    document_controller.modelWanted.connect(model_chooser.open_folder)
-    model_chooser.opened.connect(document_controller.take_model)
-    model_chooser.broke.connect(window.show_bug)
-    connection = window.controllers.model_connection_controller
-    connection.opened.connect(document_controller.take_model)
-    connection.broke.connect(window.show_bug)
-    images = window.controllers.model_image_controller
-    document_controller.imageWanted.connect(images.take)
-    images.said.connect(window.statusBar().showMessage)
-    images.broke.connect(window.show_bug)
-    drop_handler.textDropped.connect(window.controllers.setup.take_text)
-
-
-def _connect_tokens(window: MainWindow) -> None:
-    pane, chooser = window.token_pane, window.controllers.token_selection_controller
-    pane.chose.connect(chooser.choose)
-    pane.hovered.connect(chooser.hover)
-    pane.roleChosen.connect(chooser.set_role)
-    pane.sought.connect(chooser.seek)
-    pane.stepped.connect(chooser.go)
-    chooser.wanted.connect(window.board.reveal)
-
-
-def _connect_board(window: MainWindow) -> None:
-    board, cell_selection = window.board, window.controllers.cell_selection_controller
-    board.cellHovered.connect(cell_selection.hover)
-    board.cellClicked.connect(cell_selection.pin)
-    board.walked.connect(window.controllers.walk)
-    board.leadingPointed.connect(window.controllers.view_controller.look_at_leading)
+    """Connect the window's widgets, its workspace and its controllers."""
+    to, workspace, board = window.controllers, window.workspace, window.board
+    to.connect(window.statusBar().showMessage, window.show_bug)
+    to.connect_board()
+    to.token_selection_controller.follow_pane(window.token_pane)
+    to.mask_edit_controller.follow_bar(window.stroke_controller, window.mask_edit_bar)
+    window.mask_edit_bar.left.connect(board.setFocus)
+    to.playback_controller.follow_bar(window.playback_bar)
+    window.playback_bar.sought.connect(board.motion.leave_out)
+    to.comparison_controller.follow_bar(window.compare_bar)
+    to.view_controller.follow_bar(window.viewbar)
+    window.stage_bar.stageToggled.connect(to.go_to_stage)
+    window.stage_bar.stageAlone.connect(to.view_controller.stage_alone)
     board.pageTurned.connect(window.statusBar().showMessage)
-    board.enlarged.connect(window.controllers.view_controller.enlarge)
-    board.zoomed.connect(window.controllers.view_controller.zoom_at)
-    board.dragged.connect(window.controllers.view_controller.drag)
-    board.minimap.centred.connect(window.controllers.view_controller.centre)
     board.roomChanged.connect(window.make_room)
-    bar, view_controller = window.viewbar, window.controllers.view_controller
-    bar.layoutChosen.connect(view_controller.arrange)
-    bar.headToggled.connect(view_controller.toggle_head)
-    bar.headAlone.connect(view_controller.solo_clicked_head)
-    window.stage_bar.stageToggled.connect(window.controllers.go_to_stage)
-    window.stage_bar.stageAlone.connect(window.controllers.view_controller.stage_alone)
-    window.compare_bar.headsChosen.connect(window.controllers.comparison_controller.choose_heads)
-    window.compare_bar.countChosen.connect(window.controllers.comparison_controller.choose_count)
-
-
-def _connect_playback(window: MainWindow) -> None:
-    playback_bar, playback_controller = window.playback_bar, window.controllers.playback_controller
-    playback_bar.sought.connect(playback_controller.seek)
-    playback_bar.sought.connect(window.board.motion.leave_out)
-    playback_bar.stepped.connect(playback_controller.step)
-    playback_bar.skipped.connect(playback_controller.skip)
-    playback_bar.grainChosen.connect(playback_controller.set_grain)
-    playback_bar.speedChosen.connect(playback_controller.set_speed)
-    playback_bar.questionChosen.connect(playback_controller.ask)
-    presenter = window.controllers.presenter
-    presenter.styleChanged.connect(window.restyle)
-    presenter.rearranged.connect(window.board.arrange_late)
-    presenter.paintingLeft.connect(window.controllers.mask_edit_controller.stop)
-    presenter.cellLeft.connect(window.controllers.cell_selection_controller.unpin)
-    presenter.said.connect(window.facts.setText)
-
-
-def _connect_painting(window: MainWindow) -> None:
-    strokes, bar, mask_edit_controller = (
-        window.stroke_controller,
-        window.mask_edit_bar,
-        window.controllers.mask_edit_controller,
-    )
-    strokes.begun.connect(mask_edit_controller.begin)
-    strokes.swept.connect(mask_edit_controller.sweep)
-    strokes.ended.connect(mask_edit_controller.end)
-    strokes.extended.connect(mask_edit_controller.extend)
-    strokes.left.connect(mask_edit_controller.stop)
-    bar.brushChosen.connect(mask_edit_controller.start_from)
-    bar.numberChosen.connect(mask_edit_controller.set_number)
-    bar.settled.connect(mask_edit_controller.end)
-    bar.allHeadsChosen.connect(mask_edit_controller.set_all_heads)
-    bar.joined.connect(mask_edit_controller.join_all)
-    bar.left.connect(mask_edit_controller.stop)
-    bar.left.connect(window.board.setFocus)
+    board.painted.connect(window.painted)
+    workspace.changed.connect(window.show_screen)
+    workspace.drawn.connect(window.show_drawn)
+    workspace.changed.connect(to.document_controller.see_changes)  # after the screen is painted
+    workspace.edited.connect(window.show_history)
+    to.document_controller.changed.connect(window.show_name)
+    to.model_generation_controller.changed.connect(window.show_commands)
+    to.export_controller.exporter.changed.connect(window.show_screen)
+    to.reduced_motion_controller.changed.connect(window.restyle)
+    to.settings_controller.schemeChosen.connect(window.set_scheme)
+    to.settings_controller.textSizeChosen.connect(window.resize_text)
+    to.presenter.styleChanged.connect(window.restyle)
+    to.presenter.said.connect(window.facts.setText)
+    window.docks.changed.connect(window.see_panes)
+    window.drop_handler.fileDropped.connect(to.document_controller.open)
+    window.drop_handler.textDropped.connect(to.setup.take_text)
+    to.start_page.painted.connect(window.painted)
+    actions = (window.actions_.by_id[id_] for id_ in UNDER_START_PAGE)
+    for action in (*actions, *window.docks.actions.values()):
+        action.triggered.connect(to.start_page.leave)
+    QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
