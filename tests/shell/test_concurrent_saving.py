@@ -370,7 +370,7 @@ def test_quitting_asks_one_window_after_the_other(windows: WindowManager, qtbot:
     qtbot.waitUntil(lambda: all(window.workspace.run for window in made))
     for window in made[:2]:
         window.workspace.set("causal", False)
-    made[2].document_controller.quit()
+    made[2].controllers.document_controller.quit()
     answer(Hand(qtbot, made[0]), "Don’t save")
     assert windows.all == made[1:]
     answer(Hand(qtbot, made[1]), "Don’t save")

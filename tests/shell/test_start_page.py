@@ -87,7 +87,7 @@ def test_the_page_closed_for_good_stays_away(hand: Hand, windows: WindowManager)
     assert not app_settings.has_start_page()
     windows.begin(None, None)
     assert len(windows.all) == 2
-    assert windows.all[1].start_page.page is None
+    assert windows.all[1].controllers.start_page.page is None
     assert hand.window.controllers.start_page.page is page
 
 
