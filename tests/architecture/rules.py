@@ -207,7 +207,7 @@ def _feature(module: Module) -> str:
 def the_shell_names_no_pane(project: Project) -> Iterator[str]:
     """Panes are described in their features; the shell lists their rows in one module."""
     panes = {
-        node.args[0].value
+        str(node.args[0].value)
         for module in project.program
         if _feature(module) and module.path.endswith("/pane.py")
         for node in module.nodes

@@ -33,7 +33,7 @@ def pinned(hand: Hand) -> Cell:
 
 def way(hand: Hand, by: int) -> QToolButton:
     action = hand.window.actions_.by_id[f"cell.go {by}"]
-    buttons = hand.window.panes["Cell"].findChildren(QToolButton)
+    buttons: list[QToolButton] = hand.window.panes["Cell"].findChildren(QToolButton)
     (button,) = (one for one in buttons if one.defaultAction() is action)
     return button
 

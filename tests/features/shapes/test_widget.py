@@ -53,8 +53,9 @@ def opened(hand: Hand) -> ShapesPane:
     """The pane in the window, opened by its keys."""
     hand.settle()
     hand.press(Qt.Key.Key_F4, SHIFT)
-    hand.until(lambda: bool(hand.window.panes["Shapes"].rows))
-    return hand.window.panes["Shapes"]
+    pane: ShapesPane = hand.window.panes["Shapes"]
+    hand.until(lambda: bool(pane.rows))
+    return pane
 
 
 def show(pane: ShapesPane, shown: ShapesPanel, theme: Theme = LIGHT) -> None:
