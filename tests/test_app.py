@@ -46,7 +46,7 @@ def note_first_paint():
     window.painted.disconnect(note_first_paint)
     loaded = {"torch", "numpy._core"} & sys.modules.keys()
     print("shown", window.isVisible(), loaded, window.workspace.run is None)
-    print("start page", window.start_page.page is not None)
+    print("start page", window.controllers.start_page.page is not None)
 
 
 def close_when_there():
@@ -209,10 +209,10 @@ def begin(windows):
 
 
 def copy(window):
-    if window.export_controller.exporter.is_working or window.workspace.run is None:
+    if window.controllers.export_controller.exporter.is_working or window.workspace.run is None:
         return True
     if not window.statusBar().currentMessage().startswith("Copied"):
-        window.export_controller.copy_picture()
+        window.controllers.export_controller.copy_picture()
         return True
 
 

@@ -93,6 +93,8 @@ RUNNING = {
 SAFE = {"weights_only": True, "allow_pickle": False, "shell": False, "trust_remote_code": False}
 """The only values that these arguments have, written where they are given."""
 FEATURES = "visualizer/features/"
+PANE_LIST = "visualizer/shell/pane_table.py"
+"""The only module of the shell that knows which panes there are."""
 FLOORS = (
     (
         "version",
@@ -200,6 +202,27 @@ def features_stay_apart(project: Project) -> Iterator[str]:
 def _feature(module: Module) -> str:
     inside = module.path.removeprefix(FEATURES)
     return inside.partition("/")[0] if module.path.startswith(FEATURES) and "/" in inside else ""
+
+
+def the_shell_names_no_pane(project: Project) -> Iterator[str]:
+    """Panes are described in their features; the shell lists their rows in one module."""
+    panes = {
+        str(node.args[0].value)
+        for module in project.program
+        if _feature(module) and module.path.endswith("/pane.py")
+        for node in module.nodes
+        if isinstance(node, ast.Call) and name_of(node.func) == "Pane"
+        if isinstance(node.args[0], ast.Constant)
+    }
+    for module in project.program:
+        if not module.is_within("visualizer/shell") or module.path == PANE_LIST:
+            continue
+        for found in module.imports:
+            if found.is_within("visualizer.features") and ".pane" in found.name:
+                yield f"{module.path}:{found.line} imports {found.name}"
+        for node in module.nodes:
+            if isinstance(node, ast.Constant) and node.value in panes:
+                yield f"{module.path}:{node.lineno} names the pane {node.value}"
 
 
 def floors_look_down(project: Project) -> Iterator[str]:
@@ -415,6 +438,7 @@ RULES: dict[str, Callable[[Project], Iterator[str]]] = {
         models_load_no_qt,
         every_qt_exception_is_used,
         features_stay_apart,
+        the_shell_names_no_pane,
         floors_look_down,
         every_folder_has_a_floor,
         no_circles,

@@ -50,6 +50,16 @@ BREACHES: list[tuple[str, dict[str, str]]] = [
         },
     ),
     ("every_qt_exception_is_used", {next(iter(QT_EXCEPTIONS)): "import numpy"}),
+    *(
+        (
+            "the_shell_names_no_pane",
+            {
+                "visualizer/features/cell/pane.py": 'PANE = Pane("Cell", "Cell")',
+                "visualizer/shell/window.py": text,
+            },
+        )
+        for text in ('docks.open("Cell")', "from visualizer.features.cell import pane as cell")
+    ),
     (
         "features_stay_apart",
         {

@@ -113,7 +113,7 @@ class MainWindow(Driver):
         """Close the window, whatever is unsaved."""
         for dialog in self._tops()[:0:-1]:
             dialog.close()
-        self.main.document_controller.give_up()
+        self.main.controllers.document_controller.give_up()
         if not self.main.close():
             raise RuntimeError("the window refused to close")
         bury(self.main)

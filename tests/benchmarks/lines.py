@@ -41,7 +41,7 @@ def _hover(repeats: int) -> dict[str, object]:
     cells = [stand.hover(stand.board, chance.random(), chance.random()) for _ in range(repeats)]
     heart = Heart()
     stand.open_lines()
-    view = stand.window.lines.view
+    view = stand.window.panes["Lines"].view
     gaps = heart.gaps_since()
     told: dict[str, list[float]] = {name: [] for name in ("token", "line", "scroll", "threshold")}
     for number in range(-10, repeats):  # the first ones are to warm up

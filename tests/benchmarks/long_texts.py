@@ -171,8 +171,8 @@ def _window(tokens: int, repeats: int) -> dict[str, object]:
         seconds = reader.turn(chance, 1 if number % 24 < 12 else -1)
         if number >= 0 and seconds:
             told["zoom"].append(seconds)
-    reader.window.view_controller.reset_zoom()
-    reader.window.view_controller.zoom(64, (tokens / 2, tokens / 2))
+    reader.window.controllers.view_controller.reset_zoom()
+    reader.window.controllers.view_controller.zoom(64, (tokens / 2, tokens / 2))
     reader.settle()
     for number in range(repeats):
         told["pan"].append(reader.pull(24 if number % 20 < 10 else -24))
@@ -199,7 +199,7 @@ def _peers(rounds: int) -> dict[str, dict[str, list[float]]]:
         painted = reader.until_painted(reader._shows_zoom, act=partial(_go, reader, *at))
         own["known"].append(painted - start)
         own["zoom"].append(reader.until_painted(partial(_is_exact, reader)) - start)
-        reader.window.view_controller.reset_zoom()
+        reader.window.controllers.view_controller.reset_zoom()
         reader.settle()
     trace = reader.trace
     reader.close()
@@ -221,7 +221,7 @@ def _peers(rounds: int) -> dict[str, dict[str, list[float]]]:
 
 
 def _go(reader: Reader, closer: float, at: tuple[float, float]) -> bool:
-    reader.window.view_controller.zoom(closer, at)
+    reader.window.controllers.view_controller.zoom(closer, at)
     return True
 
 

@@ -101,7 +101,7 @@ def _until(is_so: Callable[[], bool]) -> None:
 
 def _typed(stand: Stand, words: str) -> float:
     """Type words in place of the last ones; give the seconds until all heads of them are there."""
-    box = stand.window.setup_pane.sentence
+    box = stand.window.panes["Setup"].sentence
     box.selectAll()
     box.insertPlainText(TEXT)
     stand.settle()
@@ -129,7 +129,7 @@ def main(folder: str, repeats: int) -> None:
         stand.until_painted(stand.has_numbers)
         stand.settle()
         memory, heart = [_memory()], Heart()
-        stand.window.document_controller.open(Path(folder))
+        stand.window.controllers.document_controller.open(Path(folder))
         _until(lambda: stand.workspace.document.model is not None)
         stand.settle()
         told: dict[str, object] = {"opening": _told(heart)}
@@ -154,7 +154,7 @@ def main(folder: str, repeats: int) -> None:
             _typed(stand, WORDS[at % len(WORDS)])
         told["panes"] = _told(heart)
         memory.append(_memory())
-        stand.window.setup_pane.captured.back.click()
+        stand.window.panes["Setup"].captured.back.click()
         stand.settle()
         memory.append(_memory())
         splitting.append(_splitting())

@@ -66,7 +66,7 @@ def _pace() -> int:
 
 def _seek(repeats: int) -> dict[str, object]:
     stand = Stand.with_numbers(document(*LARGE))
-    player = stand.window.playback_controller
+    player = stand.window.controllers.playback_controller
     player.set_grain(Grain.CELL)
     for stage in stand.trace.names:  # what is read of a stage is read once
         player.seek_stage(stage)
@@ -83,7 +83,7 @@ def _seek(repeats: int) -> dict[str, object]:
 
 
 def _seek_about(stand: Stand, repeats: int, chance: random.Random) -> dict[str, list[float]]:
-    player, workspace = stand.window.playback_controller, stand.workspace
+    player, workspace = stand.window.controllers.playback_controller, stand.workspace
     names = ("open", "near", "near painted", "far painted")
     told: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(repeats):
@@ -114,7 +114,7 @@ def _timed_seek(
 
     None where the playhead is there already. The call itself paints where it can.
     """
-    player = stand.window.playback_controller
+    player = stand.window.controllers.playback_controller
     QCoreApplication.processEvents()  # what the last one left to be painted
     start = called = perf_counter()
 
@@ -131,7 +131,7 @@ def _timed_seek(
 
 def _play(grain: Grain) -> dict[str, object]:
     stand = Stand.with_numbers(document(*MIDDLE))
-    player = stand.window.playback_controller
+    player = stand.window.controllers.playback_controller
     player.set_grain(grain)
     player.set_speed(STEPS / STEPS_PER_SECOND[grain])
     player.seek_stage("scores")

@@ -53,7 +53,7 @@ class Reader(Stand):
         """Point, look closer and move about; give the seconds until each was painted."""
         chance = random.Random(3)
         told: dict[str, list[float]] = {"hover": [], "zoom": [], "pan": []}
-        self.window.view_controller.reset_zoom()
+        self.window.controllers.view_controller.reset_zoom()
         self.settle()
         for number in range(-10, repeats):  # the first ones are to warm up
             seconds = self.hover(self.board, *self._place(chance))
@@ -64,13 +64,13 @@ class Reader(Stand):
             seconds = self.turn(chance, 1 if closer else -1)
             if number >= 0 and seconds:
                 told["zoom"].append(seconds)
-        self.window.view_controller.reset_zoom()
-        self.window.view_controller.zoom(4, (512, 512))
+        self.window.controllers.view_controller.reset_zoom()
+        self.window.controllers.view_controller.zoom(4, (512, 512))
         self.settle()
         for number in range(repeats):
             way = STEP if number % 20 < 10 else -STEP
             told["pan"].append(self.pull(way))
-        self.window.view_controller.reset_zoom()
+        self.window.controllers.view_controller.reset_zoom()
         self.settle()
         size, seen = self.size_in_words, self._panels_seen()
         return {**told, "size": size, "seen": seen}
@@ -116,7 +116,7 @@ class Reader(Stand):
         """Move what is seen by some tokens; give the seconds until it is painted."""
         QCoreApplication.processEvents()
         start = perf_counter()
-        act = self.window.view_controller.pan_by
+        act = self.window.controllers.view_controller.pan_by
         return self.until_painted(self._shows_zoom, act=lambda: act(by, by) is None) - start
 
     def _shows_zoom(self) -> bool:

@@ -80,7 +80,7 @@ def measure(repeats: int) -> int:
 
 def _connect(reader: Reader, port: int) -> None:
     """Name the server in the dialog, and press the button."""
-    controller = reader.window.model_connection_controller
+    controller = reader.window.controllers.model_connection_controller
     controller.open()
     dialog = controller.dialog
     assert isinstance(dialog, ModelConnectionDialog)

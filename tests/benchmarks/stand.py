@@ -113,10 +113,12 @@ class Stand:
         RuntimeError
             When the window stays open, or reported an error while it was measured.
         """
-        self.window.exporter.cancel()
-        while self.window.exporter.is_working:  # until then closing would be put off
+        self.window.controllers.export_controller.exporter.cancel()
+        while (
+            self.window.controllers.export_controller.exporter.is_working
+        ):  # until then closing would be put off
             QCoreApplication.processEvents()
-        self.window.document_controller.give_up()  # else it would ask whether to save
+        self.window.controllers.document_controller.give_up()  # else it would ask whether to save
         if not self.window.close():  # its threads run on, and deleting it would abort the process
             raise RuntimeError("the window refused to close")
         wait_for_left_workers()
@@ -146,7 +148,7 @@ class Stand:
         """Write another last word into the sentence box; the same, until its label is shown."""
         old = self.workspace.run
         word = "halt" if self.workspace.document.text.endswith("step") else "step"
-        cursor = self.window.setup_pane.sentence.textCursor()
+        cursor = self.window.panes["Setup"].sentence.textCursor()
         cursor.movePosition(QTextCursor.MoveOperation.End)
         cursor.movePosition(QTextCursor.MoveOperation.StartOfWord, QTextCursor.MoveMode.KeepAnchor)
 
@@ -158,7 +160,7 @@ class Stand:
 
     def drag(self, heads: int) -> None:
         """Move the slider of heads, held by the mouse."""
-        slider = self.window.setup_pane.rows["heads"].control.findChildren(QSlider)[0]
+        slider = self.window.panes["Setup"].rows["heads"].control.findChildren(QSlider)[0]
         slider.setSliderDown(True)
         slider.setSliderPosition(heads)
         slider.setSliderDown(False)
@@ -209,7 +211,7 @@ class Stand:
     def open_lines(self) -> None:
         """Open their pane, and wait until they are there."""
         self.window.docks.by_id["Lines"].toggleViewAction().trigger()
-        view = self.window.lines.view
+        view = self.window.panes["Lines"].view
         self.until_painted(lambda: self.drawn_lines > 0, view)
         self.settle()
 
@@ -240,16 +242,16 @@ class Stand:
 
     def limit_lines(self, threshold: float) -> float:
         """Choose the smallest weight that has a line; give the moment when they are painted."""
-        lines = self.window.lines
+        lines = self.window.panes["Lines"]
         act = lines.threshold.setValue
         return self.until_painted(lambda: True, lines.view, lambda: act(threshold) is None)
 
     def scroll_lines(self, share: float) -> float:
         """Scroll to a share of the whole; give the moment when it is painted."""
-        bar = self.window.lines.view.verticalScrollBar()
+        bar = self.window.panes["Lines"].view.verticalScrollBar()
         there = round(bar.maximum() * share)
         bar.setValue(there if there != bar.value() else bar.maximum() - there)
-        return self.until_painted(lambda: True, self.window.lines.view)
+        return self.until_painted(lambda: True, self.window.panes["Lines"].view)
 
     # ------------------------------------------------------------------ waiting
 

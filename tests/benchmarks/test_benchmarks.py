@@ -56,7 +56,7 @@ def stand(qtbot: QtBot) -> Stand:
 @pytest.mark.slow
 def test_window_with_unsaved_work_is_closed(stand: Stand) -> None:
     stand.edit()
-    assert not stand.window.document_controller.is_saved
+    assert not stand.window.controllers.document_controller.is_saved
     stand.close()
 
 

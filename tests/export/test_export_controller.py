@@ -100,8 +100,8 @@ def press_save(hand: Hand, suffix: str = ".png") -> None:
     """Press the keys, choose the format, and press the button that asks for a name."""
     hand.activate()
     hand.press(Qt.Key.Key_E)
-    hand.until(lambda: hand.window.export_controller.dialog is not None)
-    dialog = hand.window.export_controller.dialog
+    hand.until(lambda: hand.window.controllers.export_controller.dialog is not None)
+    dialog = hand.window.controllers.export_controller.dialog
     assert dialog
     hand.until(dialog.isActiveWindow)
     formats = dialog.format
@@ -116,7 +116,7 @@ def press_save(hand: Hand, suffix: str = ".png") -> None:
 def export_by_hand(hand: Hand, suffix: str = ".png") -> None:
     """Save what is shown, and wait until it is written or refused."""
     press_save(hand, suffix)
-    hand.until(lambda: not hand.window.exporter.is_working)
+    hand.until(lambda: not hand.window.controllers.export_controller.exporter.is_working)
 
 
 def left(folder: Path) -> list[str]:
@@ -163,10 +163,10 @@ def test_no_name_is_no_export(
 ) -> None:
     answer("")
     export_by_hand(hand)
-    dialog = hand.window.export_controller.dialog
+    dialog = hand.window.controllers.export_controller.dialog
     assert dialog is not None  # another one can be given
     hand.key(Qt.Key.Key_Escape)
-    assert hand.window.export_controller.dialog is None
+    assert hand.window.controllers.export_controller.dialog is None
     assert warnings == []
     assert left(tmp_path) == []
 
@@ -254,9 +254,9 @@ def test_a_picture_that_cannot_be_made_is_said_and_the_old_file_stays(
     path = tmp_path / "attention.png"
     path.write_bytes(b"old")
     answer(path)
-    press = hand.window.exporter.ask
+    press = hand.window.controllers.export_controller.exporter.ask
     monkeypatch.setattr(
-        hand.window.exporter,
+        hand.window.controllers.export_controller.exporter,
         "ask",
         lambda *asked: (monkeypatch.setattr(rasterization, "QImage", NoImage), press(*asked)),
     )
@@ -306,10 +306,14 @@ def test_a_second_export_waits_for_nobody(
 ) -> None:
     snapshot = hand.window.workspace.snapshot
     assert snapshot
-    hand.window.exporter.ask(tmp_path / "a.npz", snapshot, FigureSettings())
-    hand.window.exporter.ask(tmp_path / "b.npz", snapshot, FigureSettings())
+    hand.window.controllers.export_controller.exporter.ask(
+        tmp_path / "a.npz", snapshot, FigureSettings()
+    )
+    hand.window.controllers.export_controller.exporter.ask(
+        tmp_path / "b.npz", snapshot, FigureSettings()
+    )
     slow.passes.set()
-    hand.until(lambda: not hand.window.exporter.is_working)
+    hand.until(lambda: not hand.window.controllers.export_controller.exporter.is_working)
     assert left(tmp_path) == ["a.npz"]
 
 
@@ -341,7 +345,7 @@ def test_closing_waits_for_what_is_being_written(
     assert hand.window.statusBar().currentMessage() == said
     hand.type_sentence("it lives")
     hand.settle()
-    hand.window.document_controller.give_up()
+    hand.window.controllers.document_controller.give_up()
     slow.passes.set()
     hand.until(lambda: not hand.window.isVisible())
     assert not QImage(str(tmp_path / "a.png")).isNull()
@@ -354,7 +358,7 @@ def test_what_is_called_off_is_not_waited_for(
     answer(tmp_path / "a.png")
     press_save(hand)
     hand.window.close()
-    hand.window.exporter.cancel()
+    hand.window.controllers.export_controller.exporter.cancel()
     slow.passes.set()
     hand.until(lambda: not hand.window.isVisible())
     assert left(tmp_path) == []
@@ -434,7 +438,7 @@ def test_a_name_without_a_format_has_none() -> None:
 
 
 def test_a_window_that_closes_opens_no_dialog(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
-    publisher, loaded = hand.window.export_controller, threading.Event()
+    publisher, loaded = hand.window.controllers.export_controller, threading.Event()
     monkeypatch.setattr(export_controller, "DIALOG", ("not loaded yet",))
     monkeypatch.setattr(export_controller, "_load_dialog", loaded.set)
     publisher.export()

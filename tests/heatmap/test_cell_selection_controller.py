@@ -43,7 +43,7 @@ def test_the_cell_under_the_pointer_is_the_one_that_is_told(hand: Hand, cell: Ce
     assert hand.said == hand.status == readout.plain
     row, column = cell.place[-2:]
     shown = hand.panel(cell.stage, cell.place[0]).values[row, column]
-    assert readout.value == words(hand.window.cell_pane.value)
+    assert readout.value == words(hand.window.panes["Cell"].value)
     assert float(readout.value.replace("−", "-")) == pytest.approx(shown, abs=5.1e-5)
 
 
@@ -85,10 +85,10 @@ def test_a_click_keeps_a_cell(hand: Hand) -> None:
     hand.click_cell(JOURNEY)
     hand.leave()
     assert (hand.said, hand.status) == (SENTENCE, SENTENCE)
-    assert words(hand.window.cell_pane.heading).endswith("pinned")
+    assert words(hand.window.panes["Cell"].heading).endswith("pinned")
     hand.hover(Cell("weights", (0, 0, 0)))
     assert hand.said == "Your (query 1) attends to Your (key 1) with weight 100 %."
-    assert "pinned" not in words(hand.window.cell_pane.heading)
+    assert "pinned" not in words(hand.window.panes["Cell"].heading)
     hand.leave()
     assert hand.said == SENTENCE
 
@@ -150,7 +150,7 @@ def test_walking_scrolls_to_the_cell(hand: Hand) -> None:
     area = hand.board.area_of(last)
     assert area
     assert not hand.board.viewport().rect().contains(area)
-    hand.window.cell_selection_controller.pin(last)
+    hand.window.controllers.cell_selection_controller.pin(last)
     hand.board.setFocus()
     hand.key(Qt.Key.Key_Right)
     area = hand.board.area_of(Cell("weights", (5, 0, 1)))
@@ -184,8 +184,8 @@ def test_a_very_long_word_leaves_room_for_its_number(hand: Hand) -> None:
     hand.compose("x" * 4000 + " y")
     hand.settle()
     hand.click_cell(Cell("weights", (0, 1, 0)))
-    hand.until(lambda: hand.window.cell_pane.terms.height() > 40)
-    pane = hand.window.cell_pane
+    hand.until(lambda: hand.window.panes["Cell"].terms.height() > 40)
+    pane = hand.window.panes["Cell"]
     beyond = pane.terms.width() - pane.viewport().width()
     assert beyond <= min(60, pane.horizontalScrollBar().maximum())  # wide fonts need a little
     assert hand.window.width() == width
@@ -198,11 +198,11 @@ def test_what_is_told_of_usual_cells_fits_the_pane(hand: Hand) -> None:
     assert run
     for stage in run.trace.stages:
         place = (1,) * len(stage.dims)
-        hand.window.cell_selection_controller.hover(
+        hand.window.controllers.cell_selection_controller.hover(
             Cell(stage.name, place if stage.dims[-1] == "key" else (0,) * len(place))
         )
         QApplication.processEvents()
-        assert hand.window.cell_pane.horizontalScrollBar().maximum() == 0, stage.name
+        assert hand.window.panes["Cell"].horizontalScrollBar().maximum() == 0, stage.name
 
 
 def test_a_forbidden_cell_says_so(hand: Hand) -> None:

@@ -39,7 +39,7 @@ class MotionViewer:
         self.motion: StepMotionController = self.board.motion
         self.began: list[int] = []
         viewer.choose("Steps", "by row")
-        viewer.window.playback_controller.seek_stage("scores")
+        viewer.window.controllers.playback_controller.seek_stage("scores")
         viewer.hand.settle()
         viewer.picture()
         self.motion.began.connect(self._hold)
@@ -85,9 +85,9 @@ def test_a_step_moves_what_it_reads_until_it_arrives(moves: MotionViewer) -> Non
     still = moves.image()
     assert all((still != picture).any() for picture in pictures)
     moves.viewer.click("playback.step -1")
-    moves.viewer.window.playback_controller.seek(moves.viewer.shown.position + 2)
+    moves.viewer.window.controllers.playback_controller.seek(moves.viewer.shown.position + 2)
     moves.viewer.hand.settle()
-    moves.viewer.window.playback_controller.seek(moves.began[0])
+    moves.viewer.window.controllers.playback_controller.seek(moves.began[0])
     moves.viewer.hand.settle()
     assert (rgb_of(moves.viewer.picture()) == still).all()
     assert moves.began == [moves.viewer.shown.position]  # a step back moved nothing

@@ -88,17 +88,17 @@ def test_another_head_is_seen_by_pinning_or_choosing_it(texts: Hand) -> None:
     texts.window.workspace.look(pinned=Cell("weights", (1, 0, 0)))
     texts.settle()
     assert {shown.head for shown in texts.shown.heatmaps if shown.stage == "weights"} == {1}
-    texts.window.cell_selection_controller.unpin()
-    texts.window.view_controller.solo_head(1)
+    texts.window.controllers.cell_selection_controller.unpin()
+    texts.window.controllers.view_controller.solo_head(1)
     texts.settle()
     assert {shown.head for shown in texts.shown.heatmaps if shown.stage == "weights"} == {1}
 
 
 def test_while_something_is_played_there_is_one_text(texts: Hand) -> None:
-    texts.window.playback_controller.seek_stage("weights")
+    texts.window.controllers.playback_controller.seek_stage("weights")
     texts.settle()
     assert {shown.leading for shown in texts.shown.heatmaps} == {(0,)}
-    texts.window.playback_controller.go_to_end()
+    texts.window.controllers.playback_controller.go_to_end()
     texts.settle()
     assert {shown.leading for shown in texts.shown.heatmaps} == {(0,), (1,), (2,)}
 

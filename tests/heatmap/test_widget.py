@@ -64,7 +64,7 @@ def test_of_a_pooled_cell_the_number_that_is_seen_is_told(hand: Hand) -> None:
         assert workspace.run
         assert workspace.run.trace.read("weights", told.place) == heatmap.values[row, column]
         assert f"largest in a block of {block} × {block} cells" in words(
-            hand.window.cell_pane.heading
+            hand.window.panes["Cell"].heading
         )
     hand.click_cell(first)
     assert workspace.view.pinned == told
@@ -139,14 +139,14 @@ def test_a_new_picture_under_a_resting_pointer_is_told(hand: Hand) -> None:
 def test_a_resting_pointer_does_not_talk_into_walking(hand: Hand) -> None:
     many_heads(hand)
     rest(hand, hand.point(Cell("weights", (0, 2, 1))))
-    hand.window.cell_selection_controller.pin(Cell("weights", (3, 5, 0)))
+    hand.window.controllers.cell_selection_controller.pin(Cell("weights", (3, 5, 0)))
     hand.board.setFocus()
     before = hand.board.verticalScrollBar().value()
     hand.key(Qt.Key.Key_Down)
     QApplication.processEvents()
     assert hand.board.verticalScrollBar().value() > before
     assert hand.window.workspace.view.hovered is None
-    assert words(hand.window.cell_pane.heading).startswith("Weights · head 5, query 1, key 1")
+    assert words(hand.window.panes["Cell"].heading).startswith("Weights · head 5, query 1, key 1")
 
 
 def test_scroll_bars_and_minimap_keep_to_what_is_left_between_the_bars(hand: Hand) -> None:
@@ -156,7 +156,7 @@ def test_scroll_bars_and_minimap_keep_to_what_is_left_between_the_bars(hand: Han
     assert not hand.board.horizontalScrollBar().maximum()
     workspace.look(stages=frozenset(workspace.run.trace.names if workspace.run else ()))
     many_heads(hand)
-    hand.window.view_controller.zoom(2, (3, 3))
+    hand.window.controllers.view_controller.zoom(2, (3, 3))
     hand.settle()
     board = hand.board
     board.setFixedSize(260, 200)
@@ -207,7 +207,7 @@ def test_a_link_to_a_panel_that_is_not_shown_moves_no_panel(hand: Hand) -> None:
     hand.settle()
     before = {key: slot.cells for key, slot in slots(hand).items()}
     hand.click_cell(Cell("weights", (1, 4, 1)))
-    hand.window.cell_selection_controller.follow(Cell("values", (1, 1, 0)))
+    hand.window.controllers.cell_selection_controller.follow(Cell("values", (1, 1, 0)))
     hand.settle()
     after = slots(hand)
     assert {key: after[key].cells for key in before} == before
@@ -240,9 +240,9 @@ def test_a_double_click_shows_one_head_of_one_stage_and_another_all(hand: Hand) 
 
 def test_the_bar_of_stages_keeps_a_panel_that_a_link_led_to(hand: Hand) -> None:
     hand.click_cell(Cell("weights", (0, 4, 1)))
-    hand.window.cell_selection_controller.follow(Cell("values", (0, 1, 0)))
+    hand.window.controllers.cell_selection_controller.follow(Cell("values", (0, 1, 0)))
     hand.settle()
-    hand.window.go_to_stage("values")
+    hand.window.controllers.go_to_stage("values")
     hand.settle()
     view = hand.window.workspace.view
     assert "values" in view.stages
@@ -316,7 +316,7 @@ def test_numbers_on_a_used_picture_are_as_on_a_new_one(
         check_pictures(hand, ratio)
     hand.window.workspace.set("dropout", 0.0)
     hand.settle()
-    hand.window.view_controller.type_limits("weights", 0.0, 0.2)
+    hand.window.controllers.view_controller.type_limits("weights", 0.0, 0.2)
     for _ in range(2):  # another count of what is beyond them, in as much room
         hand.window.actions_.by_id["module.toggle_causal_mask"].trigger()
         hand.settle()

@@ -27,14 +27,14 @@ def main(model: Path, picture: Path) -> None:
     window.resize(1280, 800)
     window.set_scheme("light")
     settle(window)
-    window.document_controller.open(model)
+    window.controllers.document_controller.open(model)
     while window.workspace.document.model is None:
         pause(50)
     settle(window)
-    window.view_controller.show_head_of_layer(*INDUCTION)
+    window.controllers.view_controller.show_head_of_layer(*INDUCTION)
     settle(window)
     window.grab().save(str(picture))
-    window.document_controller.give_up()
+    window.controllers.document_controller.give_up()
     window.close()
 
 

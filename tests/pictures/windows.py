@@ -41,45 +41,45 @@ def main(folder: Path, names: Collection[str]) -> None:
     }
     for name in names:
         taken[name].save(str(folder / name))
-    window.document_controller.give_up()
+    window.controllers.document_controller.give_up()
     window.close()
 
 
 def _read(window: MainWindow) -> None:
-    window.lesson_controller.open(3)
-    window.lesson_controller.step(2)
+    window.controllers.lesson_controller.open(3)
+    window.controllers.lesson_controller.step(2)
 
 
 def _play(window: MainWindow) -> None:
-    window.lesson_controller.close()
+    window.controllers.lesson_controller.close()
     settle(window)
     window.workspace.set("heads", 1)
-    window.playback_controller.seek_stage("weights")
-    window.playback_controller.step(3)
+    window.controllers.playback_controller.seek_stage("weights")
+    window.controllers.playback_controller.step(3)
 
 
 def _pin(window: MainWindow) -> None:
-    window.playback_controller.go_to_end()
+    window.controllers.playback_controller.go_to_end()
     window.workspace.undo()
-    window.cell_selection_controller.pin(Cell("weights", (0, 3, 1)))
+    window.controllers.cell_selection_controller.pin(Cell("weights", (0, 3, 1)))
 
 
 def _compare(window: MainWindow) -> None:
-    window.comparison_controller.keep_as_a()
+    window.controllers.comparison_controller.keep_as_a()
     window.workspace.set("causal", value=False)
 
 
 def _lines(window: MainWindow) -> None:
-    window.comparison_controller.stop()
-    window.cell_selection_controller.unpin()
+    window.controllers.comparison_controller.stop()
+    window.controllers.cell_selection_controller.unpin()
     for name, value in (("causal", True), ("d_in", 16), ("d_out", 16), ("heads", 4)):
         window.workspace.set(name, value)
     window.workspace.set_text(SENTENCE)
     settle(window)
     for pane in ("Code", "Lines"):
         window.docks.by_id[pane].toggleViewAction().trigger()
-    window.view_controller.show_one_stage()
-    window.cell_selection_controller.pin(Cell("weights", (1, 8, 6)))
+    window.controllers.view_controller.show_one_stage()
+    window.controllers.cell_selection_controller.pin(Cell("weights", (1, 8, 6)))
 
 
 def _take(window: MainWindow, scheme: str, prepare: Callable[[MainWindow], None]) -> QPixmap:
@@ -90,10 +90,10 @@ def _take(window: MainWindow, scheme: str, prepare: Callable[[MainWindow], None]
 
 
 def _take_dialog(window: MainWindow) -> QPixmap:
-    window.export_controller.export()
-    while window.export_controller.dialog is None:
+    window.controllers.export_controller.export()
+    while window.controllers.export_controller.dialog is None:
         pause(10)  # its modules are loaded beside
-    dialog = window.export_controller.dialog
+    dialog = window.controllers.export_controller.dialog
     settle(window)
     pause(1000)  # its preview is made beside
     taken = dialog.grab()

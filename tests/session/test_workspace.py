@@ -281,7 +281,7 @@ def test_closing_waits_for_nothing_and_computes_nothing_more(
     qtbot.waitUntil(lambda: len(gate.asked) == 2)
     hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
     worker, shown = gated.workspace._worker, gated.workspace.run
-    gated.document_controller.give_up()
+    gated.controllers.document_controller.give_up()
     assert gated.close()
     assert not gated.isVisible()
     assert worker.isRunning()

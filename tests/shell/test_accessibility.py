@@ -73,17 +73,17 @@ def test_every_widget_that_draws_itself_has_a_role_and_a_name(hand: Hand) -> Non
         (window.playback_bar, ROLE.ToolBar, "Playback"),
         (window.stage_bar, ROLE.ToolBar, "Stages"),
         (window.progress, ROLE.ProgressBar, "Progress"),
-        (window.setup_pane, ROLE.Grouping, "Setup"),
-        (window.cell_pane, ROLE.Grouping, "Cell"),
+        (window.panes["Setup"], ROLE.Grouping, "Setup"),
+        (window.panes["Cell"], ROLE.Grouping, "Cell"),
         (window.panes["Heads"], ROLE.Grouping, "Heads"),
-        (window.code_pane, ROLE.Grouping, "Code"),
-        (window.lines, ROLE.Grouping, "Lines"),
-        (window.lines.view, ROLE.Chart, "Lines from queries to keys"),
+        (window.panes["Code"], ROLE.Grouping, "Code"),
+        (window.panes["Lines"], ROLE.Grouping, "Lines"),
+        (window.panes["Lines"].view, ROLE.Chart, "Lines from queries to keys"),
         (window.panes["Numbers"], ROLE.Grouping, "Numbers"),
-        (window.shapes, ROLE.Grouping, "Shapes"),
-        (window.lesson, ROLE.Grouping, "Lesson"),
-        (window.setup_pane.sentence, ROLE.EditableText, "Sentence"),
-        (window.code_pane.code, ROLE.EditableText, "Code"),
+        (window.panes["Shapes"], ROLE.Grouping, "Shapes"),
+        (window.panes["Lesson"], ROLE.Grouping, "Lesson"),
+        (window.panes["Setup"].sentence, ROLE.EditableText, "Sentence"),
+        (window.panes["Code"].code, ROLE.EditableText, "Code"),
     ):
         told = heard(widget)
         assert (told.role, told.name) == (role, name)
@@ -135,8 +135,8 @@ def _derived(kind: type) -> Iterator[type]:
 
 
 def test_the_role_of_a_class_is_what_readers_are_told(hand: Hand) -> None:
-    hand.window.export_controller.export()
-    hand.until(lambda: hand.window.export_controller.dialog is not None)
+    hand.window.controllers.export_controller.export()
+    hand.until(lambda: hand.window.controllers.export_controller.dialog is not None)
     lab = LabWindow(("never started",))
     hand.qtbot.addWidget(lab)
     assert all(hand.window.panes[pane.id] for pane in PANES)  # made when asked for
@@ -160,10 +160,10 @@ def test_values_are_those_that_are_shown(hand: Hand) -> None:
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
     assert heard(window.board).value == f"Weights, head 1, query 2, key 1: {SENTENCE}"
-    assert heard(window.cell_pane).value == SENTENCE
+    assert heard(window.panes["Cell"]).value == SENTENCE
     value = heard(window.token_pane.strip).value
     assert value.startswith("Attention of journey, head 1: Your 0.48")
-    assert heard(window.code_pane).value == "Weights in code"
+    assert heard(window.panes["Code"]).value == "Weights in code"
 
 
 def test_values_of_playback(viewer: Viewer) -> None:
@@ -172,7 +172,7 @@ def test_values_of_playback(viewer: Viewer) -> None:
     assert heard(viewer.bar).value == "Playing"
     viewer.key(Qt.Key.Key_Space)
     assert heard(viewer.bar).value == "Paused"
-    viewer.window.playback_controller.seek_stage("scores")
+    viewer.window.controllers.playback_controller.seek_stage("scores")
     viewer.hand.settle()
     assert heard(viewer.bar.track).value == "Scores, row 1 of 6"
     assert heard(viewer.bar.caption).name == viewer.said
@@ -181,11 +181,11 @@ def test_values_of_playback(viewer: Viewer) -> None:
 
 
 def test_values_of_a_lesson(hand: Hand) -> None:
-    hand.window.lesson_controller.open(0)
+    hand.window.controllers.lesson_controller.open(0)
     hand.settle()
     panel = hand.window.workspace.screen.panel(LESSON)
     assert panel is not None
-    told = heard(hand.window.lesson).value
+    told = heard(hand.window.panes["Lesson"]).value
     assert told == f"{panel.lesson}, page 1 of {panel.count}: {panel.title}"
 
 
@@ -226,8 +226,8 @@ def test_cells_that_are_walked_to_are_announced(hand: Hand, announced: list[str]
 def test_who_walks_along_the_lines_hears_the_cells(hand: Hand, announced: list[str]) -> None:
     hand.settle()
     hand.key(Qt.Key.Key_F9)
-    hand.until(lambda: hand.window.lines.view.isVisible())
-    hand.window.lines.view.setFocus()
+    hand.until(lambda: hand.window.panes["Lines"].view.isVisible())
+    hand.window.panes["Lines"].view.setFocus()
     hand.key(Qt.Key.Key_Down)
     hand.settle()
     assert announced[-1].startswith("Scores, head 1, query 1, key 1")

@@ -60,7 +60,7 @@ def test_another_output_size_is_said_and_mended(hand: Hand) -> None:
 
 
 def test_its_own_settings_count_with_it_alone(hand: Hand) -> None:
-    hand.window.setup_pane.open_more()
+    hand.window.panes["Setup"].open_more()
     box = hand.find(QSpinBox, "d_ff QSpinBox")
     assert not box.isEnabled()
     a_block(hand)
@@ -78,10 +78,10 @@ def test_its_own_settings_count_with_it_alone(hand: Hand) -> None:
 
 
 def test_without_the_output_projection_the_heads_are_added_as_they_are(hand: Hand) -> None:
-    hand.window.setup_pane.open_more()
+    hand.window.panes["Setup"].open_more()
     a_block(hand)
     box = hand.find(QCheckBox, "output_projection QCheckBox")
-    hand.window.setup_pane.ensureWidgetVisible(box)
+    hand.window.panes["Setup"].ensureWidgetVisible(box)
     hand.click(box, box.rect().center() - box.rect().center() / 2)
     hand.settle()
     run = hand.window.workspace.run
@@ -96,7 +96,7 @@ def test_without_the_output_projection_the_heads_are_added_as_they_are(hand: Han
 
 def test_every_step_is_told_with_its_numbers(hand: Hand) -> None:
     a_block(hand)
-    playback, told = hand.window.playback_controller, []
+    playback, told = hand.window.controllers.playback_controller, []
     for stage in ("residual", "normed", "attended", "normed_attended", "hidden", "result"):
         playback.seek_stage(stage)
         playback.step(1)
@@ -111,7 +111,7 @@ def test_every_step_is_told_with_its_numbers(hand: Hand) -> None:
 
 def test_a_cell_of_it_is_explained_by_its_weights(hand: Hand) -> None:
     a_block(hand)
-    hand.window.cell_selection_controller.pin(Cell("up", (2, 3)))
+    hand.window.controllers.cell_selection_controller.pin(Cell("up", (2, 3)))
     hand.settle()
     assert "times the weights of linear1 for output 4, plus a bias" in hand.said
     assert hand.sheet == "up"

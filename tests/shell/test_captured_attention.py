@@ -56,7 +56,7 @@ def is_on(hand: Hand, key: str) -> bool:
 
 
 def card(hand: Hand) -> str:
-    shown = hand.window.setup_pane.captured
+    shown = hand.window.panes["Setup"].captured
     return shown.says.text() if shown.isVisible() else ""
 
 
@@ -71,7 +71,7 @@ def test_the_panels_are_the_numbers_of_the_file(opened: Opened) -> None:
 def test_what_was_opened_stands_where_the_settings_stand(opened: Opened) -> None:
     hand = opened(weights(2, 4, 12, 12))
     assert card(hand).startswith("Opened from attn.npz: 2 layers × 4 heads × 12 × 12. Only")
-    editor = hand.window.setup_pane
+    editor = hand.window.panes["Setup"]
     assert not any(row.isVisible() for row in editor.rows.values())
     assert not editor.more_button.isVisible()
     assert not editor.lines.isVisible()
@@ -81,7 +81,7 @@ def test_what_was_opened_stands_where_the_settings_stand(opened: Opened) -> None
 def test_the_keys_and_the_arrows_step_through_the_layers(opened: Opened) -> None:
     array = weights(3, 2, 5, 5)
     hand = opened(array)
-    editor = hand.window.setup_pane
+    editor = hand.window.panes["Setup"]
     assert editor.text_number.text() == "Layer 1 of 3"
     hand.press(Qt.Key.Key_PageDown)
     hand.settle()
@@ -144,7 +144,7 @@ def test_the_way_back_leads_to_the_module_and_the_text_there_was(opened: Opened)
     hand.settle()
     assert card(hand) == ""
     assert hand.sentence.toPlainText() == Document().text
-    assert hand.window.setup_pane.rows["heads"].isVisible()
+    assert hand.window.panes["Setup"].rows["heads"].isVisible()
     assert "context" in hand.stages
     hand.press(Qt.Key.Key_Z)
     hand.settle()
@@ -213,7 +213,7 @@ def test_every_pane_shows_captured_attention_or_says_why_not(opened: Opened) -> 
         dock.raise_()
         hand.settle()
         assert dock.widget().isVisible()
-    assert hand.window.lines.view._panel.message.startswith("Lines need one text")
+    assert hand.window.panes["Lines"].view._panel.message.startswith("Lines need one text")
 
 
 def test_weights_of_a_module_are_opened_and_computed_with(hand: Hand, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def window(fresh_window: MainWindow) -> MainWindow:
 
 def test_closing_ends_the_reading(model_window: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     hand, window = model_window, model_window.window
-    questions = window.model_question_controller
+    questions = window.controllers.model_question_controller
     window.docks.actions["Attribution"].trigger()
     hand.until(lambda: "Attribution" in window.docks.seen and not window.workspace.is_working)
     hand.until(lambda: not questions.is_working)
@@ -36,7 +36,7 @@ def test_closing_ends_the_reading(model_window: Hand, monkeypatch: pytest.Monkey
     hand.until(lambda: held.calls == held.at)
     window.actions_.by_id["attribution.toggle_ablations"].trigger()
     assert questions.is_working
-    window.document_controller.give_up()
+    window.controllers.document_controller.give_up()
     window.close()
     assert held.calls == held.at
     assert not window.isVisible()
@@ -44,15 +44,15 @@ def test_closing_ends_the_reading(model_window: Hand, monkeypatch: pytest.Monkey
 
 def test_no_pane_is_opened_once_the_window_is_closed(hand: Hand, tiny_model_folder: Path) -> None:
     window = hand.window
-    window.document_controller.give_up()
+    window.controllers.document_controller.give_up()
 
     def close() -> None:
-        window.document_controller.give_up()
+        window.controllers.document_controller.give_up()
         window.close()
 
     seen = window.docks.by_id["Layers"].visibilityChanged
     seen.connect(lambda: QTimer.singleShot(0, close))  # before the next pane's turn
-    window.document_controller.open(tiny_model_folder)
+    window.controllers.document_controller.open(tiny_model_folder)
     hand.until(lambda: not window.isVisible())
     later: list[bool] = []
     QTimer.singleShot(5, lambda: later.append(True))  # after the next pane's turn

@@ -93,7 +93,7 @@ def every_action(window: MainWindow) -> list[QAction]:
 
 
 def test_python_learns_of_the_end_of_all_that_menus_are_made_of(window: MainWindow) -> None:
-    window.lesson_controller.load()
+    window.controllers.lesson_controller.load()
     made: list[QObject] = [window.menuBar(), window.statusBar(), *window.actions_.menus.values()]
     docks = [dock.toggleViewAction() for dock in window.findChildren(QDockWidget)]
     for menu in window.actions_.menus.values():
@@ -248,9 +248,9 @@ def test_the_sentence_by_keys(hand: Hand) -> None:
 
 
 def test_every_setting_by_keys(hand: Hand) -> None:
-    assert not hand.window.setup_pane.more.isVisible()
+    assert not hand.window.panes["Setup"].more.isVisible()
     hand.press(Qt.Key.Key_Comma, CONTROL | Qt.KeyboardModifier.AltModifier)
-    assert hand.window.setup_pane.more.isVisible()
+    assert hand.window.panes["Setup"].more.isVisible()
     assert hand.find(QPlainTextEdit, "own_mask QPlainTextEdit").isVisible()
     seed = hand.window.findChild(QSpinBox, "seed QSpinBox")
     assert seed
@@ -292,8 +292,8 @@ def test_what_is_on_has_a_tick(hand: Hand) -> None:
 
 def test_panes_by_keys(hand: Hand) -> None:
     for key, pane in (
-        (Qt.Key.Key_F2, hand.window.setup_pane),
-        (Qt.Key.Key_F3, hand.window.cell_pane),
+        (Qt.Key.Key_F2, hand.window.panes["Setup"]),
+        (Qt.Key.Key_F3, hand.window.panes["Cell"]),
     ):
         hand.press(key, Qt.KeyboardModifier.NoModifier)
         assert not pane.isVisible()

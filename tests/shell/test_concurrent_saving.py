@@ -97,8 +97,8 @@ def hold_a_save(hand: Hand, path: Path, monkeypatch: pytest.MonkeyPatch) -> Slow
 
 
 def open_a_lesson(hand: Hand) -> None:
-    hand.window.lesson_controller.load()
-    hand.window.lesson_controller.open(1)
+    hand.window.controllers.lesson_controller.load()
+    hand.window.controllers.lesson_controller.open(1)
     hand.settle()
 
 
@@ -159,7 +159,7 @@ def test_a_window_that_is_to_open_a_file_after_it_has_saved_can_be_closed(
 ) -> None:
     other = written(tmp_path / f"other{SUFFIX}", Document(text="opened after it"))
     disk = hold_a_save(hand, tmp_path / "mine", monkeypatch)
-    hand.window.document_controller.open(other)
+    hand.window.controllers.document_controller.open(other)
     hand.window.close()
     assert hand.window.isVisible()
     disk.let_go()
@@ -178,7 +178,7 @@ def test_a_lesson_that_is_opened_while_it_is_saved_is_not_written_into_the_file(
     disk.let_go()
     at_rest(hand)
     assert read(tmp_path / f"mine{SUFFIX}").document.text == "said last"
-    assert hand.window.document_controller.is_saved
+    assert hand.window.controllers.document_controller.is_saved
 
 
 def test_in_a_lesson_too_the_own_document_replaces_what_another_program_wrote(
@@ -197,7 +197,7 @@ def test_in_a_lesson_too_the_own_document_replaces_what_another_program_wrote(
     disk.let_go()
     asks_about(hand, path)
     answer(hand, "Overwrite")
-    hand.until(lambda: hand.window.document_controller.is_saved)
+    hand.until(lambda: hand.window.controllers.document_controller.is_saved)
     assert read(path).document.text == "said here"
 
 
@@ -278,7 +278,7 @@ def waiting(
     gate.let_through()
     hand = Hand(qtbot, open_window())
     hand.settle()
-    hand.window.document_controller.toggle_numbers()
+    hand.window.controllers.document_controller.toggle_numbers()
     save_as(hand, tmp_path / "mine")
     hand.activate()
     hand.press(Qt.Key.Key_M)
@@ -299,8 +299,8 @@ def test_numbers_that_are_on_their_way_are_waited_for(
 def test_numbers_that_a_lesson_comes_before_are_said_not_to_be_in_the_file(
     waiting: Hand, gate: Gate, tmp_path: Path
 ) -> None:
-    waiting.window.lesson_controller.load()
-    waiting.window.lesson_controller.open(1)
+    waiting.window.controllers.lesson_controller.load()
+    waiting.window.controllers.lesson_controller.open(1)
     gate.open()
     at_rest(waiting)
     assert waiting.window.statusBar().currentMessage().endswith(LATE_NUMBERS)
@@ -329,7 +329,7 @@ def test_typing_before_the_numbers_of_a_document_keeps_how_it_is_looked_at(
     path = written(tmp_path / f"a{SUFFIX}", Document(text="one two three"), LOOKED)
     hand = Hand(qtbot, open_window())  # its first numbers are held back, those of the file wait
     hand.until(lambda: len(gate.asked) == 1)
-    hand.window.document_controller.open(path)
+    hand.window.controllers.document_controller.open(path)
     at_rest(hand)
     hand.until(lambda: hand.window.workspace.document.text == "one two three")
     hand.window.workspace.set("causal", False)
@@ -352,9 +352,9 @@ def test_a_document_that_is_saved_before_its_numbers_are_there_keeps_its_view(
     gate.let_through()
     hand = Hand(qtbot, open_window())
     hand.settle()
-    hand.window.document_controller.open(path)
-    hand.until(lambda: hand.window.document_controller.path == path)
-    hand.window.document_controller.save()
+    hand.window.controllers.document_controller.open(path)
+    hand.until(lambda: hand.window.controllers.document_controller.path == path)
+    hand.window.controllers.document_controller.save()
     gate.open()
     at_rest(hand)
     saved = read(path)
@@ -370,7 +370,7 @@ def test_quitting_asks_one_window_after_the_other(windows: WindowManager, qtbot:
     qtbot.waitUntil(lambda: all(window.workspace.run for window in made))
     for window in made[:2]:
         window.workspace.set("causal", False)
-    made[2].document_controller.quit()
+    made[2].controllers.document_controller.quit()
     answer(Hand(qtbot, made[0]), "Don’t save")
     assert windows.all == made[1:]
     answer(Hand(qtbot, made[1]), "Don’t save")
@@ -382,19 +382,19 @@ def test_a_file_is_open_in_one_window_only(
 ) -> None:
     path = written(tmp_path / f"a{SUFFIX}", Document(text="only here"))
     first, second = (Hand(qtbot, windows.open(Document())) for _ in range(2))
-    first.window.document_controller.open(path)
+    first.window.controllers.document_controller.open(path)
     first.until(lambda: first.chips == ("only", "here"))
-    second.window.document_controller.open(tmp_path / "." / path.name)
+    second.window.controllers.document_controller.open(tmp_path / "." / path.name)
     second.until(
         lambda: "is already open in this window" in first.window.statusBar().currentMessage()
     )
-    assert second.window.document_controller.path is None
-    assert not second.window.document_controller.is_busy
-    second.window.document_controller._write_named(str(path))
+    assert second.window.controllers.document_controller.path is None
+    assert not second.window.controllers.document_controller.is_busy
+    second.window.controllers.document_controller._write_named(str(path))
     (box,) = second.boxes()
     assert "another window" in box.text()
     assert read(path).document.text == "only here"
-    first.window.document_controller._write_named(str(path))  # its own
+    first.window.controllers.document_controller._write_named(str(path))  # its own
     at_rest(first)
     assert first.boxes() == []
 
@@ -409,7 +409,10 @@ def test_what_takes_long_to_be_kept_is_kept_less_often(
     monkeypatch.setattr(autosave_controller, "perf_counter", lambda: next(times))
     change(hand)
     hand.until(
-        lambda: hand.window.document_controller.autosave_controller._timer.interval() == 60_000
+        lambda: (
+            hand.window.controllers.document_controller.autosave_controller._timer.interval()
+            == 60_000
+        )
     )
     assert list(recovery().glob("*.recovery"))
 
@@ -420,7 +423,7 @@ def test_what_a_crash_left_stays_until_it_is_kept_anew(
     hand = Hand(qtbot, windows.open(Document()))
     hand.until(lambda: hand.window.workspace.run is not None)
     (left,) = recovery_files_of_crashes(recovery())
-    hand.window.recovery_prompt.offer([left])
+    hand.window.controllers.recovery_prompt.offer([left])
     answer(hand, "Recover")
     assert left.file.exists()
     hand.until(lambda: not left.file.exists())
@@ -433,11 +436,11 @@ def test_what_a_crash_left_of_a_file_takes_the_place_of_that_file(
     windows: WindowManager, crashed: Document, tmp_path: Path, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, windows.open(Document()))
-    hand.window.document_controller.open(
+    hand.window.controllers.document_controller.open(
         written(tmp_path / f"old{SUFFIX}", Document(text="as it was"))
     )
     hand.until(lambda: hand.chips == ("as", "it", "was"))
-    hand.window.recovery_prompt.offer(recovery_files_of_crashes(recovery()))
+    hand.window.controllers.recovery_prompt.offer(recovery_files_of_crashes(recovery()))
     answer(hand, "Recover")
     hand.until(lambda: hand.chips == ("what", "was", "lost"))
     assert windows.all == [hand.window]

@@ -82,7 +82,7 @@ def type_name(hand: Hand, path: Path) -> None:
 
 
 def at_rest(hand: Hand) -> None:
-    hand.until(lambda: not hand.window.document_controller.is_busy)
+    hand.until(lambda: not hand.window.controllers.document_controller.is_busy)
     QApplication.processEvents()
 
 
@@ -222,8 +222,8 @@ def test_numbers_that_lack_a_stage_are_computed_and_saved_again(hand: Hand, tmp_
     del members["trace/scaled.npy"]
     path = tmp_path / f"old{SUFFIX}"
     path.write_bytes(packed(members))
-    hand.window.document_controller.open(path)
-    hand.until(lambda: hand.window.document_controller.path == path)
+    hand.window.controllers.document_controller.open(path)
+    hand.until(lambda: hand.window.controllers.document_controller.path == path)
     hand.settle()
     assert hand.window.statusBar().currentMessage() == (
         f"Opened old{SUFFIX}. The file lacks the numbers of “scaled”, so they were recomputed."
@@ -256,8 +256,8 @@ def test_a_lesson_is_not_written_over_the_file_that_was_open(hand: Hand, tmp_pat
     save_as(hand, tmp_path / "mine")
     own = hand.window.workspace.document
     hand.activate()
-    hand.window.lesson_controller.load()
-    hand.window.lesson_controller.open(1)
+    hand.window.controllers.lesson_controller.load()
+    hand.window.controllers.lesson_controller.open(1)
     hand.settle()
     hand.press(Qt.Key.Key_S)
     hand.until(lambda: bool(asked(hand)))
@@ -280,14 +280,14 @@ def assert_asks_before_replacing(hand: Hand, path: Path, typed: Path) -> None:
 def test_a_copy_of_a_lesson_replaces_no_file_unasked(hand: Hand, tmp_path: Path) -> None:
     path = tmp_path / f"report.v2{SUFFIX}"
     save_as(hand, path)
-    hand.window.lesson_controller.load()
-    hand.window.lesson_controller.open(1)
+    hand.window.controllers.lesson_controller.load()
+    hand.window.controllers.lesson_controller.open(1)
     hand.settle()
     assert_asks_before_replacing(hand, path, tmp_path / "report.v2")
 
 
 def test_reading_a_lesson_leaves_nothing_to_be_saved(hand: Hand) -> None:
-    hand.window.lesson_controller.open(2)
+    hand.window.controllers.lesson_controller.open(2)
     hand.settle()
     assert not hand.window.isWindowModified()
     hand.window.close()
@@ -297,7 +297,7 @@ def test_reading_a_lesson_leaves_nothing_to_be_saved(hand: Hand) -> None:
 def test_what_was_changed_before_a_lesson_is_asked_about(hand: Hand, tmp_path: Path) -> None:
     hand.type_sentence("my own words")
     hand.settle()
-    hand.window.lesson_controller.open(2)
+    hand.window.controllers.lesson_controller.open(2)
     hand.settle()
     hand.window.close()
     answer(hand, "Save")
@@ -349,7 +349,7 @@ def test_what_cannot_be_opened_is_said_and_the_picture_stays(
     path = tmp_path / f"bad{SUFFIX}"
     path.write_bytes(content)
     board = hand.shown
-    hand.window.document_controller.open(path)
+    hand.window.controllers.document_controller.open(path)
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
     assert "bad" in box.text()
@@ -436,7 +436,7 @@ def test_it_is_saved_beside_what_another_program_wrote(hand: Hand, tmp_path: Pat
     answer(hand, "Save as…")
     type_name(hand, other)
     at_rest(hand)
-    hand.until(lambda: hand.window.document_controller.path == other)
+    hand.until(lambda: hand.window.controllers.document_controller.path == other)
     assert path.read_bytes() == content
     assert read(other).document.text == "changed here"
 
@@ -522,8 +522,8 @@ def test_a_file_that_is_gone_is_written_without_a_question(hand: Hand, tmp_path:
 def test_two_saves_at_once_do_not_ask_about_each_other(hand: Hand, tmp_path: Path) -> None:
     save_as(hand, tmp_path / f"a{SUFFIX}")
     retype(hand, "changed")
-    hand.window.document_controller.save()
-    hand.window.document_controller.save()
+    hand.window.controllers.document_controller.save()
+    hand.window.controllers.document_controller.save()
     at_rest(hand)
     assert hand.boxes() == []
 
@@ -585,7 +585,7 @@ def test_what_cannot_be_reverted_to_is_said(hand: Hand, tmp_path: Path) -> None:
 def test_a_page_of_a_lesson_is_not_reverted(hand: Hand, tmp_path: Path) -> None:
     save_as(hand, tmp_path / f"a{SUFFIX}")
     retype(hand, "changed here")
-    hand.window.lesson_controller.open(2)
+    hand.window.controllers.lesson_controller.open(2)
     hand.settle()
     assert not hand.window.actions_.by_id["document.revert"].isEnabled()
 
@@ -596,7 +596,7 @@ def test_a_page_of_a_lesson_is_not_reverted(hand: Hand, tmp_path: Path) -> None:
 def test_a_document_is_dropped(hand: Hand, tmp_path: Path) -> None:
     drop(hand, of_files(written(tmp_path / f"a{SUFFIX}", Document(text="dropped words"))))
     hand.until(lambda: hand.chips == ("dropped", "words"))
-    assert hand.window.document_controller.path == tmp_path / f"a{SUFFIX}"
+    assert hand.window.controllers.document_controller.path == tmp_path / f"a{SUFFIX}"
 
 
 def test_what_was_undone_before_is_not_redone_in_an_opened_document(
@@ -608,10 +608,10 @@ def test_what_was_undone_before_is_not_redone_in_an_opened_document(
     hand.settle()
     assert hand.window.actions_.by_id["workspace.redo"].isEnabled()
     other = written(tmp_path / f"other{SUFFIX}", Document(text="opened words"))
-    hand.window.document_controller.open(other)
+    hand.window.controllers.document_controller.open(other)
     hand.until(lambda: hand.chips == ("opened", "words"))
     hand.settle()
-    assert hand.window.document_controller.path == other
+    assert hand.window.controllers.document_controller.path == other
     assert not hand.window.actions_.by_id["workspace.undo"].isEnabled()
     assert not hand.window.actions_.by_id["workspace.redo"].isEnabled()
     hand.activate()
@@ -754,7 +754,7 @@ def test_what_could_not_be_kept_is_kept_as_soon_as_it_can_be(
 ) -> None:
     monkeypatch.setattr(autosave_controller, "AGAIN_MS", 50)
     hand, said, tried = Hand(qtbot, fresh_window), list[str](), list[object]()
-    fresh_window.document_controller.autosave_controller.refused.connect(said.append)
+    fresh_window.controllers.document_controller.autosave_controller.refused.connect(said.append)
 
     def refused(*given: object) -> NoReturn:
         tried.append(given)
@@ -840,7 +840,7 @@ def test_what_is_typed_while_a_file_is_read_stays(
     path = tmp_path / "weights.npz"
     eye = np.eye(3, 2)
     np.savez(path, W_query=eye, W_key=eye, W_value=eye)
-    controller = hand.window.document_controller
+    controller = hand.window.controllers.document_controller
     begun, goes_on, read = Event(), Event(), controller._program.read
 
     def held(path: Path, document: Document) -> object:
@@ -865,7 +865,7 @@ def test_a_window_goes_on_while_what_a_crash_left_is_read(
 ) -> None:
     hand = Hand(qtbot, windows.open(Document()))
     (left,) = recovery_files_of_crashes(recovery())
-    hand.window.recovery_prompt.offer([left])
+    hand.window.controllers.recovery_prompt.offer([left])
     hand.until(lambda: bool(hand.boxes()))
     begun, goes_on, saved = Event(), Event(), RecoveredDocument.saved
 
@@ -900,7 +900,7 @@ def test_what_does_not_fit_into_memory_is_said_and_the_others_are_opened(
         return path.open("rb")
 
     monkeypatch.setattr(recovery_file, "open_regular_file", opened)
-    hand.window.recovery_prompt.offer([replace(left, file=large), left])
+    hand.window.controllers.recovery_prompt.offer([replace(left, file=large), left])
     answer(hand, "Recover")
     hand.until(lambda: hand.window.workspace.document == crashed)
     (box,) = hand.boxes()
@@ -918,7 +918,7 @@ def test_what_cannot_be_named_is_offered_again_at_the_next_start(
 
     monkeypatch.setattr(recovery_prompt, "_list_documents", none)
     left = recovery_files_of_crashes(recovery())
-    hand.window.recovery_prompt.offer(left * 2)
+    hand.window.controllers.recovery_prompt.offer(left * 2)
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
     assert box.text() == "The memory ran out."
@@ -942,12 +942,12 @@ def test_what_another_program_wrote_before_a_crash_is_asked_about(
     first.until(lambda: bool(list(recovery().glob("*.recovery"))))
     (kept,) = recovery().glob("*.recovery")
     as_it_crashed = kept.read_bytes()
-    first.window.document_controller.give_up()
+    first.window.controllers.document_controller.give_up()
     first.window.close()
 
     second = Hand(qtbot, windows.open(Document()))
     (recovery() / "crashed.recovery").write_bytes(as_it_crashed)
-    second.window.recovery_prompt.offer(recovery_files_of_crashes(recovery()))
+    second.window.controllers.recovery_prompt.offer(recovery_files_of_crashes(recovery()))
     answer(second, "Recover")
     second.until(second.window.isWindowModified)
     press_save(second)
@@ -975,8 +975,8 @@ def test_nothing_asked_for_is_the_starting_document(windows: WindowManager, qtbo
     hand = Hand(qtbot, windows.all[0])
     hand.settle()
     assert hand.window.workspace.document == starting_document()
-    assert hand.window.document_controller.is_untouched
-    hand.window.document_controller.new_window()
+    assert hand.window.controllers.document_controller.is_untouched
+    hand.window.controllers.document_controller.new_window()
     assert windows.all[1].workspace.document == starting_document()
 
 
@@ -1010,8 +1010,8 @@ def test_what_was_asked_for_goes_before_what_was_open_last(
     hand.settle()
     wanted = document_of(parser().parse_args(arguments))
     assert hand.window.workspace.document == wanted
-    assert hand.window.document_controller.path is None
-    assert hand.window.start_page.page is None
+    assert hand.window.controllers.document_controller.path is None
+    assert hand.window.controllers.start_page.page is None
 
 
 @pytest.mark.parametrize("stored", ["", "/nowhere/a.attention", 7, "a\0b"])
@@ -1044,7 +1044,7 @@ def test_a_file_is_opened_beside_what_would_be_lost(
     hand.until(lambda: hand.window.workspace.run is not None)
     hand.press(Qt.Key.Key_M)
     hand.settle()
-    hand.window.document_controller.open(
+    hand.window.controllers.document_controller.open(
         written(tmp_path / f"a{SUFFIX}", Document(text="opened beside"))
     )
     hand.until(lambda: len(windows.all) == 2)
@@ -1093,7 +1093,9 @@ def test_exported_numbers_are_dropped_and_opened_as_their_document(
     at_rest(hand)
     hand.settle()
     assert hand.window.workspace.document == OWN
-    assert hand.window.document_controller.path is None  # saving does not replace the export
+    assert (
+        hand.window.controllers.document_controller.path is None
+    )  # saving does not replace the export
     assert not hand.window.isWindowModified()
 
 

@@ -149,7 +149,7 @@ def test_a_control_of_the_view_keeps_what_was_chosen_while_numbers_are_read(
     if name == "samples of dropout":
         window.actions_.by_id["comparison.compare_samples"].trigger()
     if name == "size of steps":
-        window.playback_controller.set_grain(Grain.CELL)
+        window.controllers.playback_controller.set_grain(Grain.CELL)
     hand.settle()
     is_last_of_list = name == "size of steps"
     key = Qt.Key.Key_Down

@@ -47,18 +47,18 @@ def image(tmp_path: Path) -> Path:
 
 def open_model(hand: Hand, folder: Path) -> None:
     """Open a vision model, and leave the question for its image unanswered."""
-    hand.window.document_controller.open(folder)
+    hand.window.controllers.document_controller.open(folder)
     hand.until(lambda: hand.window.workspace.document.reads_image)
     hand.until(lambda: bool(hand.window.findChildren(QFileDialog)))
     (dialog,) = hand.window.findChildren(QFileDialog)
     dialog.reject()
     hand.until(lambda: not hand.window.findChildren(QFileDialog))
-    hand.until(hand.window.setup_pane.image_problem.isVisible)
+    hand.until(hand.window.panes["Setup"].image_problem.isVisible)
     hand.activate()
 
 
 def choose(hand: Hand, image: Path) -> None:
-    QTest.mouseClick(hand.window.setup_pane.choose_image, LEFT)
+    QTest.mouseClick(hand.window.panes["Setup"].choose_image, LEFT)
     (dialog,) = hand.window.findChildren(QFileDialog)
     name_file(dialog, image)
     hand.until(lambda: hand.window.workspace.document.get("image").name == image.name)
@@ -87,14 +87,14 @@ def strip_of(hand: Hand) -> PatchStrip:
     assert strip
     assert strip.isVisible()
     QApplication.processEvents()  # it takes its place
-    hand.window.setup_pane.ensureWidgetVisible(strip)
+    hand.window.panes["Setup"].ensureWidgetVisible(strip)
     return strip
 
 
 def test_a_vision_model_asks_for_an_image_and_reads_it(
     hand: Hand, folder: Path, image: Path
 ) -> None:
-    before, setup = run_of(hand), hand.window.setup_pane
+    before, setup = run_of(hand), hand.window.panes["Setup"]
     by_id = hand.window.actions_.by_id
     assert not by_id["model_image.choose"].isEnabled()
     open_model(hand, folder)
@@ -137,7 +137,7 @@ def test_an_image_is_dropped_and_another_one_after_it(
     np.testing.assert_allclose(run_of(hand).trace.read("weights"), expected["weights"], atol=1e-6)
     (tmp_path / "no.webp").write_bytes(b"no image")
     drop(hand, tmp_path / "no.webp")
-    setup = hand.window.setup_pane
+    setup = hand.window.panes["Setup"]
     hand.until(setup.image_problem.isVisible)
     assert words(setup.image_problem).startswith("Cannot open “no.webp” as an image.")
     assert words(setup.image_name) == "red.jpg"
@@ -150,7 +150,7 @@ def test_a_text_is_not_for_a_vision_model(hand: Hand, folder: Path, image: Path)
     choose(hand, image)
     text = hand.window.workspace.document.text
     hand.window.drop_handler.textDropped.emit("a cat")
-    assert words(hand.window.setup_pane.image_problem) == "tiny_vit takes images, not texts."
+    assert words(hand.window.panes["Setup"].image_problem) == "tiny_vit takes images, not texts."
     assert hand.window.workspace.document.text == text
 
 
@@ -160,8 +160,10 @@ def test_a_picture_with_a_document_in_it_stays_a_document(
     visualizer.attend("a cat sat").figure(["weights"]).save(tmp_path / "figure.png")
     open_model(hand, folder)
     opened = []
-    hand.window.document_controller.anotherWanted.disconnect()
-    hand.window.document_controller.anotherWanted.connect(lambda *given: opened.append(given))
+    hand.window.controllers.document_controller.anotherWanted.disconnect()
+    hand.window.controllers.document_controller.anotherWanted.connect(
+        lambda *given: opened.append(given)
+    )
     drop(hand, tmp_path / "figure.png")
     hand.until(lambda: bool(opened))
     saved, path = opened[0]
@@ -174,7 +176,7 @@ def test_pointing_at_a_patch_shows_what_it_reads_and_a_click_keeps_it(
 ) -> None:
     open_model(hand, folder)
     choose(hand, image)
-    hand.window.view_controller.show_head_of_layer(1, 2)
+    hand.window.controllers.view_controller.show_head_of_layer(1, 2)
     hand.settle()
     strip, weights = strip_of(hand), run_of(hand).trace.read("weights", (1, 2))
     QTest.mouseMove(strip.viewport(), strip.box(6).center().toPoint())
@@ -210,7 +212,7 @@ def test_heads_are_switched_off_but_not_patched_from_a_text(
     assert offered == ["Unedited", "Ablate (zeros)", "Ablate (mean over the image)", "Scale"]
     assert not by_id["head_edit.patch"].isEnabled()
     before = run_of(hand).trace.read("weights")
-    hand.window.view_controller.show_head_of_layer(0, 1)
+    hand.window.controllers.view_controller.show_head_of_layer(0, 1)
     hand.settle()
     by_id["head_edit.toggle"].trigger()
     hand.settle()
@@ -230,15 +232,15 @@ def test_a_document_keeps_the_image_and_opens_without_it(
     choose(hand, image)
     weights, model = run_of(hand).trace.read("weights"), hand.window.workspace.document.model
     path = tmp_path / "seen.attention"
-    hand.window.document_controller._write_named(str(path))
-    hand.until(lambda: hand.window.document_controller.is_saved and path.exists())
+    hand.window.controllers.document_controller._write_named(str(path))
+    hand.until(lambda: hand.window.controllers.document_controller.is_saved and path.exists())
     saved = read_file(path, Document())
     assert isinstance(saved, SavedDocument)
     assert saved.document.model
     assert model
     assert saved.document.model.image == model.image
     image.unlink()
-    hand.window.document_controller.take_in(saved, path)
+    hand.window.controllers.document_controller.take_in(saved, path)
     hand.settle()
     assert run_of(hand).reading is None
     np.testing.assert_array_equal(run_of(hand).trace.read("weights"), weights)
@@ -246,9 +248,9 @@ def test_a_document_keeps_the_image_and_opens_without_it(
     assert patches
     assert (patches.rows, patches.columns, patches.first) == (4, 4, 1)
     strip_of(hand)
-    assert "computed when the document was saved" in words(hand.window.setup_pane.captured.says)
-    hand.window.head_edit_controller.switch(0, 1)  # which takes reading it again
-    setup = hand.window.setup_pane
+    assert "computed when the document was saved" in words(hand.window.panes["Setup"].captured.says)
+    hand.window.controllers.head_edit_controller.switch(0, 1)  # which takes reading it again
+    setup = hand.window.panes["Setup"]
     hand.until(setup.image_problem.isVisible)
     assert words(setup.image_problem).startswith("Image not found: “noise.png” in ")
 

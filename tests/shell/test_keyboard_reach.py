@@ -48,11 +48,11 @@ def named(widget: QWidget) -> str:
 
 
 def test_the_tab_key_reaches_every_part(hand: Hand) -> None:
-    hand.window.setup_pane.more_button.setChecked(True)
+    hand.window.panes["Setup"].more_button.setChecked(True)
     found = reachable(hand)
     names = {named(widget) for widget in found}
     for setting in SETTINGS:
-        if hand.window.setup_pane.rows[setting.name].control.isEnabled():
+        if hand.window.panes["Setup"].rows[setting.name].control.isEnabled():
             assert setting.label in names
     assert {"Sentence", "Heatmaps", "More settings"} <= names
     tokenizer = "Split the text into words or characters"
@@ -71,7 +71,7 @@ def test_escape_lets_go_of_the_cell_wherever_the_focus_is(hand: Hand) -> None:
 
 
 def test_whatever_is_reached_has_a_name(hand: Hand) -> None:
-    hand.window.setup_pane.more_button.setChecked(True)
+    hand.window.panes["Setup"].more_button.setChecked(True)
     hand.type_number("dropout", "1.5")
     unnamed = [widget for widget in reachable(hand) if not named(widget)]
     assert unnamed == []
@@ -82,7 +82,7 @@ def test_whatever_is_reached_has_a_name(hand: Hand) -> None:
 def test_whatever_is_reached_shows_that_it_has_the_focus(hand: Hand, scheme: str) -> None:
     window = hand.window
     window.set_scheme(scheme)
-    window.setup_pane.more_button.setChecked(True)
+    window.panes["Setup"].more_button.setChecked(True)
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
     hand.settle()
@@ -90,7 +90,7 @@ def test_whatever_is_reached_shows_that_it_has_the_focus(hand: Hand, scheme: str
     dim = []
     for widget in reachable(hand):
         widget.setFocus(Qt.FocusReason.TabFocusReason)
-        window.setup_pane.ensureWidgetVisible(widget)
+        window.panes["Setup"].ensureWidgetVisible(widget)
         there = _picture(widget)
         widget.clearFocus()
         if not _stands_out(there, _picture(widget)):
@@ -171,12 +171,12 @@ def _stands_out(one: QImage, other: QImage) -> bool:
 
 
 def test_a_control_says_what_it_is_for_and_what_is_wrong(hand: Hand) -> None:
-    for row in hand.window.setup_pane.rows.values():
+    for row in hand.window.panes["Setup"].rows.values():
         part = row.control.focusProxy()
         assert part is not None
         assert part.accessibleDescription() == row.setting.help
     hand.type_number("dropout", "1.5")
-    control = hand.window.setup_pane.rows["dropout"].control
+    control = hand.window.panes["Setup"].rows["dropout"].control
     parts = [part for part in control.findChildren(QWidget) if part.accessibleName() == "Dropout"]
     assert len(parts) == 2
     for part in parts:
@@ -197,11 +197,11 @@ def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> 
 def test_who_clicks_sees_no_ring(hand: Hand) -> None:
     ring = hand.window.focus_ring
     hand.click(hand.window.stage_bar.button("queries"))
-    hand.click(hand.window.setup_pane.rows["heads"].control.focusProxy() or hand.window)
+    hand.click(hand.window.panes["Setup"].rows["heads"].control.focusProxy() or hand.window)
     assert not ring.isVisible()
     hand.key(Qt.Key.Key_Tab)
     assert ring.isVisible()
-    hand.click(hand.window.setup_pane.more_button)
+    hand.click(hand.window.panes["Setup"].more_button)
     assert not ring.isVisible()
 
 
@@ -220,7 +220,7 @@ def test_a_pane_that_closes_leaves_the_focus_to_the_heatmaps(hand: Hand) -> None
 
 
 def test_the_ring_moves_and_hides_with_what_it_is_around(hand: Hand) -> None:
-    ring, editor = hand.window.focus_ring, hand.window.setup_pane
+    ring, editor = hand.window.focus_ring, hand.window.panes["Setup"]
     hand.window.resize(1280, 600)
     editor.more_button.setChecked(True)
     QApplication.processEvents()

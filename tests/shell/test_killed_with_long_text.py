@@ -52,13 +52,13 @@ def begin(windows):
 
 
 def go_on(window):
-    workspace, exporter = window.workspace, window.export_controller.exporter
+    workspace, exporter = window.workspace, window.controllers.export_controller.exporter
     if workspace.run is None:
         return
     if workspace.document.text != TEXT:
         workspace.set_text(TEXT)
     elif workspace.computed == workspace.document:
-        kept = window.document_controller.autosave_controller._kept
+        kept = window.controllers.document_controller.autosave_controller._kept
         if kept and kept[0] is workspace.document and not exporter.is_working:
             os.write(1, b".")
             exporter.ask(Path(sys.argv[1]), workspace.snapshot, FigureSettings(dpi=300))

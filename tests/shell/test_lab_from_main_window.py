@@ -82,7 +82,7 @@ def test_the_lab_comes_though_the_window_was_closed_meanwhile(
     windows: WindowManager, qtbot: QtBot, is_there: bool
 ) -> None:
     window, _ = first(windows, qtbot)
-    window.document_controller.give_up()
+    window.controllers.document_controller.give_up()
     done = meanwhile(windows, is_there, window.close)
     assert not QApplication.quitOnLastWindowClosed()
     assert opened(windows, qtbot).styleSheet()
@@ -97,7 +97,7 @@ def test_the_lab_does_not_come_after_the_end(
     windows: WindowManager, qtbot: QtBot, is_there: bool
 ) -> None:
     window, _ = first(windows, qtbot)
-    window.document_controller.give_up()
+    window.controllers.document_controller.give_up()
     done = meanwhile(windows, is_there, windows.quit)
     qtbot.waitUntil(lambda: bool(done), timeout=PATIENCE_MS)
     assert done == [False]
@@ -139,7 +139,7 @@ def test_quitting_that_is_called_off_leaves_the_lab_as_it_was(
     press_in(window, "Cancel")
     assert lab.isVisible()
     assert lab.lab.is_training
-    window.document_controller.give_up()
+    window.controllers.document_controller.give_up()
     hand.activate()
     hand.press(Qt.Key.Key_Q)
     press_in(lab, "Cancel")
@@ -198,16 +198,16 @@ def test_a_layer_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBo
     pinned = windows.all[-1].workspace.view.pinned
     assert pinned
     assert pinned.place == (1, 2, 0)
-    assert hand.window.cell_pane.isVisible()
+    assert hand.window.panes["Cell"].isVisible()
     assert hand.window.windowTitle() == "repeat-1, layer 2, step 1,500[*] — Attention Visualizer"
     assert hand.window.isWindowModified()
-    hand.window.export_controller.export()
-    hand.until(lambda: hand.window.export_controller.dialog is not None)
-    dialog = hand.window.export_controller.dialog
+    hand.window.controllers.export_controller.export()
+    hand.until(lambda: hand.window.controllers.export_controller.dialog is not None)
+    dialog = hand.window.controllers.export_controller.dialog
     assert dialog
     assert dialog.settings.look.title == "repeat-1, layer 2, step 1,500"  # of a figure of it
     dialog.reject()
-    assert hand.window.export_controller.settings.look.title == ""
+    assert hand.window.controllers.export_controller.settings.look.title == ""
     hand.window.activateWindow()
     hand.until(hand.window.isActiveWindow)
     hand.press(Qt.Key.Key_W)
@@ -231,4 +231,4 @@ def test_a_model_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBo
     hand.settle()
     assert hand.chips == tuple(TEXT)
     assert hand.window.panes["Layers"].isVisible()
-    hand.window.document_controller.give_up()
+    hand.window.controllers.document_controller.give_up()

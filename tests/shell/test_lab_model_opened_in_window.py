@@ -30,7 +30,7 @@ def transformers() -> object:
 
 
 def open_in(hand: Hand, path: Path) -> None:
-    hand.window.document_controller.open(path)
+    hand.window.controllers.document_controller.open(path)
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
 
@@ -54,9 +54,11 @@ def test_it_reads_what_it_has_learned_where_it_does_not_know_the_text(hand: Hand
     assert hand.window.workspace.screen.panel(NEXT_TOKEN).rows
     run = hand.window.workspace.run
     hand.type_sentence(BOOK_SENTENCE)
-    hand.until(lambda: "vocabulary" in hand.window.setup_pane.problem.text())
-    assert hand.window.setup_pane.problem.text().startswith(
-        "“Y”, “␣” are not in the model’s vocabulary"
+    hand.until(lambda: "vocabulary" in hand.window.panes["Setup"].problem.text())
+    assert (
+        hand.window.panes["Setup"]
+        .problem.text()
+        .startswith("“Y”, “␣” are not in the model’s vocabulary")
     )
     assert hand.window.workspace.run is run
     hand.type_sentence(TEXT)

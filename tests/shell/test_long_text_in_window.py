@@ -90,7 +90,7 @@ def test_a_cell_of_it_is_explained_pinned_and_walked_from(hand: Hand) -> None:
     run = hand.window.workspace.run
     assert run
     value = float(run.trace.read("weights", cell.place))
-    hand.until(lambda: f"{value:.4f}" in hand.window.cell_pane.value.text())
+    hand.until(lambda: f"{value:.4f}" in hand.window.panes["Cell"].value.text())
     hand.press(Qt.Key.Key_Right, Qt.KeyboardModifier.NoModifier)
     hand.until(lambda: hand.window.workspace.view.pinned == Cell("weights", (0, 20, 8)))
 
@@ -111,7 +111,7 @@ def test_the_wheel_goes_down_to_single_cells(hand: Hand) -> None:
 def test_closer_and_further_is_shown_before_anything_more_is_computed(hand: Hand) -> None:
     hand.paste_sentence(WORDS * 40)
     until_drawn(hand)
-    look, workspace = hand.window.view_controller, hand.window.workspace
+    look, workspace = hand.window.controllers.view_controller, hand.window.workspace
     look.zoom(4, (300, 100))
     assert workspace.screen.view.zoom
     assert np.isfinite(hand.panel("weights").values).all()
@@ -127,11 +127,11 @@ def test_what_takes_little_is_exact_while_the_hand_acts(
     until_drawn(hand)
     workspace = hand.window.workspace
     workspace._rest_timer.setInterval(10**6)  # it never rests
-    hand.window.view_controller.zoom(2, (300, 100))
+    hand.window.controllers.view_controller.zoom(2, (300, 100))
     until_drawn(hand)
     assert workspace._is_resting
     monkeypatch.setattr(board_presenter, "CELLS_AT_ONCE", 520 * 100)
-    hand.window.view_controller.pan_by(-200, 200)  # to what was not seen yet
+    hand.window.controllers.view_controller.pan_by(-200, 200)  # to what was not seen yet
     hand.until(lambda: not workspace._worker.is_working)
     resolved = workspace.screen.resolved
     assert resolved
@@ -155,7 +155,7 @@ def test_drawing_is_not_interrupted_by_asking_for_the_same(
         ask(request)
 
     monkeypatch.setattr(worker, "ask", note)
-    hand.window.setup.toggle_mask()
+    hand.window.controllers.setup.toggle_mask()
     until_drawn(hand)
     # The numbers, at most two for what is pointed at and for first pictures, and the rest.
     assert len(asked) <= 4
@@ -209,9 +209,11 @@ def test_whatever_is_done_no_picture_is_of_another_run(hand: Hand, seed: int) ->
     acts = (
         lambda: workspace.set("causal", not workspace.document.get("causal")),
         lambda: workspace.set("seed", chance.randrange(1000)),
-        lambda: hand.window.view_controller.zoom(chance.choice((0.5, 2, 4)), (100, 100)),
-        lambda: hand.window.view_controller.pan_by(chance.randrange(-40, 40), 9),
-        lambda: hand.window.view_controller.reset_zoom(),
+        lambda: hand.window.controllers.view_controller.zoom(
+            chance.choice((0.5, 2, 4)), (100, 100)
+        ),
+        lambda: hand.window.controllers.view_controller.pan_by(chance.randrange(-40, 40), 9),
+        lambda: hand.window.controllers.view_controller.reset_zoom(),
         lambda: hand.paste_sentence(WORDS * chance.choice((1, 20, 30))),
     )
     for _ in range(25):

@@ -45,7 +45,7 @@ def open_pane(hand: Hand, id_: str) -> None:
 
 def answered(hand: Hand) -> None:
     hand.settle()
-    hand.until(lambda: not hand.window.model_question_controller.is_working)
+    hand.until(lambda: not hand.window.controllers.model_question_controller.is_working)
 
 
 def lens_of(folder: Path, text: str) -> np.ndarray:
@@ -103,14 +103,14 @@ def test_that_nothing_can_be_asked_is_said(
 ) -> None:
     hand = model_window
     worker, refused = (
-        hand.window.model_question_controller._worker,
+        hand.window.controllers.model_question_controller._worker,
         InputError("memory", MEMORY_ERROR),
     )
     refuse = partial(QTimer.singleShot, 0, worker, lambda: worker.failed.emit(refused))
     monkeypatch.setattr(worker, "ask", lambda request: refuse())
     open_pane(hand, "Lens")
     hand.until(lambda: hand.window.panes["Lens"].message.text() == MEMORY_ERROR)
-    assert not hand.window.model_question_controller.is_working
+    assert not hand.window.controllers.model_question_controller.is_working
 
 
 def test_a_server_that_was_lost_is_asked_again_with_a_later_change(
@@ -130,11 +130,11 @@ def test_a_server_that_was_lost_is_asked_again_with_a_later_change(
     open_pane(hand, "Lens")
     assert hand.window.panes["Lens"].message.text() == "The connection was lost."
     is_lost = False
-    hand.window.view_controller.show_head_of_layer(0, 1)
+    hand.window.controllers.view_controller.show_head_of_layer(0, 1)
     hand.settle()
     assert hand.window.panes["Lens"].message.text() == "The connection was lost."
     now += 4
-    hand.window.view_controller.show_head_of_layer(0, 0)
+    hand.window.controllers.view_controller.show_head_of_layer(0, 0)
     hand.settle()
     hand.until(lambda: hand.window.panes["Lens"].table.cells is not None)
     shown = hand.window.panes["Lens"].table.cells
@@ -175,10 +175,10 @@ def test_what_is_pinned_meanwhile_stays_pinned(
     model_window: Hand, numbers_on_their_way: list[str]
 ) -> None:
     hand, workspace = model_window, model_window.window.workspace
-    hand.window.view_controller.show_token_of_layer(1, 2)
+    hand.window.controllers.view_controller.show_token_of_layer(1, 2)
     hand.settle()
     other = Cell("weights", (0, 1, 0))
-    hand.window.cell_selection_controller.pin(other)
+    hand.window.controllers.cell_selection_controller.pin(other)
     numbers_on_their_way.clear()
     numbers_arrived()
     hand.settle()
@@ -189,7 +189,7 @@ def test_a_token_is_pinned_once_its_numbers_have_come_from_a_server(
     model_window: Hand, numbers_on_their_way: list[str]
 ) -> None:
     hand = model_window
-    hand.window.view_controller.show_token_of_layer(1, 2)
+    hand.window.controllers.view_controller.show_token_of_layer(1, 2)
     hand.settle()
     assert hand.window.workspace.wanted.pinned is None
     numbers_on_their_way.clear()
@@ -208,7 +208,7 @@ def test_a_token_is_pinned_once_its_numbers_have_come_from_a_server(
 def test_the_last_row_is_what_the_next_token_pane_says_with_heads_off(model_window: Hand) -> None:
     hand = model_window
     open_pane(hand, "Lens")
-    hand.window.view_controller.show_head_of_layer(0, 1)
+    hand.window.controllers.view_controller.show_head_of_layer(0, 1)
     hand.settle()
     hand.window.actions_.by_id["head_edit.toggle"].trigger()
     answered(hand)

@@ -54,7 +54,7 @@ def pick(box: QComboBox, value: str) -> None:
 
 def open_by_menu(hand: Hand, folder: Path) -> None:
     hand.window.actions_.by_id["model.open"].trigger()
-    chooser = hand.window.model_chooser_controller.dialog
+    chooser = hand.window.controllers.model_chooser_controller.dialog
     assert chooser is not None
     hand.until(chooser.folder_button.isEnabled)
     QTest.mouseClick(chooser.folder_button, Qt.MouseButton.LeftButton)
@@ -78,11 +78,11 @@ def test_a_model_reads_the_text_of_the_window(hand: Hand, folder: Path) -> None:
     expected = visualizer.open_model(folder).attend(TEXT)["weights"]
     np.testing.assert_allclose(run.trace.read("weights"), expected, atol=1e-6)
     assert hand.stages == ["weights"]
-    shown = {label.text() for label in hand.window.setup_pane.findChildren(QLabel)}
+    shown = {label.text() for label in hand.window.panes["Setup"].findChildren(QLabel)}
     assert any("Queries, keys and values are shown after" in text for text in shown)
     back = next(
         button
-        for button in hand.window.setup_pane.findChildren(QPushButton)
+        for button in hand.window.panes["Setup"].findChildren(QPushButton)
         if button.text() == "Return to module"
     )
     QTest.mouseClick(back, Qt.MouseButton.LeftButton)
@@ -128,8 +128,8 @@ def test_what_is_wrong_with_a_model_is_said_and_the_picture_stays(
 ) -> None:
     before = hand.window.workspace.run
     (tmp_path / "config.json").write_text("{", encoding="utf-8")
-    hand.window.document_controller.open(tmp_path)
-    dialog = hand.window.model_chooser_controller.dialog
+    hand.window.controllers.document_controller.open(tmp_path)
+    dialog = hand.window.controllers.model_chooser_controller.dialog
     assert dialog is not None
     hand.until(dialog.problem.isVisible)
     assert dialog.problem.text() == "“config.json” is damaged: it is not valid JSON."
@@ -146,7 +146,7 @@ def test_it_reads_what_is_typed(model_window: Hand, folder: Path) -> None:
     expected = visualizer.open_model(folder).attend("the mat sat on the cat")
     np.testing.assert_allclose(run.trace.read("weights"), expected["weights"], atol=1e-6)
     hand.type_sentence(" ")
-    hand.until(lambda: "The text is empty" in hand.window.setup_pane.problem.text())
+    hand.until(lambda: "The text is empty" in hand.window.panes["Setup"].problem.text())
     assert hand.window.workspace.run is run
 
 
@@ -207,7 +207,7 @@ def test_a_head_is_switched_off_and_on(model_window: Hand) -> None:
     pane = hand.window.panes["Next token"]
     assert pane.isVisible()
     assert pane.heads.text().startswith("Layer 1, heads 1–4:")
-    hand.window.view_controller.show_head_of_layer(0, 1)
+    hand.window.controllers.view_controller.show_head_of_layer(0, 1)
     hand.settle()
     before = pane.bars.rows
     assert pane.heads.text() == "Layer 1, head 2:"
@@ -237,8 +237,8 @@ def test_a_document_opens_without_its_model(model_window: Hand, tmp_path: Path) 
     path = tmp_path / "read.attention"
     run = hand.window.workspace.run
     assert run
-    hand.window.document_controller._write_named(str(path))
-    hand.until(lambda: hand.window.document_controller.is_saved and path.exists())
+    hand.window.controllers.document_controller._write_named(str(path))
+    hand.until(lambda: hand.window.controllers.document_controller.is_saved and path.exists())
     opened = visualizer.load(path)
     np.testing.assert_array_equal(opened["weights"], run.trace.read("weights"))
     saved = read_file(path, Document())
@@ -271,7 +271,7 @@ def test_heads_are_switched_in_the_overview_and_stay_where_they_are(model_window
 
 def test_the_caption_tells_of_the_head_that_is_shown(model_window: Hand) -> None:
     hand = model_window
-    hand.window.view_controller.show_head_of_layer(1, 2)
+    hand.window.controllers.view_controller.show_head_of_layer(1, 2)
     hand.settle()
     hand.window.actions_.by_id["playback.go_to_start"].trigger()
     hand.window.actions_.by_id["playback.skip 1"].trigger()
@@ -305,7 +305,7 @@ def test_the_first_heads_are_switched_off_together(model_window: Hand) -> None:
 
 def test_a_weight_is_followed_back_to_the_embedding_and_forth(model_window: Hand) -> None:
     hand = model_window
-    workspace, pane = hand.window.workspace, hand.window.cell_pane
+    workspace, pane = hand.window.workspace, hand.window.panes["Cell"]
     workspace.show_leading((1,))
     hand.settle()
     hand.click_cell(Cell("weights", (0, 3, 1)))
@@ -339,7 +339,7 @@ def test_shown_heads_are_scaled_set_to_their_mean_and_patched(
 ) -> None:
     hand = model_window
     pane, model = hand.window.panes["Next token"], visualizer.open_model(folder)
-    hand.window.view_controller.show_head_of_layer(1, 2)
+    hand.window.controllers.view_controller.show_head_of_layer(1, 2)
     hand.settle()
 
     def check(expected: list[tuple[str, float]]) -> None:
@@ -390,7 +390,7 @@ def test_shown_heads_are_scaled_set_to_their_mean_and_patched(
 def test_edges_of_a_head_are_cut_by_painting(model_window: Hand, folder: Path) -> None:
     hand, model = model_window, visualizer.open_model(folder)
     workspace, pane = hand.window.workspace, hand.window.panes["Next token"]
-    hand.window.view_controller.show_head_of_layer(0, 1)
+    hand.window.controllers.view_controller.show_head_of_layer(0, 1)
     hand.settle()
     hand.window.actions_.by_id["mask_edit.toggle"].trigger()
     hand.settle()
@@ -444,7 +444,7 @@ def test_edges_of_all_shown_heads_are_cut_by_keys(model_window: Hand) -> None:
 
 def test_a_query_that_would_read_nothing_is_refused(model_window: Hand) -> None:
     hand = model_window
-    hand.window.view_controller.show_head_of_layer(1, 0)
+    hand.window.controllers.view_controller.show_head_of_layer(1, 0)
     hand.settle()
     before = hand.window.workspace.run
     hand.window.actions_.by_id["mask_edit.toggle"].trigger()
@@ -464,7 +464,7 @@ def test_there_are_no_masks_for_a_model_whose_text_is_refused(model_window: Hand
     hand.window.actions_.by_id["mask_edit.toggle"].trigger()
     hand.settle()
     hand.type_sentence(" ")
-    hand.until(lambda: "The text is empty" in hand.window.setup_pane.problem.text())
+    hand.until(lambda: "The text is empty" in hand.window.panes["Setup"].problem.text())
     before = workspace.document
     assert bar.isVisible()
     assert bar.caption.text() == "Cut edges"
@@ -482,7 +482,7 @@ def test_more_cut_edges_than_are_kept_are_refused_at_the_place(
     hand = model_window
     monkeypatch.setattr(controller, "MAX_CUT_EDGES", 1)
     workspace = hand.window.workspace
-    hand.window.view_controller.show_head_of_layer(1, 0)
+    hand.window.controllers.view_controller.show_head_of_layer(1, 0)
     hand.settle()
     hand.window.actions_.by_id["mask_edit.toggle"].trigger()
     hand.settle()
@@ -504,7 +504,7 @@ def test_the_heads_that_edits_have_changed_most_stand_first(model_window: Hand) 
     command = hand.window.actions_.by_id["head_edit.sort_by_change"]
     assert not command.isEnabled()
     before = hand.window.workspace.run
-    hand.window.view_controller.show_head_of_layer(0, 1)
+    hand.window.controllers.view_controller.show_head_of_layer(0, 1)
     hand.settle()
     hand.window.actions_.by_id["head_edit.scale"].trigger()
     hand.settle()
@@ -528,7 +528,7 @@ def test_the_heads_that_edits_have_changed_most_stand_first(model_window: Hand) 
 
 def open_and_fail(hand: Hand, folder: Path) -> str:
     """Open a model that cannot read the text; close the box that says why and return that."""
-    hand.window.document_controller.open(folder)
+    hand.window.controllers.document_controller.open(folder)
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
     said = box.text()
@@ -542,7 +542,7 @@ def test_a_model_that_cannot_read_the_text_is_not_opened(hand: Hand, folder: Pat
     text = "the cat " * POSITIONS
     hand.type_sentence(text)
     hand.settle()
-    workspace, controller = hand.window.workspace, hand.window.document_controller
+    workspace, controller = hand.window.workspace, hand.window.controllers.document_controller
     before, past = workspace.document, workspace.undone_change
     keeps, stages = controller.keeps_numbers, workspace.wanted.stages
     said = open_and_fail(hand, folder)
@@ -598,7 +598,7 @@ def test_a_model_that_breaks_is_not_opened_and_the_text_typed_meanwhile_stays(
         raise RuntimeError("odd")
 
     monkeypatch.setattr(opened_model, "run_of", break_)
-    hand.window.document_controller.open(folder)
+    hand.window.controllers.document_controller.open(folder)
     hand.until(lambda: workspace.document.model is not None)
     hand.until(lambda: bool(broken))
     hand.type_sentence(TEXT)
@@ -615,7 +615,7 @@ def test_a_model_that_breaks_is_not_opened_and_the_text_typed_meanwhile_stays(
 def test_a_model_waits_for_a_text(hand: Hand, folder: Path) -> None:
     hand.type_sentence(" ")
     hand.until(lambda: hand.text_problem != "")
-    hand.window.document_controller.open(folder)
+    hand.window.controllers.document_controller.open(folder)
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.until(lambda: not hand.window.workspace.is_working)
     assert "The text is empty" in hand.text_problem

@@ -58,9 +58,9 @@ def test_presenter_mode_comes_once_the_pane_is_back_at_its_place(
     begin_drag(window, "Cell", QPoint(400, 300))
     presenter = window.actions_.by_id["presenter_mode.toggle"]
     presenter.trigger()
-    assert not window.presenter.is_on
+    assert not window.controllers.presenter.is_on
     end_drag(window, QPoint(400, 300))
-    qtbot.waitUntil(lambda: window.presenter.is_on)
+    qtbot.waitUntil(lambda: window.controllers.presenter.is_on)
     assert set(places(window).values()) == {(False, True)}
     presenter.trigger()
     assert places(window) == before
@@ -72,14 +72,14 @@ def test_escape_leaves_presenter_mode_once_the_pane_is_back_at_its_place(
     window = open_window()
     before = places(window)
     window.actions_.by_id["presenter_mode.toggle"].trigger()
-    assert window.presenter.is_on
+    assert window.controllers.presenter.is_on
     window.docks.by_id["Cell"].show()
     qtbot.waitUntil(lambda: window.size() == window.windowHandle().size())  # the full screen's
     begin_drag(window, "Cell", QPoint(400, 300))
     QTest.keyClick(window, Qt.Key.Key_Escape)
-    assert window.presenter.is_on
+    assert window.controllers.presenter.is_on
     end_drag(window, QPoint(400, 300))
-    qtbot.waitUntil(lambda: not window.presenter.is_on)
+    qtbot.waitUntil(lambda: not window.controllers.presenter.is_on)
     assert places(window) == before
 
 
@@ -88,7 +88,7 @@ def test_the_usual_layout_comes_once_the_pane_is_back(open_window: Open, qtbot: 
     before = places(window)
     window.docks.actions["Setup"].trigger()
     begin_drag(window, "Cell", QPoint(400, 300))
-    window.reset_layout()
+    window.controllers.reset_layout()
     end_drag(window, QPoint(400, 300))
     qtbot.waitUntil(lambda: not window.docks.by_id["Setup"].isHidden())
     assert places(window) == before
@@ -179,7 +179,7 @@ def test_a_lesson_opens_while_a_pane_has_no_place(open_window: Open) -> None:
     window = open_window()
     window.removeDockWidget(window.docks.by_id["Setup"])  # as in the midst of a drag
     assert out_of_layout(window) == ["Setup"]
-    window.lesson_controller.open(0)
+    window.controllers.lesson_controller.open(0)
     assert not window.docks.by_id["Lesson"].isHidden()
 
 

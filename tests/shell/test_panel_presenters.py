@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from visualizer.features.playback.presenter import PLAYBACK
-from visualizer.shell.pane_table import PANES
-from visualizer.shell.panel_presenters import ROWS, PanelPresenter
+from visualizer.session.pane import PanelPresenter
+from visualizer.shell.pane_table import PANELS, PANES
 
 SMALL = {PLAYBACK.name}
 """Rows whose prefetch reads what another row's key names already."""
 
 
 def test_the_panes_of_panels_are_panes_of_the_window() -> None:
-    closable = {row.pane for row in ROWS if row.pane}
+    closable = {row.pane for row in PANELS if row.pane}
     assert closable
     assert closable <= {pane.id for pane in PANES}
 
 
 def test_what_is_prefetched_has_a_key() -> None:
-    usual = PanelPresenter(ROWS[0].id, ROWS[0].present, ROWS[0].empty)
-    rows = [row for row in ROWS if row.prefetch is not usual.prefetch and row.id.name not in SMALL]
+    usual = PanelPresenter(PANELS[0].id, PANELS[0].present, PANELS[0].empty)
+    others = [row for row in PANELS if row.id.name not in SMALL]
+    rows = [row for row in others if row.prefetch is not usual.prefetch]
     assert rows
     assert not [row.id.name for row in rows if row.prefetch_key is usual.prefetch_key]

@@ -64,7 +64,7 @@ def open_pane(hand: Hand, id_: str) -> Any:
 
 
 def is_idle(hand: Hand) -> bool:
-    return not hand.window.head_measurement_controller.is_working
+    return not hand.window.controllers.head_measurement_controller.is_working
 
 
 def test_every_pane_is_opened_and_used_on_a_long_text(long_text: Hand) -> None:

@@ -211,8 +211,8 @@ def test_a_file_of_any_name_is_plain_in_titles_lists_and_bars(
 ) -> None:
     hand = captured
     path = tmp_path / f"{FILE.replace('/', '&#47;')}.attention"
-    hand.window.document_controller._write_named(str(path))
-    hand.until(lambda: not hand.window.document_controller.is_busy)
+    hand.window.controllers.document_controller._write_named(str(path))
+    hand.until(lambda: not hand.window.controllers.document_controller.is_busy)
     assert path.exists()
     assert is_hostile(hand.window.windowTitle())
     assert is_hostile(hand.window.statusBar().currentMessage())
@@ -243,14 +243,14 @@ def test_a_lesson_and_what_is_wrong_with_one_are_plain(
     (folder / f"{BOLD.replace('/', '')}.toml").write_text(
         LESSON.replace('["weights"]', '["<a zqlink>"]'), encoding="utf-8"
     )
-    hand.window.lesson_controller.load()
+    hand.window.controllers.lesson_controller.load()
     hand.press(Qt.Key.Key_0, ALT | SHIFT)
     hand.settle()
-    pane = hand.window.lesson
+    pane = hand.window.panes["Lesson"]
     assert words(pane.title) == FILE
     assert BOLD in words(pane.text)
     assert rich(hand.window) == []
-    hand.window.lesson_controller.tell_errors()
+    hand.window.controllers.lesson_controller.tell_errors()
     (box,) = hand.boxes()
     assert "&lt;b&gt;zqbold" in box.text()
     assert "&lt;a zqlink" in box.text()
@@ -266,7 +266,7 @@ def test_what_boxes_say_is_plain(captured: Hand) -> None:
     dialogs.ask_unsaved(window, BOLD, lambda: None, lambda: None)
     dialogs.ask_recover(window, f"{BOLD}: {FILE}\n{all_of_them}", lambda: None, lambda: None)
     dialogs.show_bug(window, FILE)
-    window.export_controller.refuse(FILE)
+    window.controllers.export_controller.refuse(FILE)
     assert len(hand.boxes()) == 5
     for box in hand.boxes():
         assert {label.textFormat() for label in box.findChildren(QLabel) if label.text()} == {
@@ -285,8 +285,8 @@ def test_what_boxes_say_is_plain(captured: Hand) -> None:
 def test_the_export_dialog_says_what_is_typed_as_it_is(captured: Hand) -> None:
     hand = captured
     hand.press(Qt.Key.Key_E)
-    hand.until(lambda: hand.window.export_controller.dialog is not None)
-    dialog = hand.window.export_controller.dialog
+    hand.until(lambda: hand.window.controllers.export_controller.dialog is not None)
+    dialog = hand.window.controllers.export_controller.dialog
     assert dialog
     title = dialog.figure.title
     title.setFocus()

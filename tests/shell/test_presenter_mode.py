@@ -123,16 +123,16 @@ def test_escape_lets_go_first_and_then_leaves(teacher: Hand) -> None:
     assert teacher.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == CELL
     teacher.key(Key.Key_Escape)
     assert teacher.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned is None
-    assert teacher.window.presenter.is_on
+    assert teacher.window.controllers.presenter.is_on
     teacher.key(Key.Key_Escape)
-    assert not teacher.window.presenter.is_on
+    assert not teacher.window.controllers.presenter.is_on
     assert not teacher.window.actions_.by_id["presenter_mode.toggle"].isChecked()
 
 
 def test_escape_leaves_from_wherever_the_keys_are(teacher: Hand) -> None:
     teacher.window.stage_bar.button("queries").setFocus()
     teacher.key(Key.Key_Escape)
-    assert not teacher.window.presenter.is_on
+    assert not teacher.window.controllers.presenter.is_on
 
 
 def test_outside_of_it_escape_only_lets_go(usual_size: None, hand: Hand) -> None:
@@ -152,7 +152,7 @@ def test_after_it_escape_in_a_field_lets_go_of_the_cell_as_before(teacher: Hand)
     QTest.keyClick(teacher.sentence, Key.Key_Escape)
     teacher.settle()
     assert teacher.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned is None
-    assert not teacher.window.presenter.is_on
+    assert not teacher.window.controllers.presenter.is_on
 
 
 def test_a_window_that_filled_the_screen_fills_it_again(usual_size: None, hand: Hand) -> None:
@@ -177,7 +177,7 @@ def test_it_says_how_to_leave_it(teacher: Hand) -> None:
 
 
 def test_the_sentence_of_a_cell_is_large(teacher: Hand) -> None:
-    told = teacher.window.presenter.sentence
+    told = teacher.window.controllers.presenter.sentence
     height = told.height()
     teacher.click_cell(CELL)
     teacher.leave()
@@ -190,7 +190,7 @@ def test_the_sentence_of_a_cell_is_large(teacher: Hand) -> None:
 
 
 def test_a_clicker_steps(teacher: Hand) -> None:
-    player = teacher.window.playback_controller
+    player = teacher.window.controllers.playback_controller
     teacher.key(Key.Key_PageDown)
     teacher.settle()
     first = player.place
@@ -216,17 +216,17 @@ def test_a_clicker_steps(teacher: Hand) -> None:
 )
 def test_a_clicker_blanks_the_screen_until_a_key(teacher: Hand, key: Key, back: Key) -> None:
     window = teacher.window
-    place = window.playback_controller.place
+    place = window.controllers.playback_controller.place
     teacher.key(key)
     whole = window.grab(window.rect().adjusted(0, 0, 0, -window.statusBar().height())).toImage()
     (colour,) = _colours(whole)
     assert contrast(colour, window.theme.paper) < 1.05  # some screens round it
     assert "any key" in teacher.status
     teacher.key(back)
-    assert not window.presenter.blank.isVisible()
+    assert not window.controllers.presenter.blank.isVisible()
     assert teacher.board.hasFocus()
-    assert window.presenter.is_on
-    assert window.playback_controller.place == place
+    assert window.controllers.presenter.is_on
+    assert window.controllers.playback_controller.place == place
     assert "F5 or Esc: exit" in teacher.status
 
 
@@ -237,20 +237,20 @@ def _colours(image: QImage) -> set[str]:
 
 def test_a_click_takes_the_blank_away(teacher: Hand) -> None:
     teacher.key(Key.Key_B)
-    teacher.click(teacher.window.presenter.blank, QPoint(20, 20))
-    assert not teacher.window.presenter.blank.isVisible()
+    teacher.click(teacher.window.controllers.presenter.blank, QPoint(20, 20))
+    assert not teacher.window.controllers.presenter.blank.isVisible()
 
 
 def test_b_is_a_letter_elsewhere(usual_size: None, hand: Hand) -> None:
     hand.settle()
     hand.board.setFocus()
     hand.key(Key.Key_B)
-    assert not hand.window.presenter.blank.isVisible()
+    assert not hand.window.controllers.presenter.blank.isVisible()
     hand.key(Key.Key_F5)
     hand.key(Key.Key_F2)  # to type in front of all
     hand.type_sentence("A big cab.")
     hand.settle()
-    assert not hand.window.presenter.blank.isVisible()
+    assert not hand.window.controllers.presenter.blank.isVisible()
     assert hand.window.workspace.document.text == "A big cab."
 
 
@@ -275,7 +275,7 @@ def test_frames_are_thicker_and_the_colours_stay(teacher: Hand) -> None:
 def test_what_is_remembered_is_how_it_was_before(open_window: Open, usual_size: None) -> None:
     window = open_window(size=(700, 600))
     before = panes(window)
-    window.presenter.toggle()
+    window.controllers.presenter.toggle()
     window.close()
     again = open_window(size=None)
     assert not again.isFullScreen()

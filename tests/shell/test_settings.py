@@ -18,10 +18,10 @@ from tests.support.window_input import CONTROL, Hand
 from visualizer import app
 from visualizer.attention.spec import Device
 from visualizer.session.document import Document, starting_document
+from visualizer.session.pane import Area
 from visualizer.session.view import View
 from visualizer.session.view_options import MapKind, maps_of
 from visualizer.shell.pane_docks import USUAL_WIDTHS
-from visualizer.shell.pane_table import LEFT
 from visualizer.shell.settings_controller import kept_folders
 from visualizer.shell.settings_dialog import SettingList
 from visualizer.shell.window_manager import WindowManager, new_document
@@ -59,7 +59,7 @@ def usual_text() -> Iterator[None]:
 def settings(hand: Hand) -> SettingsDialog:
     hand.settle()
     hand.press(Qt.Key.Key_Comma)
-    dialog = hand.window.settings_controller.dialog
+    dialog = hand.window.controllers.settings_controller.dialog
     assert dialog is not None
     hand.until(dialog.isActiveWindow)
     return dialog
@@ -77,14 +77,14 @@ def choose(box: QComboBox, words: str) -> None:
 def test_it_opens_once_and_every_control_has_a_name(hand: Hand) -> None:
     dialog = settings(hand)
     hand.window.actions_.by_id["settings.open"].trigger()
-    assert hand.window.settings_controller.dialog is dialog
+    assert hand.window.controllers.settings_controller.dialog is dialog
     kinds = (SettingList, QAbstractButton)
     stops = [one for one in dialog.findChildren(QWidget) if isinstance(one, kinds)]
     assert len(stops) > 10
     assert [one for one in stops if not heard(one).name and not heard(one).description] == []
     assert all(one.toolTip() for one in stops if one.parent() is dialog)
     QTest.keyClick(dialog, Qt.Key.Key_Escape)
-    assert hand.window.settings_controller.dialog is None
+    assert hand.window.controllers.settings_controller.dialog is None
 
 
 def test_a_size_that_comes_with_a_theme_is_filled(hand: Hand) -> None:
@@ -120,13 +120,13 @@ def test_the_theme_is_that_of_the_menu(hand: Hand) -> None:
 def test_the_text_grows_at_once_and_at_the_next_start(hand: Hand) -> None:
     hand.window.resize(1280, 800)
     dialog = settings(hand)
-    before = hand.window.setup_pane.sentence.fontMetrics().height()
+    before = hand.window.panes["Setup"].sentence.fontMetrics().height()
     choose(dialog.text_size, "150 %")
     assert text_scale() == pytest.approx(1.5, abs=0.05)
-    assert hand.window.setup_pane.sentence.fontMetrics().height() > 1.3 * before
+    assert hand.window.panes["Setup"].sentence.fontMetrics().height() > 1.3 * before
     QApplication.processEvents()
     setup = hand.window.docks.by_id["Setup"]
-    assert setup.width() >= 1.4 * USUAL_WIDTHS[LEFT]
+    assert setup.width() >= 1.4 * USUAL_WIDTHS[Area.LEFT]
     switch = dialog.autosave
     assert switch.width() >= switch.sizeHint().width()  # the dialog has grown, too
     QApplication.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont))

@@ -47,7 +47,7 @@ def hand(windows: WindowManager, qtbot: QtBot) -> Hand:
 
 
 def page_of(window: MainWindow) -> StartPage:
-    page = window.start_page.page
+    page = window.controllers.start_page.page
     assert page is not None
     assert page.isVisible()
     return page
@@ -71,12 +71,12 @@ def test_the_first_start_shows_the_page_over_the_starting_document(hand: Hand) -
 
 def test_the_page_can_be_closed_and_comes_again(hand: Hand) -> None:
     QTest.mouseClick(page_of(hand.window).close_button, LEFT)
-    assert hand.window.start_page.page is None
+    assert hand.window.controllers.start_page.page is None
     hand.until(hand.board.hasFocus)
     hand.press(Qt.Key.Key_H, CONTROL | ALT)
     page_of(hand.window)
     hand.key(Qt.Key.Key_Escape)
-    assert hand.window.start_page.page is None
+    assert hand.window.controllers.start_page.page is None
 
 
 def test_the_page_closed_for_good_stays_away(hand: Hand, windows: WindowManager) -> None:
@@ -87,14 +87,14 @@ def test_the_page_closed_for_good_stays_away(hand: Hand, windows: WindowManager)
     assert not app_settings.has_start_page()
     windows.begin(None, None)
     assert len(windows.all) == 2
-    assert windows.all[1].start_page.page is None
-    assert hand.window.start_page.page is page
+    assert windows.all[1].controllers.start_page.page is None
+    assert hand.window.controllers.start_page.page is page
 
 
 def test_page_and_settings_agree_on_whether_it_comes_at_the_start(hand: Hand) -> None:
     page = page_of(hand.window)
     hand.press(Qt.Key.Key_Comma)
-    dialog = hand.window.settings_controller.dialog
+    dialog = hand.window.controllers.settings_controller.dialog
     assert dialog
     hand.until(dialog.isActiveWindow)
     QTest.keyClick(dialog.start_page, Qt.Key.Key_Space)
@@ -106,10 +106,10 @@ def test_page_and_settings_agree_on_whether_it_comes_at_the_start(hand: Hand) ->
 
 
 def test_the_lesson_opens_before_lessons_are_loaded(hand: Hand) -> None:
-    hand.window.lesson_controller.lessons = ()  # as until the window was painted
+    hand.window.controllers.lesson_controller.lessons = ()  # as until the window was painted
     choose(hand, Example.LESSON)
     hand.settle()
-    assert hand.window.lesson.isVisible()
+    assert hand.window.panes["Lesson"].isVisible()
 
 
 @pytest.mark.slow
@@ -126,13 +126,13 @@ def test_a_document_comes_without_the_page(
     windows.begin(saved, path if given == "file" else None)
     hand = Hand(qtbot, windows.all[0])
     hand.until(lambda: hand.chips == ("of", "mine"))
-    assert hand.window.start_page.page is None
+    assert hand.window.controllers.start_page.page is None
 
 
 def test_the_book_is_what_lies_behind(hand: Hand, windows: WindowManager) -> None:
     run = hand.window.workspace.run
     choose(hand, Example.BOOK)
-    assert hand.window.start_page.page is None
+    assert hand.window.controllers.start_page.page is None
     assert hand.window.workspace.run is run
     assert run is not None
     opened = run.trace.read("context")
@@ -155,13 +155,13 @@ def test_the_book_opens_beside_what_would_be_lost(hand: Hand, windows: WindowMan
 def test_the_trained_example_is_a_model_whose_copying_breaks_without_a_head(hand: Hand) -> None:
     pytest.importorskip("transformers.modeling_utils")  # its first import takes long
     choose(hand, Example.TRAINED)
-    assert hand.window.start_page.page is None
+    assert hand.window.controllers.start_page.page is None
     hand.until(lambda: hand.chips[:7] == tuple("journey"))
     hand.settle()
     layer, head = NEEDED
     assert hand.window.workspace.view.heads == frozenset({head})
     assert hand.panel("weights", head).values[CELL] > 0.95
-    said = " ".join(label.text() for label in hand.window.cell_pane.findChildren(QLabel))
+    said = " ".join(label.text() for label in hand.window.panes["Cell"].findChildren(QLabel))
     assert "with weight more than 99.9 %" in said.replace("\N{NO-BREAK SPACE}", " ")
     assert not hand.window.isWindowModified()  # it can be opened again at any time
     assert recent_files.recent(app_settings.own_folder()) == ()
@@ -193,11 +193,11 @@ def test_without_transformers_the_trained_example_is_a_layer(
 def test_the_lesson_opens(hand: Hand) -> None:
     choose(hand, Example.LESSON)
     hand.settle()
-    assert hand.window.start_page.page is None
-    assert hand.window.lesson.isVisible()
-    position = hand.window.lesson_controller.position
+    assert hand.window.controllers.start_page.page is None
+    assert hand.window.panes["Lesson"].isVisible()
+    position = hand.window.controllers.lesson_controller.position
     assert position is not None
-    lesson = hand.window.lesson_controller.lessons[0]
+    lesson = hand.window.controllers.lesson_controller.lessons[0]
     assert position == LessonPosition(lesson.name, 0)
     assert TEXTS[Example.LESSON].title == lesson.title
 
@@ -229,14 +229,14 @@ def test_a_recent_document_is_opened(windows: WindowManager, qtbot: QtBot, tmp_p
     assert not page_of(hand.window).none.isVisible()
     QTest.mouseClick(button, LEFT)
     hand.until(lambda: hand.chips == ("seen", "before"))
-    hand.until(lambda: hand.window.start_page.page is None)
+    hand.until(lambda: hand.window.controllers.start_page.page is None)
 
 
 def test_another_document_can_be_looked_for(hand: Hand) -> None:
     QTest.mouseClick(page_of(hand.window).open, LEFT)
     (dialog,) = hand.window.findChildren(QFileDialog)
     dialog.close()
-    assert hand.window.start_page.page is page_of(hand.window)  # until one is opened
+    assert hand.window.controllers.start_page.page is page_of(hand.window)  # until one is opened
 
 
 def test_the_keyboard_stays_on_the_page(hand: Hand) -> None:
@@ -254,7 +254,7 @@ def test_the_keyboard_stays_on_the_page(hand: Hand) -> None:
     hand.press(Qt.Key.Key_Backtab, Qt.KeyboardModifier.ShiftModifier)
     page.cards[Example.LESSON].setFocus()
     hand.key(Qt.Key.Key_Return)
-    assert hand.window.start_page.page is None
+    assert hand.window.controllers.start_page.page is None
 
 
 def test_a_command_for_what_is_covered_uncovers_it(hand: Hand) -> None:
@@ -263,7 +263,7 @@ def test_a_command_for_what_is_covered_uncovers_it(hand: Hand) -> None:
     hand.press(Qt.Key.Key_L, CONTROL | ALT)
     assert page_of(hand.window) is page
     hand.window.actions_.by_id["module.toggle_causal_mask"].trigger()
-    assert hand.window.start_page.page is None
+    assert hand.window.controllers.start_page.page is None
     hand.settle()
 
 

@@ -41,7 +41,7 @@ class Continuing:
         self.hand, self.folder = hand, folder
         hand.type_sentence(TEXT)
         hand.settle()
-        hand.window.document_controller.open(folder)
+        hand.window.controllers.document_controller.open(folder)
         hand.until(lambda: hand.window.workspace.document.model is not None)
         hand.settle()
         hand.window.docks.open("Continue")
@@ -49,7 +49,7 @@ class Continuing:
 
     @property
     def controller(self) -> ModelGenerationController:
-        return self.hand.window.model_generation_controller
+        return self.hand.window.controllers.model_generation_controller
 
     @property
     def pane(self) -> ModelGenerationPane:
@@ -249,7 +249,7 @@ def test_a_text_that_is_typed_is_not_replaced_by_what_was_generated(
 
 def test_heads_that_are_off_are_off_in_what_is_written(continuing: Continuing) -> None:
     hand = continuing.hand
-    hand.window.head_edit_controller.switch_off([(0, 0), (1, 2)])
+    hand.window.controllers.head_edit_controller.switch_off([(0, 0), (1, 2)])
     hand.settle()
     hand.until(lambda: bool(continuing.controller.panel.bars.bars))
     opened = visualizer.open_model(continuing.folder).opened

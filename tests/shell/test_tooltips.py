@@ -43,7 +43,7 @@ KEYS = {
         for row in COMMANDS
         if row.id == id_
     },
-    **{plain(pane.title): (pane.keys,) for pane in PANES},
+    **{plain(pane.title): (pane.shortcut,) for pane in PANES},
 }
 
 
@@ -97,7 +97,7 @@ def complaints(hand: Hand) -> set[str]:
 @pytest.mark.slow
 def test_tips_add_something_and_name_the_shortcuts(hand: Hand) -> None:
     window = hand.window
-    window.setup_pane.more_button.setChecked(True)
+    window.panes["Setup"].more_button.setChecked(True)
     for pane in PANES:
         if pane.id != "Lesson":
             window.docks.by_id[pane.id].show()
@@ -107,24 +107,24 @@ def test_tips_add_something_and_name_the_shortcuts(hand: Hand) -> None:
     hand.press(Qt.Key.Key_U)  # samples of dropout are compared
     hand.settle()
     assert complaints(hand) == set()
-    window.comparison_controller.compare_heads()
-    window.mask_edit_controller.toggle()
+    window.controllers.comparison_controller.compare_heads()
+    window.controllers.mask_edit_controller.toggle()
     hand.settle()
     assert complaints(hand) == set()
-    window.mask_edit_controller.stop()
+    window.controllers.mask_edit_controller.stop()
     hand.press(Qt.Key.Key_P, CONTROL)
     hand.settle()
     assert complaints(hand) == set()
-    window.lesson_controller.open(0)
+    window.controllers.lesson_controller.open(0)
     hand.settle()
     assert complaints(hand) == set()
-    window.start_page.open()
-    window.settings_controller.open()
+    window.controllers.start_page.open()
+    window.controllers.settings_controller.open()
     QApplication.processEvents()
     assert complaints(hand) == set()
-    assert window.settings_controller.dialog is not None
-    window.settings_controller.dialog.close()
-    window.start_page.leave()
+    assert window.controllers.settings_controller.dialog is not None
+    window.controllers.settings_controller.dialog.close()
+    window.controllers.start_page.leave()
 
 
 def test_the_walk_sees_the_buttons_and_finds_what_is_wrong(hand: Hand) -> None:

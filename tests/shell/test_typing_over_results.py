@@ -117,7 +117,7 @@ def test_a_sentence_typed_over_a_text_stays_whole(
     for module in (attention_run, opened_model):  # the long text is read block by block
         monkeypatch.setattr(module, "HELD_WHOLE", 2**20)
     if is_model:
-        window.document_controller.open(roomy_model_folder)
+        window.controllers.document_controller.open(roomy_model_folder)
         hand.until(lambda: window.workspace.document.model is not None)
         hand.settle()
     for _ in range(count):
@@ -152,8 +152,8 @@ def test_a_number_that_is_stepped_counts_every_step(
         workspace.set("block", Block.PRE_NORM)
         workspace.set("d_in", 4)  # and with it the size of the output
     hand.settle()
-    box: QAbstractSpinBox = getattr(hand.window.setup_pane.rows[name].control, "box")  # noqa: B009
-    hand.window.setup_pane.more_button.setChecked(True)
+    box: QAbstractSpinBox = getattr(hand.window.panes["Setup"].rows[name].control, "box")  # noqa: B009
+    hand.window.panes["Setup"].more_button.setChecked(True)
     box.setFocus()
     before = workspace.document.get(name)
     QTest.keyClick(box, Qt.Key.Key_Up)

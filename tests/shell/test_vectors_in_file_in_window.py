@@ -102,7 +102,7 @@ def test_readings_drawings_and_exports_ended_at_random_leave_nothing_behind(
     read_few_tokens_at_once(monkeypatch)
     chance = random.Random(seed)
     window, words = long.window, TEXT.split()
-    workspace, exporter = window.workspace, window.exporter
+    workspace, exporter = window.workspace, window.controllers.export_controller.exporter
     folder = tmp_path / "exports"
     folder.mkdir()
     stale: list[object] = []
@@ -116,7 +116,7 @@ def test_readings_drawings_and_exports_ended_at_random_leave_nothing_behind(
             exporter.ask(folder / name, workspace.snapshot, FigureSettings())
 
     def enlarge() -> None:
-        window.view_controller.zoom(chance.choice((0.5, 2)), (4, 4))
+        window.controllers.view_controller.zoom(chance.choice((0.5, 2)), (4, 4))
 
     shown = [workspace.changed, workspace.drawn]
     for signal in shown:
@@ -162,9 +162,9 @@ def open_and_close(windows: WindowManager, qtbot: QtBot, folder: Path, cache: Pa
     """Have a model read a text in a window, which nothing holds when this returns."""
     hand = Hand(qtbot, windows.open(Document(text=TEXT)))
     hand.settle()
-    hand.window.document_controller.open(folder)
+    hand.window.controllers.document_controller.open(folder)
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
     assert len(mapped_of(cache)) == 1
-    hand.window.document_controller.give_up()
+    hand.window.controllers.document_controller.give_up()
     hand.window.close()

@@ -187,7 +187,7 @@ def test_choosing_a_mechanism_changes_what_it_decides(hand: Hand) -> None:
     assert [format_number(weight) for weight in hand.panel("weights").values[1]] == [
         *("0.1385", "0.2379", "0.2333", "0.1240", "0.1082", "0.1581")
     ]
-    assert not hand.window.setup_pane.rows["d_out"].control.isEnabled()
+    assert not hand.window.panes["Setup"].rows["d_out"].control.isEnabled()
 
 
 def test_more_settings_are_one_click_away(hand: Hand) -> None:
@@ -207,7 +207,7 @@ def test_an_own_matrix_is_typed(hand: Hand) -> None:
     assert hand.problem("own_mask") == (
         "There is no matrix yet. Write a row of 0s and 1s for every query."
     )
-    box = hand.window.setup_pane.rows["own_mask"].control
+    box = hand.window.panes["Setup"].rows["own_mask"].control
     box.setFocus()
     for key in (Qt.Key.Key_1, Qt.Key.Key_0, Qt.Key.Key_Return, Qt.Key.Key_X):
         hand.key(key)
@@ -224,7 +224,7 @@ def test_an_own_matrix_is_typed(hand: Hand) -> None:
 def test_what_was_wrong_with_a_matrix_goes_when_it_is_taken_back(hand: Hand) -> None:
     hand.type_sentence("a")
     hand.choose("mask QComboBox", "Custom matrix")
-    box = hand.window.setup_pane.rows["own_mask"].control
+    box = hand.window.panes["Setup"].rows["own_mask"].control
     box.setFocus()
     hand.key(Qt.Key.Key_1)
     hand.settle()
@@ -237,7 +237,7 @@ def test_what_was_wrong_with_a_matrix_goes_when_it_is_taken_back(hand: Hand) -> 
 def test_what_is_wrong_with_a_matrix_stays_until_it_changes(hand: Hand) -> None:
     hand.type_sentence("a b")
     hand.choose("mask QComboBox", "Custom matrix")
-    box = hand.window.setup_pane.rows["own_mask"].control
+    box = hand.window.panes["Setup"].rows["own_mask"].control
     box.setFocus()
     hand.key(Qt.Key.Key_1)
     hand.until(lambda: bool(hand.problem("own_mask")))

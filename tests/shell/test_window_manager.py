@@ -68,8 +68,8 @@ def test_a_model_of_the_command_line_is_opened_in_the_window(
     monkeypatch.setattr(app, "show", show)
     assert app.open_or_export(parser().parse_args([str(tiny_model_folder), "--text", "a cat"])) == 0
     (window,) = windows.all
-    assert window.model_chooser_controller.is_working
-    dialog = window.model_chooser_controller.dialog
+    assert window.controllers.model_chooser_controller.is_working
+    dialog = window.controllers.model_chooser_controller.dialog
     assert dialog is not None
     assert dialog.isVisible()
     assert window.workspace.document.model is None
@@ -93,9 +93,9 @@ def test_a_folder_that_holds_no_model_is_refused_before_a_window_opens(
 @pytest.mark.slow
 def test_a_theme_is_that_of_all_windows(windows: WindowManager, qtbot: QtBot) -> None:
     opened = [windows.open(Document()) for _ in range(3)]
-    opened[1].settings_controller.choose_scheme(Scheme.DARK)
+    opened[1].controllers.settings_controller.choose_scheme(Scheme.DARK)
     qtbot.waitUntil(lambda: are_alike(opened, DARK))
-    opened[1].settings_controller.choose_scheme(Scheme.LIGHT)
+    opened[1].controllers.settings_controller.choose_scheme(Scheme.LIGHT)
     qtbot.waitUntil(lambda: are_alike(opened, LIGHT))
     assert [window.scheme for window in opened] == [Scheme.LIGHT] * 3
 
@@ -105,10 +105,10 @@ def test_the_last_of_two_themes_stays_though_the_first_was_not_everywhere(
     windows: WindowManager, qtbot: QtBot
 ) -> None:
     opened = [windows.open(Document()) for _ in range(3)]
-    opened[0].settings_controller.choose_scheme(Scheme.DARK)
-    opened[2].settings_controller.choose_scheme(Scheme.LIGHT)
+    opened[0].controllers.settings_controller.choose_scheme(Scheme.DARK)
+    opened[2].controllers.settings_controller.choose_scheme(Scheme.LIGHT)
     qtbot.waitUntil(lambda: are_alike(opened, LIGHT))
     windows.all[1].close()
-    windows.all[0].settings_controller.choose_scheme(Scheme.DARK)
+    windows.all[0].controllers.settings_controller.choose_scheme(Scheme.DARK)
     qtbot.waitUntil(lambda: are_alike(windows.all, DARK))
     assert [window.scheme for window in windows.all] == [Scheme.DARK] * 2

@@ -189,11 +189,11 @@ class Run:
         faulthandler.dump_traceback_later(2 * HANGS_S, exit=True)
         if self._chance.random() < 0.5:
             self._monkey.faults.mend()
-            pauses = [each.document_controller.autosave_controller.pause_ms
+            pauses = [each.controllers.document_controller.autosave_controller.pause_ms
                       for each in self._manager.all]  # fmt: skip
             linger(KEPT_MS + max(pauses, default=0))
             for number, window in enumerate(self._manager.all):
-                controller, workspace = window.document_controller, window.workspace
+                controller, workspace = window.controllers.document_controller, window.workspace
                 if is_autosaving() and not (controller.is_saved or workspace.wanted.lesson):
                     content = document_bytes(workspace.document, workspace.view)
                     (self._unsaved / str(number)).write_bytes(content)
@@ -228,11 +228,14 @@ class Run:
             linger(500)
             window.set_scheme("light")
         for window in old:
-            while window in self._manager.all and window.exporter.is_working:
-                window.exporter.cancel()
+            while (
+                window in self._manager.all
+                and window.controllers.export_controller.exporter.is_working
+            ):
+                window.controllers.export_controller.exporter.cancel()
                 linger(10)
             if window in self._manager.all:  # else its own end, already begun, has come
-                window.document_controller.give_up()
+                window.controllers.document_controller.give_up()
                 window.close()
         if lab := self._manager.lab:
             lab.lab.leave()

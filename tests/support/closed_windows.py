@@ -68,7 +68,7 @@ def _closed(manager: WindowManager, count: int) -> list[weakref.ref[Any]]:
     for window in manager.all.copy():
         assert window.workspace.run
         traces.append(weakref.ref(window.workspace.run.trace))
-        window.document_controller.give_up()
+        window.controllers.document_controller.give_up()
         window.close()
     del window
     linger(LINGER_MS)

@@ -117,9 +117,9 @@ def main(wanted: int) -> int:
             drags += window.docks.by_id[pane].isFloating()
             meanwhile = chance.randrange(4)
             if meanwhile < 2:
-                window.presenter.toggle()
+                window.controllers.presenter.toggle()
             elif meanwhile == 2:
-                window.reset_layout()
+                window.controllers.reset_layout()
             if meanwhile < 3:
                 end_drag(window, end, end / 2)
                 if chance.random() < EDGES and "Code" in window.docks.seen:

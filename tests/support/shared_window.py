@@ -197,8 +197,8 @@ class SharedWindow:
                 panes := window.saveState(),
                 {bytes(panes.data())},
                 window.scheme,
-                window.export_controller.settings,
-                window.export_controller.folder,
+                window.controllers.export_controller.settings,
+                window.controllers.export_controller.folder,
                 traits(window),
             )
         if self._place is not None:
@@ -235,9 +235,11 @@ class SharedWindow:
 
 def let_go(window: MainWindow) -> None:
     """Let a window close: no unsaved changes, and no pending write."""
-    window.document_controller.give_up()
-    window.exporter.cancel()
-    while window.exporter.is_working:  # otherwise closing is postponed
+    window.controllers.document_controller.give_up()
+    window.controllers.export_controller.exporter.cancel()
+    while (
+        window.controllers.export_controller.exporter.is_working
+    ):  # otherwise closing is postponed
         QApplication.processEvents()
 
 
@@ -263,9 +265,9 @@ def set_back(window: MainWindow, start: Start) -> bool:
     _close_what_is_in_front(window)
     let_go(window)
     for stop in (
-        window.mask_edit_controller.stop,
-        window.playback_controller.stop,
-        window.presenter.leave,
+        window.controllers.mask_edit_controller.stop,
+        window.controllers.playback_controller.stop,
+        window.controllers.presenter.leave,
     ):
         stop()
     if window.scheme != start.scheme:
@@ -275,7 +277,7 @@ def set_back(window: MainWindow, start: Start) -> bool:
     _reload(window, start)
     window.token_pane.strip._anchor = None
     window.token_pane.finder.hide()
-    window.setup_pane.more_button.setChecked(False)
+    window.panes["Setup"].more_button.setChecked(False)
     try:
         come_to_rest(window)
         if _restore_panes(window, start):
@@ -284,10 +286,10 @@ def set_back(window: MainWindow, start: Start) -> bool:
         return False
     window.board.clearFocus()  # a frame drawn around it goes
     window.board.setFocus()
-    for view in (window.board, window.lines.view):
+    for view in (window.board, window.panes["Lines"].view):
         leave(view, at_once=True)  # hundreds of windows would wait
     window.statusBar().showMessage("")
-    window.export_controller.settings, window.export_controller.folder = (
+    window.controllers.export_controller.settings, window.controllers.export_controller.folder = (
         start.settings,
         start.folder,
     )
@@ -321,7 +323,7 @@ def _restore_panes(window: MainWindow, start: Start) -> bool:
 
 def _reload(window: MainWindow, start: Start) -> None:
     """Take in a new document, where the window's own, its history or file is another."""
-    workspace, document_controller = window.workspace, window.document_controller
+    workspace, document_controller = window.workspace, window.controllers.document_controller
     has_past = workspace.can_undo or workspace.can_redo or document_controller.path is not None
     if has_past or workspace.document != Document():
         document_controller.take_in(SavedDocument(Document(), start.view), None)

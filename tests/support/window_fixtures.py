@@ -116,7 +116,7 @@ def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
     made = WindowManager(app.window_services())
     yield made
     for window in made.all.copy():
-        window.document_controller.give_up()
+        window.controllers.document_controller.give_up()
         window.close()
     if made.lab:
         made.lab.lab.leave()
@@ -135,7 +135,7 @@ def model_window(hand: Hand, tiny_model_folder: Path) -> Hand:
     """A window in which a model reads `TEXT_OF_MODEL`."""
     hand.type_sentence(TEXT_OF_MODEL)
     hand.settle()
-    hand.window.document_controller.open(tiny_model_folder)
+    hand.window.controllers.document_controller.open(tiny_model_folder)
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
     hand.until(lambda: hand.window.panes["Next token"].isVisible())

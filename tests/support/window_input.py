@@ -59,7 +59,7 @@ class Hand:
         self.qtbot = qtbot
         self.window = window
         self.board = window.board
-        self.sentence = window.setup_pane.sentence
+        self.sentence = window.panes["Setup"].sentence
         self.activate()
 
     # ------------------------------------------------------------------ menus
@@ -180,12 +180,12 @@ class Hand:
     def find(self, kind: type[SomeWidget], name: str) -> SomeWidget:
         found = self.window.findChild(kind, name)
         assert found is not None, name
-        self.window.setup_pane.ensureWidgetVisible(found)
+        self.window.panes["Setup"].ensureWidgetVisible(found)
         return found
 
     def type_number(self, setting: str, text: str) -> None:
         """Tab into a setting's box, which selects its number, and type another one."""
-        control = self.window.setup_pane.rows[setting].control
+        control = self.window.panes["Setup"].rows[setting].control
         box = getattr(control, "box")  # noqa: B009 - each kind of control has its own box
         box.setFocus(Qt.FocusReason.TabFocusReason)
         box.selectAll()
@@ -278,12 +278,12 @@ class Hand:
 
     def problem(self, setting: str) -> str:
         """The problem shown at a setting; empty where there is none."""
-        label = self.window.setup_pane.rows[setting].problem
+        label = self.window.panes["Setup"].rows[setting].problem
         return words(label) if label.isVisibleTo(self.window) else ""
 
     @property
     def text_problem(self) -> str:
-        label = self.window.setup_pane.problem
+        label = self.window.panes["Setup"].problem
         return words(label) if label.isVisibleTo(self.window) else ""
 
     @property
@@ -293,7 +293,7 @@ class Hand:
     @property
     def said(self) -> str:
         """The sentence in the Cell pane."""
-        return words(self.window.cell_pane.sentence)
+        return words(self.window.panes["Cell"].sentence)
 
     def boxes(self) -> list[QMessageBox]:
         return [box for box in self.window.findChildren(QMessageBox) if box.isVisible()]

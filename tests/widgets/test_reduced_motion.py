@@ -27,7 +27,7 @@ def window(fresh_window: MainWindow) -> MainWindow:
 def moves(window: MainWindow) -> set[str]:
     """What of a window would glide, as Qt asks before it moves anything."""
     duration = QStyle.StyleHint.SH_Widget_Animation_Duration
-    box = window.setup_pane.tokenizer
+    box = window.panes["Setup"].tokenizer
     found = {"panes"} if window.isAnimated() else set()
     found |= {effect.name for effect in EFFECTS if QApplication.isEffectEnabled(effect)}
     return found | ({"style"} if box.style().styleHint(duration, None, box) else set())
@@ -53,6 +53,6 @@ def test_it_is_remembered(open_window: Open) -> None:
     window = open_window()
     assert moves(window) == set()
     assert window.actions_.by_id["reduced_motion.toggle"].isChecked()
-    window.reduced_motion_controller.toggle()
+    window.controllers.reduced_motion_controller.toggle()
     assert not is_reduced()
     assert "panes" in moves(window)

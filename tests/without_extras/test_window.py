@@ -31,7 +31,7 @@ def told_in(dialog: QWidget) -> str:
 
 def test_the_chooser_of_models(hand: Hand) -> None:
     hand.window.actions_.by_id["model.open"].trigger()
-    dialog = hand.window.model_chooser_controller.dialog
+    dialog = hand.window.controllers.model_chooser_controller.dialog
     assert dialog is not None
     hand.until(lambda: MODELS in told_in(dialog))
     assert not dialog.folder_button.isEnabled()
@@ -40,8 +40,8 @@ def test_the_chooser_of_models(hand: Hand) -> None:
 
 def test_a_folder_that_is_opened(hand: Hand, model_folder: Path) -> None:
     before = hand.window.workspace.run
-    hand.window.document_controller.open(model_folder)
-    dialog = hand.window.model_chooser_controller.dialog
+    hand.window.controllers.document_controller.open(model_folder)
+    dialog = hand.window.controllers.model_chooser_controller.dialog
     assert dialog is not None
     hand.until(lambda: MODELS in told_in(dialog))
     dialog.close()
@@ -50,7 +50,7 @@ def test_a_folder_that_is_opened(hand: Hand, model_folder: Path) -> None:
 
 def test_the_dialog_of_servers(hand: Hand) -> None:
     hand.window.actions_.by_id["model.connect"].trigger()
-    dialog = hand.window.model_connection_controller.dialog
+    dialog = hand.window.controllers.model_connection_controller.dialog
     assert dialog is not None
     hand.until(lambda: 'pip install "attention-visualizer[remote]"' in told_in(dialog))
     dialog.close()

@@ -23,6 +23,7 @@ from visualizer.heatmap.step_highlights import (
     present_highlights,
     with_pointed,
 )
+from visualizer.session.pane import PanelPresenter
 from visualizer.session.resolved_view import resolve
 from visualizer.session.screen import PanelId
 from visualizer.session.view_options import ColourCurve
@@ -334,3 +335,13 @@ def _read_ahead(resolved: Resolved) -> None:
         overview_of_head(resolved, name, 0, {})
     if pinned and pinned.fold:
         resolved.run.trace.seen(pinned.stage, resolved.view.lens, pinned.fold)
+
+
+PANEL = PanelPresenter(
+    BOARD_CONTENTS,
+    lambda resolved, moment, previous: present_board_contents(resolved, previous),
+    BoardContents(),
+    prefetch_key=needs,
+    prefetch=lambda resolved, made, previous: warm(resolved, previous),
+    is_refined=True,
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
@@ -23,10 +23,12 @@ from visualizer.features.view_bar.presenter import VIEW_CONTROLS
 from visualizer.heatmap.board import target_of
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.head_order import HeadOrder
 from visualizer.session.model_panes import MeasurementOffer, measurement_offer
 from visualizer.session.timeline import Grain
 from visualizer.session.view import CodeDialect
 from visualizer.session.view_options import COLOUR_MAPS, ColourCurve, ColourLimits, MapKind, maps_of
+from visualizer.shell.controllers import Controllers
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets import dialogs
 from visualizer.widgets.commands import Command, Face, shortcuts_by_menu
@@ -34,92 +36,24 @@ from visualizer.widgets.dialogs import ShortcutGroup
 from visualizer.widgets.theme import Scheme
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from PySide6.QtWidgets import QMainWindow
 
-    from visualizer.export.export_controller import ExportController
-    from visualizer.features.cell.widget import CellPane
-    from visualizer.features.comparison_bar.controller import ComparisonController
-    from visualizer.features.lessons.controller import LessonController
-    from visualizer.features.logit_attribution.controller import AttributionController
-    from visualizer.features.mask_editor.controller import MaskEditController
-    from visualizer.features.model_chooser.controller import ModelChooserController
-    from visualizer.features.model_connection.controller import ModelConnectionController
-    from visualizer.features.model_generation.controller import ModelGenerationController
     from visualizer.features.model_generation.presenter import ModelGenerationPanel
-    from visualizer.features.model_image.controller import ModelImageController
-    from visualizer.features.next_token.controller import HeadEditController
-    from visualizer.features.playback.controller import PlaybackController
-    from visualizer.features.setup.controller import SetupController
-    from visualizer.features.setup.widget import SetupPane
-    from visualizer.features.shapes.widget import ShapesPane
-    from visualizer.features.token_strip.controller import (
-        TokenSelectionController,
-    )
-    from visualizer.features.view_bar.view_controller import ViewController
-    from visualizer.heatmap.cell_selection_controller import CellSelectionController
     from visualizer.session.document import Document
-    from visualizer.session.measurement_controller import HeadMeasurementController
-    from visualizer.session.screen import Screen
+    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.screen import PanelId, Screen
+    from visualizer.session.timeline import Playhead
     from visualizer.session.view import View
-    from visualizer.session.view_options import ColourMap
-    from visualizer.session.workspace import Workspace
-    from visualizer.shell.document_controller import DocumentController
-    from visualizer.shell.pane_focus_cycle import PaneFocusCycle
-    from visualizer.shell.presenter_mode import PresenterMode
-    from visualizer.shell.recent_files_menu import RecentFilesMenu
-    from visualizer.shell.settings_controller import SettingsController
-    from visualizer.shell.start_page_controller import StartPageController
+    from visualizer.session.view_options import ColourMap, ColourOptions
 
-
-class Controllers(Struct, frozen=True, eq=False):
-    """The controllers that the main window's commands call."""
-
-    window: QMainWindow
-    workspace: Workspace
-    document_controller: DocumentController
-    model_chooser_controller: ModelChooserController
-    model_connection_controller: ModelConnectionController
-    recent_files_menu: RecentFilesMenu
-    export_controller: ExportController
-    setup_pane: SetupPane
-    setup: SetupController
-    cell_pane: CellPane
-    panes: Mapping[str, Any]
-    cell_selection_controller: CellSelectionController
-    token_selection_controller: TokenSelectionController
-    mask_edit_controller: MaskEditController
-    playback_controller: PlaybackController
-    comparison_controller: ComparisonController
-    view_controller: ViewController
-    lesson_controller: LessonController
-    head_edit_controller: HeadEditController
-    model_image_controller: ModelImageController
-    attribution_controller: AttributionController
-    head_measurement_controller: HeadMeasurementController
-    model_generation_controller: ModelGenerationController
-    focus_cycle: PaneFocusCycle
-    presenter: PresenterMode
-    start_page: StartPageController
-    settings_controller: SettingsController
-    edit_heads: Callable[[str], object]
-    show_most_changed: Callable[[], object]
-    find_token: Callable[[], object]
-    go_to_largest_weight: Callable[[], object]
-    reset_layout: Callable[[], object]
-    set_scheme: Callable[[Scheme], object]
-    open_lab: Callable[[], object]
-    type_limits: Callable[[], object]
-
-    @property
-    def shapes(self) -> ShapesPane:
-        """The Shapes pane; created on first use."""
-        return cast("ShapesPane", self.panes["Shapes"])
+Panel = TypeVar("Panel")
 
 
 class WindowState(Struct, frozen=True, eq=False):
-    """Decides which commands are enabled and which are checked."""
+    """Decides which commands are enabled and which are checked.
+
+    Conditions are evaluated again when a part that they read is another object than before.
+    """
 
     screen: Screen
     document: Document
@@ -138,105 +72,145 @@ class WindowState(Struct, frozen=True, eq=False):
     is_motion_reduced: bool
     continued: ModelGenerationPanel
 
+    def panel(self, wanted: PanelId[Panel]) -> Panel:
+        return self.screen.panel(wanted)
+
+    @property
+    def resolved(self) -> Resolved | None:
+        return self.screen.resolved
+
+    @property
+    def colouring(self) -> ColourOptions:
+        return self.view.colouring
+
+    @property
+    def playhead(self) -> Playhead:
+        return self.view.playhead
+
+    @property
+    def measurement(self) -> MeasurementOffer | None:
+        """The offer to measure heads, which changes while the run stays the same."""
+        return measurement_offer(self.resolved.run) if self.resolved else None
+
+
+def window_state(c: Controllers, scheme: Scheme) -> WindowState:
+    """Return the state of a window that its commands depend on."""
+    workspace, screen = c.workspace, c.workspace.screen
+    has_panels = bool(screen.panel(BOARD_CONTENTS).board.columns)
+    can_export = has_panels and not c.export_controller.exporter.is_working
+    return WindowState(
+        screen,
+        workspace.document,
+        workspace.view,
+        scheme,
+        can_undo=workspace.can_undo,
+        can_redo=workspace.can_redo,
+        undone_change=workspace.undone_change,
+        redone_change=workspace.redone_change,
+        can_keep_weights=workspace.can_keep_weights,
+        can_export=can_export,
+        can_copy_script=can_export and not screen.panel(SETUP).captured,
+        keeps_numbers=c.document_controller.keeps_numbers,
+        can_revert=c.document_controller.can_revert,
+        is_presenting=c.presenter.is_on,
+        is_motion_reduced=c.reduced_motion_controller.is_on,
+        continued=c.model_generation_controller.panel,
+    )
+
 
 def _has_module(now: WindowState) -> bool:
     """Whether there is a module; captured attention consists of weights only."""
-    return not now.screen.panel(SETUP).captured
+    return not now.panel(SETUP).captured
 
 
 def _can_edit_heads(now: WindowState) -> bool:
-    return bool(now.screen.panel(NEXT_TOKEN).heads)
+    return bool(now.panel(NEXT_TOKEN).heads)
 
 
 def _has_numbers(now: WindowState) -> bool:
-    return now.screen.resolved is not None
+    return now.resolved is not None
 
 
 def _has_leading_axes(now: WindowState) -> bool:
-    resolved = now.screen.resolved
+    resolved = now.resolved
     return resolved is not None and bool(resolved.run.trace.axes)
 
 
 def _is_zoomed(now: WindowState) -> bool:
-    return bool(now.screen.panel(VIEW_CONTROLS).part)
+    return bool(now.panel(VIEW_CONTROLS).part)
 
 
 def _can_step_history(now: WindowState, way: int) -> bool:
-    resolved = now.screen.resolved
+    resolved = now.resolved
     return resolved is not None and way in resolved.directions
 
 
 def _can_mark(now: WindowState) -> bool:
-    resolved = now.screen.resolved
+    resolved = now.resolved
     pinned = resolved.reached_pinned if resolved else None
     return bool(resolved and pinned and pinned.stage in resolved.covered)
 
 
 def _can_paint_pinned(now: WindowState) -> bool:
-    pinned, painting = now.screen.panel(BOARD_CONTENTS).cursor.pinned, now.screen.panel(MASK_EDIT)
+    pinned, painting = now.panel(BOARD_CONTENTS).cursor.pinned, now.panel(MASK_EDIT)
     return bool(painting and pinned and target_of(pinned) in painting.targets)
 
 
 def _has_split(now: WindowState) -> bool:
-    split = now.screen.panel(SHAPES).split
+    split = now.panel(SHAPES).split
     return split is not None and split.heads > 1
 
 
 def _can_reveal(now: WindowState) -> bool:
-    bar = now.screen.panel(PLAYBACK)
+    bar = now.panel(PLAYBACK)
     return bar.question is not None and not bar.is_revealed
 
 
 def _has_next_page(now: WindowState) -> bool:
-    lesson = now.screen.panel(LESSON)
+    lesson = now.panel(LESSON)
     return bool(lesson and lesson.has_next)
 
 
 def _has_previous_page(now: WindowState) -> bool:
-    lesson = now.screen.panel(LESSON)
+    lesson = now.panel(LESSON)
     return bool(lesson and lesson.number > 1)
 
 
 def _is_page_changed(now: WindowState) -> bool:
-    lesson = now.screen.panel(LESSON)
+    lesson = now.panel(LESSON)
     return bool(lesson and lesson.is_changed)
 
 
 def _can_ablate(now: WindowState) -> bool:
-    resolved = now.screen.resolved
+    resolved = now.resolved
     question = ablation_question(resolved.run if resolved else None, "")
-    return question is not None and not now.screen.panel(ATTRIBUTION).is_complete
-
-
-def _measurement_offer(now: WindowState) -> MeasurementOffer | None:
-    resolved = now.screen.resolved
-    return measurement_offer(resolved.run) if resolved else None
+    return question is not None and not now.panel(ATTRIBUTION).is_complete
 
 
 def _can_swap_sides(now: WindowState) -> bool:
-    bar = now.screen.panel(COMPARISON)
+    bar = now.panel(COMPARISON)
     return bar is not None and bar.can_swap
 
 
 def _has_largest_difference(now: WindowState) -> bool:
-    bar = now.screen.panel(COMPARISON)
+    bar = now.panel(COMPARISON)
     return bar is not None and bar.largest is not None
 
 
 def _count_samples(now: WindowState) -> int:
     """Number of dropout samples in the comparison; 0 for other comparisons."""
-    bar = now.screen.panel(COMPARISON)
+    bar = now.panel(COMPARISON)
     return bar.count if bar and bar.against is ComparisonKind.SAMPLES else 0
 
 
 def _can_add_samples(now: WindowState) -> bool:
-    bar = now.screen.panel(COMPARISON)
+    bar = now.panel(COMPARISON)
     return bar is not None and 0 < _count_samples(now) < bar.most
 
 
 def _can_chat(now: WindowState) -> bool:
     """Whether the text can be treated as a chat message, or already is."""
-    model, resolved = now.document.model, now.screen.resolved
+    model, resolved = now.document.model, now.resolved
     reading = resolved.run.reading if resolved else None
     has_template = reading is not None and reading.has_chat_template
     return model is not None and (model.is_chat or has_template)
@@ -248,7 +222,7 @@ def entry_of(name: str, change: str) -> str:
 
 
 def _play_or_pause(now: WindowState) -> Face:
-    name = "pause" if now.view.playhead.is_playing else "play"
+    name = "pause" if now.playhead.is_playing else "play"
     return Face(name, tip=name.capitalize())
 
 
@@ -280,7 +254,7 @@ def _map_row(each: ColourMap) -> Row:
             (each.shortcut,),
             group="map",
             divides=is_first,
-            is_checked=lambda now: now.view.colouring.sequential == each.id,
+            is_checked=lambda now: now.colouring.sequential == each.id,
         )
     return Row(
         f"view.set_diverging {each.id}",
@@ -290,7 +264,7 @@ def _map_row(each: ColourMap) -> Row:
         (each.shortcut,),
         group="signed",
         divides=is_first,
-        is_checked=lambda now: now.view.colouring.diverging == each.id,
+        is_checked=lambda now: now.colouring.diverging == each.id,
     )
 
 
@@ -307,7 +281,7 @@ COMMANDS: tuple[Row, ...] = (
         tip="Connect to a model that is served on another machine"),
     Row("model_image.choose", FILE, "Choose an &image…",
         lambda c: c.model_image_controller.choose(), ("Ctrl+Alt+I",),
-        is_enabled=lambda now: now.screen.panel(SETUP).image is not None,
+        is_enabled=lambda now: now.panel(SETUP).image is not None,
         tip="Choose the input image of a vision model"),
     Row("recent_files.clear", RECENT, "&Clear list", lambda c: c.recent_files_menu.clear(),
         ("Ctrl+Alt+O",)),
@@ -331,8 +305,9 @@ COMMANDS: tuple[Row, ...] = (
     Row("workspace.redo", EDIT, "&Redo", lambda c: c.workspace.redo(), ("Ctrl+Shift+Z", "Ctrl+Y"),
         icon="redo", is_enabled=lambda now: now.can_redo,
         face=lambda now: Face("redo", entry=entry_of("&Redo", now.redone_change))),
-    Row("cell.copy", EDIT, "&Copy cell", lambda c: c.cell_pane.copy(), ("Ctrl+Shift+C",),
-        icon="copy", divides=True, is_enabled=lambda now: now.screen.panel(CELL) is not None),
+    Row("cell.copy", EDIT, "&Copy cell",
+        lambda c: c.docks.run_command("cell.copy"), ("Ctrl+Shift+C",),
+        icon="copy", divides=True, is_enabled=lambda now: now.panel(CELL) is not None),
     Row("export.copy_picture", EDIT, "Copy as &image", lambda c: c.export_controller.copy_picture(),
         ("Ctrl+Shift+I",), is_enabled=lambda now: now.can_export),
     Row("export.copy_script", EDIT, "Copy as scri&pt",
@@ -341,23 +316,25 @@ COMMANDS: tuple[Row, ...] = (
         tip="Copy a Python script that computes these numbers with torch only"),
     Row("cell.unpin", EDIT, "Unpi&n cell", lambda c: c.cell_selection_controller.unpin(),
         ("Ctrl+Shift+P",), icon="pin",
-        is_enabled=lambda now: now.screen.panel(BOARD_CONTENTS).cursor.pinned is not None),
-    Row("text.edit", EDIT, "Edit &sentence", lambda c: c.setup_pane.edit_sentence(), ("Ctrl+L",),
-        divides=True, is_enabled=lambda now: now.screen.panel(SETUP).image is None),
-    Row("text.edit_second", EDIT, "Edit second te&xt", lambda c: c.setup_pane.edit_second(),
-        ("Ctrl+Alt+Shift+L",), is_enabled=lambda now: now.screen.panel(SETUP).second is not None,
+        is_enabled=lambda now: now.panel(BOARD_CONTENTS).cursor.pinned is not None),
+    Row("text.edit", EDIT, "Edit &sentence",
+        lambda c: c.docks.run_command("text.edit"), ("Ctrl+L",),
+        divides=True, is_enabled=lambda now: now.panel(SETUP).image is None),
+    Row("text.edit_second", EDIT, "Edit second te&xt",
+        lambda c: c.docks.run_command("text.edit_second"),
+        ("Ctrl+Alt+Shift+L",), is_enabled=lambda now: now.panel(SETUP).second is not None,
         tip="The second text of a pair, or the beginning of the decoder’s text"),
     Row("token_selection.find", EDIT, "&Find token", lambda c: c.find_token(), ("Ctrl+F",)),
     Row("token_selection.go_to_largest_weight", EDIT, "Go to next largest &weight",
         lambda c: c.go_to_largest_weight(), ("Ctrl+I",),
-        is_enabled=lambda now: now.screen.panel(TOKENS).weights is not None,
+        is_enabled=lambda now: now.panel(TOKENS).weights is not None,
         tip="Go to the token with the largest weight; press again for the next largest"),
     Row("token_selection.switch_role", EDIT, "Switch t&oken role (query or key)",
         lambda c: c.token_selection_controller.switch_role(), ("Ctrl+Shift+T",),
         tip="Show what the tokens attend to, or what attends to them"),
     Row("token_selection.clear", EDIT, "Deselect &tokens",
         lambda c: c.token_selection_controller.deselect_all(), ("Ctrl+Shift+D",),
-        is_enabled=lambda now: bool(now.screen.panel(TOKENS).chosen)),
+        is_enabled=lambda now: bool(now.panel(TOKENS).chosen)),
     Row("settings.open", EDIT, "S&ettings…", lambda c: c.settings_controller.open(), ("Ctrl+,",),
         icon="settings", divides=True),
     Row("module.toggle_causal_mask", MODULE, "Causal &mask", lambda c: c.setup.toggle_mask(),
@@ -386,34 +363,36 @@ COMMANDS: tuple[Row, ...] = (
         is_checked=lambda now: are_kept(now.document.spec)),
     Row("head_edit.toggle", MODULE, "Switch off shown &head",
         lambda c: c.head_edit_controller.toggle(), ("Ctrl+Shift+J",), divides=True,
-        is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).head is not None,
-        is_checked=lambda now: now.screen.panel(NEXT_TOKEN).is_head_edited),
+        is_enabled=lambda now: now.panel(NEXT_TOKEN).head is not None,
+        is_checked=lambda now: now.panel(NEXT_TOKEN).is_head_edited),
     Row("head_edit.set_mean", MODULE, "Set shown heads to their mea&n",
-        lambda c: c.edit_heads("mean"), ("Ctrl+Alt+E",), is_enabled=_can_edit_heads),
-    Row("head_edit.scale", MODULE, "Sc&ale shown heads…", lambda c: c.edit_heads("scaled"),
-        ("Ctrl+Alt+G",), is_enabled=_can_edit_heads),
+        lambda c: c.head_edit_controller.set_kind("mean"), ("Ctrl+Alt+E",),
+        is_enabled=_can_edit_heads),
+    Row("head_edit.scale", MODULE, "Sc&ale shown heads…",
+        lambda c: c.head_edit_controller.set_kind("scaled"), ("Ctrl+Alt+G",),
+        is_enabled=_can_edit_heads),
     Row("head_edit.patch", MODULE, "Patch shown heads from another te&xt…",
-        lambda c: c.edit_heads("patched"), ("Ctrl+Alt+X",),
+        lambda c: c.head_edit_controller.set_kind("patched"), ("Ctrl+Alt+X",),
         is_enabled=lambda now: _can_edit_heads(now) and not now.document.reads_image),
     Row("head_edit.restore_all", MODULE, "Rest&ore all heads",
         lambda c: c.head_edit_controller.restore_all(), ("Ctrl+Alt+J",),
-        is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).can_take_back,
+        is_enabled=lambda now: now.panel(NEXT_TOKEN).can_take_back,
         tip="Undo all head edits and cut edges"),
     Row("head_edit.sort_by_change", MODULE, "Sort heads b&y change",
-        lambda c: c.show_most_changed(), ("Ctrl+Alt+V",),
-        is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).is_edited,
+        lambda c: c.view_controller.set_head_order(HeadOrder.CHANGED), ("Ctrl+Alt+V",),
+        is_enabled=lambda now: now.panel(NEXT_TOKEN).is_edited,
         tip="Sort the Layers pane by how much the edits changed the weights"),
     Row("model.show_next_part", MODULE, "Next attention kin&d", lambda c: c.setup.show_next_part(),
-        ("Ctrl+Alt+W",), is_enabled=lambda now: bool(now.screen.panel(SETUP).parts.choices),
+        ("Ctrl+Alt+W",), is_enabled=lambda now: bool(now.panel(SETUP).parts.choices),
         tip="Switch between encoder, decoder and cross-attention"),
     Row("attribution.toggle_ablations", MODULE, "Ablate &each head or stop",
         lambda c: c.attribution_controller.toggle_ablations(), ("Ctrl+Alt+Y",),
-        is_enabled=_can_ablate, is_checked=lambda now: now.screen.panel(ATTRIBUTION).is_ablating,
+        is_enabled=_can_ablate, is_checked=lambda now: now.panel(ATTRIBUTION).is_ablating,
         tip="Run the model once without each head and show the effect in the Attribution pane"),
     Row("head_measurement.toggle", MODULE, "Measure heads o&f a long text or stop",
         lambda c: c.head_measurement_controller.toggle(), ("Ctrl+Alt+Q",),
-        is_enabled=lambda now: _measurement_offer(now) is not None,
-        is_checked=lambda now: bool((offer := _measurement_offer(now)) and offer.is_measuring),
+        is_enabled=lambda now: now.measurement is not None,
+        is_checked=lambda now: bool(now.measurement and now.measurement.is_measuring),
         tip="Compute the head measures row by row for the Heads and Scatter panes"),
     Row("model_generation.toggle", GENERATE, "&Generate or stop",
         lambda c: c.model_generation_controller.toggle(), ("Ctrl+Shift+E",),
@@ -445,8 +424,9 @@ COMMANDS: tuple[Row, ...] = (
     Row("model_generation.start_again", GENERATE, "&Start over",
         lambda c: c.model_generation_controller.start_again(), ("Alt+Del",),
         is_enabled=lambda now: now.continued.last_step > 0, tip="Discard all generated tokens"),
-    Row("module.open_settings", MODULE, "All &settings…", lambda c: c.setup_pane.open_more(),
-        ("Ctrl+Alt+,",), divides=True, is_enabled=_has_module,
+    Row("module.open_settings", MODULE, "All &settings…",
+        lambda c: c.docks.run_command("module.open_settings"), ("Ctrl+Alt+,",), divides=True,
+        is_enabled=_has_module,
         tip="Scale, positions, masks, seeds, precision and all other module settings"),
     Row("playback.toggle", PLAY, "&Play or pause", lambda c: c.playback_controller.toggle(),
         ("Space",), icon="play", near=True, face=_play_or_pause),
@@ -464,22 +444,22 @@ COMMANDS: tuple[Row, ...] = (
         ("Ctrl+Left",), near=True),
     Row("playback.set_grain stage", PLAY, "By s&tage",
         lambda c: c.playback_controller.set_grain(Grain.STAGE), ("Alt+1",), group="grain",
-        divides=True, is_checked=lambda now: now.view.playhead.grain is Grain.STAGE),
+        divides=True, is_checked=lambda now: now.playhead.grain is Grain.STAGE),
     Row("playback.set_grain row", PLAY, "By &row",
         lambda c: c.playback_controller.set_grain(Grain.ROW), ("Alt+2",), group="grain",
-        is_checked=lambda now: now.view.playhead.grain is Grain.ROW),
+        is_checked=lambda now: now.playhead.grain is Grain.ROW),
     Row("playback.set_grain cell", PLAY, "By &cell",
         lambda c: c.playback_controller.set_grain(Grain.CELL), ("Alt+3",), group="grain",
-        is_checked=lambda now: now.view.playhead.grain is Grain.CELL),
+        is_checked=lambda now: now.playhead.grain is Grain.CELL),
     Row("playback.change_speed 1", PLAY, "F&aster", lambda c: c.playback_controller.change_speed(1),
         ("Ctrl+.",), divides=True),
     Row("playback.change_speed -1", PLAY, "Slo&wer",
         lambda c: c.playback_controller.change_speed(-1), ("Ctrl+;",)),
     Row("playback.toggle_loop", PLAY, "&Loop", lambda c: c.playback_controller.toggle_loop(),
-        ("Ctrl+Shift+L",), icon="loop", is_checked=lambda now: now.view.playhead.loops),
+        ("Ctrl+Shift+L",), icon="loop", is_checked=lambda now: now.playhead.loops),
     Row("playback.predict", PLAY, "Predict this sta&ge", lambda c: c.playback_controller.predict(),
         ("Ctrl+P",), icon="predict", divides=True, is_enabled=_has_numbers,
-        is_checked=lambda now: now.screen.panel(PLAYBACK).question is not None),
+        is_checked=lambda now: now.panel(PLAYBACK).question is not None),
     Row("cell.mark", PLAY, "&Mark pinned cell", lambda c: c.cell_selection_controller.mark(),
         ("Return", "Enter"), near=True, is_enabled=_can_mark,
         tip="Mark the pinned cell as a prediction"),
@@ -509,7 +489,7 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.comparison_controller.go_to_largest(), ("Ctrl+G",), divides=True,
         is_enabled=_has_largest_difference),
     Row("comparison.stop", COMPARE, "Stop &comparing", lambda c: c.comparison_controller.stop(),
-        ("Ctrl+Shift+G",), is_enabled=lambda now: now.screen.panel(COMPARISON) is not None),
+        ("Ctrl+Shift+G",), is_enabled=lambda now: now.panel(COMPARISON) is not None),
     Row("view.step_leading 1", VIEW, "Next layer or text",
         lambda c: c.view_controller.step_leading(1), ("Ctrl+PgDown",),
         is_enabled=_has_leading_axes),
@@ -562,35 +542,35 @@ COMMANDS: tuple[Row, ...] = (
     Row("view.set_weight_transform times-value", WEIGHTS, "Weights × &value norm",
         lambda c: c.view_controller.set_weight_transform(WeightTransform.TIMES_VALUE),
         ("Ctrl+Shift+V",), group="lens",
-        is_enabled=lambda now: now.screen.panel(VIEW_CONTROLS).has_values,
+        is_enabled=lambda now: now.panel(VIEW_CONTROLS).has_values,
         is_checked=lambda now: now.view.lens is WeightTransform.TIMES_VALUE),
     Row("view.set_curve linear", COLOURS, "Colour scale: l&inear",
         lambda c: c.view_controller.set_curve(ColourCurve.LINEAR), ("Ctrl+1",), group="curve",
-        is_checked=lambda now: now.view.colouring.curve is ColourCurve.LINEAR),
+        is_checked=lambda now: now.colouring.curve is ColourCurve.LINEAR),
     Row("view.set_curve log", COLOURS, "Colour scale: lo&garithmic",
         lambda c: c.view_controller.set_curve(ColourCurve.LOG), ("Ctrl+2",), group="curve",
-        is_checked=lambda now: now.view.colouring.curve is ColourCurve.LOG),
+        is_checked=lambda now: now.colouring.curve is ColourCurve.LOG),
     Row("view.set_curve rank", COLOURS, "Colour scale: &rank",
         lambda c: c.view_controller.set_curve(ColourCurve.RANK), ("Ctrl+3",), group="curve",
-        is_checked=lambda now: now.view.colouring.curve is ColourCurve.RANK),
+        is_checked=lambda now: now.colouring.curve is ColourCurve.RANK),
     Row("view.set_limits automatic", COLOURS, "Range: &automatic",
         lambda c: c.view_controller.set_limits(ColourLimits.AUTO), ("Ctrl+7",), group="limits",
-        divides=True, is_checked=lambda now: now.view.colouring.limits is ColourLimits.AUTO),
+        divides=True, is_checked=lambda now: now.colouring.limits is ColourLimits.AUTO),
     Row("view.set_limits unit", COLOURS, "Range: &0 to 1",
         lambda c: c.view_controller.set_limits(ColourLimits.UNIT), ("Ctrl+Alt+.",), group="limits",
-        is_checked=lambda now: now.view.colouring.limits is ColourLimits.UNIT),
+        is_checked=lambda now: now.colouring.limits is ColourLimits.UNIT),
     Row("view.set_limits row", COLOURS, "Range: per ro&w",
         lambda c: c.view_controller.set_limits(ColourLimits.ROW), ("Ctrl+8",), group="limits",
-        is_checked=lambda now: now.view.colouring.limits is ColourLimits.ROW),
+        is_checked=lambda now: now.colouring.limits is ColourLimits.ROW),
     Row("view.set_limits panel", COLOURS, "Range: per pa&nel",
         lambda c: c.view_controller.set_limits(ColourLimits.PANEL), ("Ctrl+9",), group="limits",
-        is_checked=lambda now: now.view.colouring.limits is ColourLimits.PANEL),
+        is_checked=lambda now: now.colouring.limits is ColourLimits.PANEL),
     Row("view.set_limits shared", COLOURS, "Range: shared b&y all heads",
         lambda c: c.view_controller.set_limits(ColourLimits.SHARED), ("Ctrl+Alt+9",),
-        group="limits", is_checked=lambda now: now.view.colouring.limits is ColourLimits.SHARED),
-    Row("view.set_limits typed", COLOURS, "Range: cus&tom…", lambda c: c.type_limits(),
-        ("Ctrl+Alt+8",), group="limits",
-        is_checked=lambda now: now.view.colouring.limits is ColourLimits.TYPED),
+        group="limits", is_checked=lambda now: now.colouring.limits is ColourLimits.SHARED),
+    Row("view.set_limits typed", COLOURS, "Range: cus&tom…",
+        lambda c: c.view_controller.set_limits(ColourLimits.TYPED), ("Ctrl+Alt+8",), group="limits",
+        is_checked=lambda now: now.colouring.limits is ColourLimits.TYPED),
     Row("view.set_dialect book", VIEW, "Code: b&ook notation",
         lambda c: c.view_controller.set_dialect(CodeDialect.BOOK), ("Ctrl+4",), group="dialect",
         divides=True, is_checked=lambda now: now.view.dialect is CodeDialect.BOOK),
@@ -601,15 +581,19 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.view_controller.set_dialect(CodeDialect.SDPA), ("Ctrl+6",), group="dialect",
         is_checked=lambda now: now.view.dialect is CodeDialect.SDPA),
     Row("shapes.toggle_split", VIEW, "Split or &join head columns",
-        lambda c: c.shapes.drawing.toggle_split(), ("Ctrl+J",), divides=True, is_enabled=_has_split,
+        lambda c: c.docks.run_command("shapes.toggle_split"), ("Ctrl+J",), divides=True,
+        is_enabled=_has_split,
         tip="Move the heads’ columns apart or back together"),
     *(_map_row(each) for each in COLOUR_MAPS),
-    Row("theme.set_scheme system", VIEW, "Theme: &system", lambda c: c.set_scheme(Scheme.SYSTEM),
+    Row("theme.set_scheme system", VIEW, "Theme: &system",
+        lambda c: c.settings_controller.choose_scheme(Scheme.SYSTEM),
         ("Ctrl+Alt+S",), icon="theme", group="scheme", divides=True,
         is_checked=lambda now: now.scheme is Scheme.SYSTEM),
-    Row("theme.set_scheme light", VIEW, "Theme: lig&ht", lambda c: c.set_scheme(Scheme.LIGHT),
+    Row("theme.set_scheme light", VIEW, "Theme: lig&ht",
+        lambda c: c.settings_controller.choose_scheme(Scheme.LIGHT),
         ("Ctrl+Alt+L",), group="scheme", is_checked=lambda now: now.scheme is Scheme.LIGHT),
-    Row("theme.set_scheme dark", VIEW, "Theme: &dark", lambda c: c.set_scheme(Scheme.DARK),
+    Row("theme.set_scheme dark", VIEW, "Theme: &dark",
+        lambda c: c.settings_controller.choose_scheme(Scheme.DARK),
         ("Ctrl+Alt+D",), group="scheme", is_checked=lambda now: now.scheme is Scheme.DARK),
     Row("focus_cycle.go 1", VIEW, "Focus next area", lambda c: c.focus_cycle.go(1), ("F12",),
         divides=True),
@@ -633,7 +617,7 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.lesson_controller.restore_page(), ("Alt+Home",), is_enabled=_is_page_changed,
         tip="Undo the changes made since the page was opened"),
     Row("lesson.close", LESSONS, "&Close lesson", lambda c: c.lesson_controller.close(),
-        ("Alt+End",), is_enabled=lambda now: now.screen.panel(LESSON) is not None),
+        ("Alt+End",), is_enabled=lambda now: now.panel(LESSON) is not None),
     Row("lesson.open_folder", LESSONS, "Open lessons &folder",
         lambda c: c.lesson_controller.open_folder(), ("Ctrl+Alt+F",), divides=True),
     Row("lab.open", LAB, "&Language lab", lambda c: c.open_lab(), ("Ctrl+Alt+A",)),
@@ -673,7 +657,7 @@ WITHIN = (
 
 def shortcut_list() -> list[ShortcutGroup]:
     """List the keyboard shortcuts."""
-    panes = tuple((f"Open or close the {pane.title} pane", pane.keys) for pane in PANES)
+    panes = tuple((f"Open or close the {pane.title} pane", pane.shortcut) for pane in PANES)
     return [
         *shortcuts_by_menu(COMMANDS),
         ShortcutGroup("Panes", panes),

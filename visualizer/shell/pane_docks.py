@@ -30,8 +30,9 @@ from PySide6.QtWidgets import (
 )
 from shiboken6 import isValid
 
+from visualizer.session.pane import Area
 from visualizer.shell.pane_focus_cycle import tab_stops
-from visualizer.shell.pane_table import LEFT, MADE_AT_ONCE, PANES, RIGHT, Pane
+from visualizer.shell.pane_table import PANES
 from visualizer.widgets.commands import tip_with_keys
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import PlainLabel
@@ -43,7 +44,14 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QAction
     from PySide6.QtWidgets import QMenu
 
-USUAL_WIDTHS = {LEFT: 248, RIGHT: 264}
+    from visualizer.session.pane import Pane
+    from visualizer.session.screen import Screen
+
+SIDES = {
+    Area.LEFT: Qt.DockWidgetArea.LeftDockWidgetArea,
+    Area.RIGHT: Qt.DockWidgetArea.RightDockWidgetArea,
+}
+USUAL_WIDTHS = {Area.LEFT: 248, Area.RIGHT: 264}
 SCROLL_TIPS = {"ScrollLeftButton": "Previous panes", "ScrollRightButton": "Next panes"}
 """Tool tips by Qt's object names of a tab bar's scroll buttons."""
 ARRIVAL_MS = 400
@@ -74,7 +82,7 @@ class PaneScale(Struct, frozen=True):
     def usual_width(self, pane: Pane) -> int:
         """Return the default width of a pane."""
         others = (other.width for other in PANES if other.id == pane.beside)
-        usual = pane.width or next(others, 0) or USUAL_WIDTHS[pane.side]
+        usual = pane.width or next(others, 0) or USUAL_WIDTHS[pane.area]
         return max(round(usual * self.text), usual * self.window // WIDE)
 
 
@@ -93,7 +101,7 @@ class PaneWidgets(dict[str, Any]):
 
     def __missing__(self, id_: str) -> Any:
         pane = next(pane for pane in PANES if pane.id == id_)
-        self[id_] = widget = pane.make()
+        self[id_] = widget = pane.create_widget()
         self._place(pane, widget)
         return widget
 
@@ -141,12 +149,23 @@ class PaneDocks(QObject):
         self._window, self._finish = window, finish
         self._seen: frozenset[str] = frozenset()
         self._is_held = False
+        self._filled: set[str] = set()
+        """Panes of `opens_with` for which the last screen had content."""
+        self._model_folder = ""
+        self._to_open: list[str] = []
+        """Panes to open for a new model, one at a time."""
+        self._next = QTimer(self, singleShot=True, interval=1)
+        self._next.timeout.connect(self._open_next)
         self.panes = PaneWidgets(self._place_pane)
         self.by_id: dict[str, PaneDock] = {}
         window.installEventFilter(self)  # before Qt creates the tab bars
         for pane in PANES:
             self.by_id[pane.id] = _make_dock(window, pane, self.panes, home)
-            if pane.id in MADE_AT_ONCE:
+
+    def fill(self) -> None:
+        """Create the panes that are created at once, and arrange all."""
+        for pane in PANES:
+            if pane.is_made_at_once:
                 self.panes[pane.id]
         for dock in self.by_id.values():
             dock.visibilityChanged.connect(self._update_visible_panes)
@@ -205,9 +224,10 @@ class PaneDocks(QObject):
         for dock in self.by_id.values():
             self._window.removeDockWidget(dock)
         for pane in PANES:
-            self._window.addDockWidget(pane.side, self.by_id[pane.id])
+            self._window.addDockWidget(SIDES[pane.area], self.by_id[pane.id])
             self.by_id[pane.id].setVisible(not pane.is_closed_at_first)
         self._arrange_docks()
+        self.restore_content_panes()
 
     def _arrange_docks(self) -> None:
         """Split and tabify the docks, which are stacked vertically on each side."""
@@ -222,11 +242,11 @@ class PaneDocks(QObject):
         scale = PaneScale.of(window)
         widths = {self.by_id[pane.id]: scale.usual_width(pane) for pane in PANES}
         self._resize_docks(widths, Qt.Orientation.Horizontal)
-        self.share_height(RIGHT)
+        self.share_height(Area.RIGHT)
 
     def _place_pane(self, pane: Pane, widget: QWidget) -> None:
         self.by_id[pane.id].setWidget(widget)
-        if pane.id not in MADE_AT_ONCE:
+        if not pane.is_made_at_once:
             self._order_tabs(pane)
         self._finish(pane, widget)
 
@@ -253,9 +273,9 @@ class PaneDocks(QObject):
                 self._window.splitDockWidget(above, below, Qt.Orientation.Vertical)
         apart.hide()
 
-    def share_height(self, side: Qt.DockWidgetArea) -> None:
-        """Give the panes of one side their default heights."""
-        panes = [pane for pane in PANES if pane.side is side and not pane.is_closed_at_first]
+    def share_height(self, area: Area) -> None:
+        """Give the panes of one area their default heights."""
+        panes = [pane for pane in PANES if pane.area is area and not pane.is_closed_at_first]
         heights = {self.by_id[pane.id]: pane.height for pane in panes}
         self._resize_docks(heights, Qt.Orientation.Vertical)
 
@@ -288,6 +308,65 @@ class PaneDocks(QObject):
         """Open a pane, in front of the panes it is tabbed with."""
         self.by_id[id_].show()
         self.by_id[id_].raise_()
+
+    def show_pane_of(self, widget: QWidget) -> Any:
+        """Show the pane that holds a widget, and return it."""
+        id_ = next(id_ for id_, dock in self.by_id.items() if dock.isAncestorOf(widget))
+        self.by_id[id_].show()
+        return self.panes[id_]
+
+    def follow_screen(self, screen: Screen) -> None:
+        """Open and close the panes that are open only while a screen has content for them."""
+        filled = {pane.id for pane in PANES if pane.opens_with and pane.opens_with(screen)}
+        changed, self._filled = filled ^ self._filled, filled
+        for pane in PANES:
+            if pane.id in changed:
+                self.by_id[pane.id].setVisible(pane.id in filled)
+                self.share_height(pane.area)
+
+    def restore_content_panes(self) -> None:
+        """Show only those panes that the last screen had content for, after a new arrangement."""
+        for pane in PANES:
+            if pane.opens_with:
+                self.by_id[pane.id].setVisible(pane.id in self._filled)
+
+    def follow_model(self, folder: str) -> None:
+        """Open the panes that only models use, when a new model starts to run."""
+        is_new, self._model_folder = folder not in ("", self._model_folder), folder
+        if is_new:
+            self._to_open = [pane.id for pane in PANES if pane.opens_for_model]
+            self._next.start()
+
+    def _open_next(self) -> None:
+        """Open one pane, and the next one after pending updates and events.
+
+        Opening all at once would block the window, and Qt brings a tab to the front only after the
+        other tabs have been laid out.
+        """
+        self.open(self._to_open.pop(0))
+        if self._to_open:
+            self._next.start()
+
+    def open_for_commands(self, actions: Mapping[str, QAction]) -> None:
+        """Have commands open the panes that show their results."""
+        for pane in PANES:
+            for command in pane.opened_by:
+                actions[command].triggered.connect(partial(self._open_for_command, pane, command))
+
+    def _open_for_command(self, pane: Pane, command: str) -> None:
+        self.open(pane.id)
+        self.run_command(command)
+
+    def run_command(self, command: str) -> None:
+        """Run a command on the widget of the pane that has it."""
+        for pane in PANES:
+            if command in pane.commands:
+                pane.commands[command](self.panes[pane.id])
+
+    def stop(self) -> None:
+        """End a drag and open no more panes, before the window closes."""
+        self.end_drag()
+        self._next.stop()
 
     def fit_width(self, before: PaneScale) -> None:
         """Adapt panes of default width to a new window width or text size."""
@@ -339,7 +418,7 @@ def _release_mouse(widget: QWidget) -> None:
 
 
 def _is_beyond(pane: Pane, apart: Pane) -> bool:
-    return pane.side is apart.side and not pane.beside
+    return pane.area is apart.area and not pane.beside
 
 
 def _make_dock(window: QMainWindow, pane: Pane, panes: PaneWidgets, home: QWidget) -> PaneDock:
@@ -352,11 +431,11 @@ def _make_dock(window: QMainWindow, pane: Pane, panes: PaneWidgets, home: QWidge
         QDockWidget.DockWidgetFeature.DockWidgetMovable
         | QDockWidget.DockWidgetFeature.DockWidgetClosable
     )
-    window.addDockWidget(pane.side, dock)
+    window.addDockWidget(SIDES[pane.area], dock)
     # A tabbed pane opened from the menu comes to the front.
     action = dock.toggleViewAction()
     action.triggered.connect(dock.raise_)
-    action.setShortcut(pane.keys)
+    action.setShortcut(pane.shortcut)
     action.setToolTip(plain_tooltip(tip_with_keys(pane.tip, action)))
     return dock
 

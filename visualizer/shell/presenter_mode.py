@@ -20,7 +20,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QApplication, QWidget
 
 from visualizer.features.cell.presenter import CELL
-from visualizer.features.lessons.presenter import LESSON
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
@@ -182,8 +181,7 @@ class PresenterMode(QObject):
             self._docks.end_drag()
             with self._docks.changed_at_once():
                 self._window.restoreState(panes)
-                has_lesson = self._workspace.screen.panel(LESSON) is not None
-                self._docks.by_id["Lesson"].setVisible(has_lesson)
+                self._docks.restore_content_panes()
 
     def _show_mode(self, font: QFont) -> None:
         QApplication.setFont(font)  # all font sizes derive from it

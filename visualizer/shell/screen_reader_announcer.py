@@ -31,6 +31,7 @@ class ScreenAnnouncer:
         install()
         self._board = board
         self._readers: list[QWidget] = []
+        self._described: list[QWidget] = []
         self._said = ""
         self._noticed: tuple[str, ...] = ()
 
@@ -41,11 +42,18 @@ class ScreenAnnouncer:
         """
         self._readers += widgets
 
+    def describe_in(self, widget: QWidget) -> None:
+        """Keep the explanation of the current cell as the description of a widget."""
+        self._described.append(widget)
+
     def show_screen(self, screen: Screen) -> None:
         """Update the heatmaps' accessible value and announce what is new."""
         said, before = spoken_cell(screen), self._said
         self._said = said
         set_accessible_value(self._board, said or screen.panel(STATUS).facts)
+        cell_panel = screen.panel(CELL)
+        for widget in self._described:
+            widget.setAccessibleDescription(cell_panel.plain if cell_panel else "")
         is_pointed_at = screen.panel(BOARD_CONTENTS).cursor.hovered is not None
         by_hand = not is_pointed_at and not screen.panel(PLAYBACK).playhead.is_playing
         if said and said != before and by_hand and any(one.hasFocus() for one in self._readers):

@@ -62,7 +62,9 @@ def window_on(path: Path) -> MainWindow | None:
     """Return the visible window in which a file is open."""
     file = path.resolve()
     windows = (each for each in QApplication.topLevelWidgets() if isinstance(each, MainWindow))
-    seen = ((each, each.document_controller.path) for each in windows if each.isVisible())
+    seen = (
+        (each, each.controllers.document_controller.path) for each in windows if each.isVisible()
+    )
     return next((each for each, its in seen if its and its.resolve() == file), None)
 
 
@@ -88,12 +90,12 @@ class WindowManager(QObject):
 
     def open(self, document: Document) -> MainWindow:
         window = make_window(self._program, document)
-        window.document_controller.anotherWanted.connect(self._open_another)
-        window.document_controller.recoveredApart.connect(self._recover_apart)
-        window.document_controller.quitWanted.connect(self.quit)
+        window.controllers.document_controller.anotherWanted.connect(self._open_another)
+        window.controllers.document_controller.recoveredApart.connect(self._recover_apart)
+        window.controllers.document_controller.quitWanted.connect(self.quit)
         window.labWanted.connect(self.open_lab)
-        window.start_page.trainingWanted.connect(self.open_training_lab)
-        window.settings_controller.appearanceChosen.connect(self._follow_settings)
+        window.controllers.start_page.trainingWanted.connect(self.open_training_lab)
+        window.controllers.settings_controller.appearanceChosen.connect(self._follow_settings)
         window.closed.connect(self._remove_window)
         if self.all:
             beside = window.frameGeometry().translated(self.all[-1].pos() + STEP - window.pos())
@@ -115,24 +117,26 @@ class WindowManager(QObject):
             The file it was read from, or the folder of its model, which is loaded in the window.
         """
         window = self._open_last() if saved is None else self._open_requested(saved, path)
-        window.painted.connect(window.document_controller.autosave_controller.look_back, _ONCE)
+        window.painted.connect(
+            window.controllers.document_controller.autosave_controller.look_back, _ONCE
+        )
 
     def _open_last(self) -> MainWindow:
         window = self.open(new_document())
         if last := app_settings.load_last():
-            window.document_controller.open(last)
+            window.controllers.document_controller.open(last)
         elif app_settings.has_start_page():
-            window.start_page.open()
+            window.controllers.start_page.open()
         return window
 
     def _open_requested(self, saved: SavedDocument, path: Path | None) -> MainWindow:
         is_model = path is not None and is_model_folder(path)
         window = self.open(saved.document.set("model", None) if is_model else saved.document)
-        window.document_controller.is_requested = True
+        window.controllers.document_controller.is_requested = True
         if path and is_model:
-            window.document_controller.open(path)
+            window.controllers.document_controller.open(path)
         elif path:
-            window.document_controller.take_in(saved, path)
+            window.controllers.document_controller.take_in(saved, path)
         return window
 
     @property
@@ -219,7 +223,9 @@ class WindowManager(QObject):
         """
         self._stop_making()
         for window in self.all.copy():
-            if not window.document_controller.may_close(partial(self._close_and_continue, window)):
+            if not window.controllers.document_controller.may_close(
+                partial(self._close_and_continue, window)
+            ):
                 return
         if self.lab:
             if not self.lab.may_close(self.quit):
@@ -236,16 +242,18 @@ class WindowManager(QObject):
     def _open_another(self, saved: SavedDocument | None, path: Path | None) -> None:
         window = self.open(saved.document if saved else new_document())
         if saved:
-            window.document_controller.take_in(saved, path)
+            window.controllers.document_controller.take_in(saved, path)
 
     def _open_model(self, path: Path, text: str) -> None:
         window = self.open(new_document().set("text", text))
-        window.document_controller.open(path)
+        window.controllers.document_controller.open(path)
 
     def _recover_apart(self, saved: SavedDocument, left: RecoveredDocument) -> None:
         """Open a recovered document in another window, behind a requested document."""
-        requested = next((each for each in self.all if each.document_controller.is_requested), None)
-        self.open(saved.document).document_controller.recover(saved, left)
+        requested = next(
+            (each for each in self.all if each.controllers.document_controller.is_requested), None
+        )
+        self.open(saved.document).controllers.document_controller.recover(saved, left)
         if requested:
             requested.raise_()
             requested.activateWindow()

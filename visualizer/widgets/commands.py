@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QMainWindow, QWidget
 
+    from visualizer.session.screen import PanelId
     from visualizer.widgets.theme import Theme
+
+    PartOfState = str | PanelId[Any]
+    """An attribute of a window's state, or one of its panels."""
 
 ControllersT = TypeVar("ControllersT")
 """Controllers that a window's commands act on."""
@@ -133,6 +137,51 @@ def add_separator(menu: QMenu, before: QAction | None = None) -> QAction:
     return separator
 
 
+class _ReadState:
+    """State of a window that records what a condition reads of it."""
+
+    def __init__(self, state: Any, read: set[PartOfState]) -> None:
+        self._state, self._read = state, read
+
+    def __getattr__(self, name: str) -> Any:
+        self._read.add(name)
+        return getattr(self._state, name)
+
+    def panel(self, wanted: PanelId[Any]) -> Any:
+        self._read.add(wanted)
+        return self._state.panel(wanted)
+
+
+class StateConditions:
+    """Functions of a window's state, evaluated only when what they read has changed."""
+
+    def __init__(self, conditions: Iterable[Callable[[Any], Any]]) -> None:
+        self._stale = dict.fromkeys(conditions)
+        self._readers: dict[PartOfState, set[Callable[[Any], Any]]] = {}
+        self._seen: dict[PartOfState, object] = {}
+        self.results: dict[Callable[[Any], Any], Any] = {}
+        """The newest result of each function."""
+
+    def evaluate(self, state: object) -> None:
+        """Evaluate the functions that read something that differs from the last state."""
+        for part, before in self._seen.items():
+            self._seen[part] = now = _part_of(state, part)
+            if now is not before and not (isinstance(now, str) and now == before):
+                self._stale |= dict.fromkeys(self._readers[part])
+        for condition in self._stale:
+            read: set[PartOfState] = set()
+            self.results[condition] = condition(_ReadState(state, read))
+            for part in read:
+                self._readers.setdefault(part, set()).add(condition)
+        self._stale = {}
+        for part in self._readers.keys() - self._seen.keys():
+            self._seen[part] = _part_of(state, part)
+
+
+def _part_of(state: Any, part: PartOfState) -> object:
+    return getattr(state, part) if isinstance(part, str) else state.panel(part)
+
+
 class CommandMenus(Generic[ControllersT, StateT]):
     """A window's menus, and its actions by command id."""
 
@@ -149,11 +198,15 @@ class CommandMenus(Generic[ControllersT, StateT]):
         self._groups: dict[str, QActionGroup] = {}
         self._faces: dict[str, Face] = {}
         self.by_id = {command.id: self._create_action(command) for command in self._commands}
-        # Evaluated at every change of the window, so only commands that can change are listed.
         rows = [(self.by_id[command.id], command) for command in self._commands]
         self._enabling = [(action, row.is_enabled) for action, row in rows if row.is_enabled]
         self._checking = [(action, row.is_checked) for action, row in rows if row.is_checked]
         self._facing = [(action, row.face) for action, row in rows if row.face]
+        self._conditions = StateConditions(
+            condition
+            for row in (self._enabling, self._checking, self._facing)
+            for _, condition in row
+        )
 
     def _create_action(self, command: Command[ControllersT, StateT]) -> CommandAction:
         action = CommandAction(command, self._window)
@@ -190,15 +243,20 @@ class CommandMenus(Generic[ControllersT, StateT]):
     # ------------------------------------------------------------------ showing
 
     def show_state(self, state: StateT, theme: Theme) -> None:
-        """Update which actions are enabled and checked, and their appearance."""
+        """Update which actions are enabled and checked, and their appearance.
+
+        Actions are set even if nothing has changed, because Qt checks them when they are triggered.
+        """
+        self._conditions.evaluate(state)
+        results = self._conditions.results
         for action, is_enabled in self._enabling:
-            action.setEnabled(is_enabled(state))
+            action.setEnabled(results[is_enabled])
         for action, is_checked in self._checking:
-            is_on = is_checked(state)
+            is_on = results[is_checked]
             if is_on or not action.command.group:  # Qt unchecks the others of a group
                 action.setChecked(is_on)
         for action, face in self._facing:
-            self._show_face(action, face(state), theme)
+            self._show_face(action, results[face], theme)
 
     def _show_face(self, action: CommandAction, face: Face, theme: Theme) -> None:
         if self._faces.get(action.command.id) == face:

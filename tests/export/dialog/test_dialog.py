@@ -55,8 +55,8 @@ def opened(hand: Hand) -> ExportDialog:
     """Open the dialog by its keys and wait until a figure is seen."""
     hand.settle()
     hand.press(Qt.Key.Key_E)
-    hand.until(lambda: hand.window.export_controller.dialog is not None)
-    dialog = hand.window.export_controller.dialog
+    hand.until(lambda: hand.window.controllers.export_controller.dialog is not None)
+    dialog = hand.window.controllers.export_controller.dialog
     assert dialog is not None
     hand.until(dialog.isActiveWindow)
     seen(hand, dialog)
@@ -65,7 +65,7 @@ def opened(hand: Hand) -> ExportDialog:
 
 def seen(hand: Hand, dialog: ExportDialog) -> QImage | None:
     """Wait until what was chosen is seen."""
-    hand.until(lambda: not hand.window.export_controller.previewer.is_working)
+    hand.until(lambda: not hand.window.controllers.export_controller.previewer.is_working)
     QApplication.processEvents()  # the answer, which waits for its turn
     hand.until(lambda: dialog.pane.shown is not None)
     assert dialog.pane.shown
@@ -95,9 +95,9 @@ def test_it_does_not_hold_the_window_up(hand: Hand) -> None:
     dialog = opened(hand)
     assert dialog.windowModality() is Qt.WindowModality.WindowModal
     hand.press(Qt.Key.Key_E)
-    assert hand.window.export_controller.dialog is dialog
+    assert hand.window.controllers.export_controller.dialog is dialog
     hand.key(Qt.Key.Key_Escape)
-    assert hand.window.export_controller.dialog is None
+    assert hand.window.controllers.export_controller.dialog is None
 
 
 def test_the_fields_stand_below_each_other(hand: Hand) -> None:
@@ -285,7 +285,7 @@ def test_what_can_be_chosen_is_what_decides(hand: Hand, suffix: str, rows: set[s
 def test_what_is_hidden_decides_nothing(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[FigureSettings] = []
     monkeypatch.setattr(
-        hand.window.exporter,
+        hand.window.controllers.export_controller.exporter,
         "ask",
         lambda path, snapshot, figure_settings: asked.append(figure_settings),
     )
@@ -302,7 +302,7 @@ def test_what_is_hidden_decides_nothing(hand: Hand, monkeypatch: pytest.MonkeyPa
 
 def film(hand: Hand, figure_settings: FilmSettings) -> ExportDialog:
     """Open the dialog with a film that is chosen."""
-    hand.window.export_controller.settings = ExportSettings(
+    hand.window.controllers.export_controller.settings = ExportSettings(
         ".gif", FigureSettings(film=figure_settings)
     )
     return opened(hand)
@@ -327,7 +327,7 @@ def test_a_film_is_chosen_and_played_before_it_is_written(hand: Hand) -> None:
     figure_settings = FilmSettings((Place("weights"), "context"), Grain.CELL, 8, width=640)
     assert (
         dialog.settings.look.film
-        == hand.window.export_controller.settings.look.film
+        == hand.window.controllers.export_controller.settings.look.film
         == figure_settings
     )
     assert export_controller.load_export_settings().look.film == figure_settings
@@ -376,7 +376,7 @@ def test_a_film_ends_with_the_dialog(hand: Hand) -> None:
     projector = dialog.film_player
     hand.key(Qt.Key.Key_Escape)
     assert not projector.is_playing
-    hand.until(lambda: not hand.window.export_controller.previewer.is_working)
+    hand.until(lambda: not hand.window.controllers.export_controller.previewer.is_working)
 
 
 def test_a_film_may_play_when_the_window_is_closed(hand: Hand) -> None:
@@ -424,7 +424,7 @@ def test_what_cannot_be_written_here_stands_there_with_the_reason(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(formats, "is_installed", lambda _: False)
-    hand.window.export_controller.settings = ExportSettings(
+    hand.window.controllers.export_controller.settings = ExportSettings(
         ".mp4", FigureSettings(film=SHORT)
     )  # as it was, elsewhere
     dialog = opened(hand)
@@ -623,12 +623,12 @@ def test_a_figure_is_copied_as_pixels_and_as_a_drawing(hand: Hand) -> None:
     dialog = opened(hand)
     choose(dialog, dialog.figure.preset, "Slide")
     hand.click(dialog.copy)
-    hand.until(lambda: not hand.window.exporter.is_working)
+    hand.until(lambda: not hand.window.controllers.export_controller.exporter.is_working)
     data = QGuiApplication.clipboard().mimeData()
     image = QGuiApplication.clipboard().image()
     assert (image.width(), image.height()) == (1920, 1080)
     assert bytes(data.data("image/svg+xml").data()).startswith(b"<?xml")
-    assert hand.window.export_controller.dialog is dialog  # it may be saved, too
+    assert hand.window.controllers.export_controller.dialog is dialog  # it may be saved, too
     said = hand.window.statusBar().currentMessage()
     assert said == "Copied an image of 1,920 × 1,080 pixels"
 
@@ -637,7 +637,7 @@ def test_a_picture_is_copied_by_its_keys(hand: Hand) -> None:
     shift = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
     hand.settle()
     hand.press(Qt.Key.Key_I, shift)
-    hand.until(lambda: not hand.window.exporter.is_working)
+    hand.until(lambda: not hand.window.controllers.export_controller.exporter.is_working)
     assert not QGuiApplication.clipboard().image().isNull()
 
 
@@ -654,11 +654,11 @@ def save_svg_as(hand: Hand, path: Path) -> ExportDialog:
 
 def test_a_name_is_asked_for_and_takes_the_suffix(hand: Hand, tmp_path: Path) -> None:
     save_svg_as(hand, tmp_path / "drawn")
-    hand.until(lambda: not hand.window.exporter.is_working)
+    hand.until(lambda: not hand.window.controllers.export_controller.exporter.is_working)
     assert (tmp_path / "drawn.svg").read_bytes().startswith(b"<?xml")
     assert hand.window.statusBar().currentMessage() == f"Exported to {tmp_path / 'drawn.svg'}"
-    assert hand.window.export_controller.dialog is None
-    assert hand.window.export_controller.folder == tmp_path
+    assert hand.window.controllers.export_controller.dialog is None
+    assert hand.window.controllers.export_controller.folder == tmp_path
 
 
 @pytest.mark.parametrize("name", [".drawn", "drawn."])
@@ -673,7 +673,7 @@ def test_a_name_that_takes_its_suffix_replaces_no_file_unasked(
     assert box.text() == f"“{path.name}” already exists. Choose another name."
     assert path.read_bytes() == b"old"
     hand.click(box.buttons()[0])
-    assert hand.window.export_controller.dialog is dialog  # another name can be given
+    assert hand.window.controllers.export_controller.dialog is dialog  # another name can be given
 
 
 def test_what_cannot_be_made_is_said_beside_it(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -704,15 +704,20 @@ def test_an_export_can_be_called_off(
         progress(2, 4)
 
     monkeypatch.setattr(writers, "PRINTED", {".png": write})
-    saving, snapshot = hand.window.export_controller.progress.widget, hand.window.workspace.snapshot
+    saving, snapshot = (
+        hand.window.controllers.export_controller.progress.widget,
+        hand.window.workspace.snapshot,
+    )
     assert snapshot
     assert not saving.isVisible()
-    hand.window.exporter.ask(tmp_path / "a.png", snapshot, FigureSettings())
+    hand.window.controllers.export_controller.exporter.ask(
+        tmp_path / "a.png", snapshot, FigureSettings()
+    )
     hand.until(saving.isVisible)
     hand.until(lambda: (saving.line.value(), saving.line.maximum()) == (1, 4))
     hand.click(saving.cancel)
     going.set()
-    hand.until(lambda: not hand.window.exporter.is_working)
+    hand.until(lambda: not hand.window.controllers.export_controller.exporter.is_working)
     assert not saving.isVisible()
     assert list(tmp_path.glob("*.png")) == []
     assert hand.window.statusBar().currentMessage() == "Cancelled; nothing was written."
@@ -741,5 +746,5 @@ def test_a_long_text_is_seen_first_and_written_exactly(
     box = hand.window.findChild(QFileDialog)
     assert box
     name_file(box, tmp_path / "cells.png")
-    hand.until(lambda: not hand.window.export_controller.exporter.is_working)
+    hand.until(lambda: not hand.window.controllers.export_controller.exporter.is_working)
     assert QImage(str(tmp_path / "cells.png")).size() == QSize(25, 25)

@@ -304,7 +304,7 @@ def test_what_happens_is_told_in_each_frame() -> None:
 
 def test_a_film_tells_what_the_window_tells(viewer: Viewer) -> None:
     viewer.hand.choose("Steps", "by row")
-    viewer.window.playback_controller.seek_stage("masked")
+    viewer.window.controllers.playback_controller.seek_stage("masked")
     viewer.hand.settle()
     for _ in range(4):
         viewer.click("playback.step 1")

@@ -93,7 +93,7 @@ def test_a_b_and_the_difference_are_read_in_one_cell(kept: Hand) -> None:
         assert readout
         assert readout.also[:2] == (f"A {a:.4f}", f"B {b:.4f}")
         assert readout.value == f"{b:.4f}"
-        assert f"A {a:.4f}" in kept.window.cell_pane.value.text()
+        assert f"A {a:.4f}" in kept.window.panes["Cell"].value.text()
     press(kept, Qt.Key.Key_Z)
     assert not part(kept, ComparedSide.CHANGE).values.any()
     assert bar(kept).lead.text() == "A is the saved state. Change any setting to compare it with B."
@@ -117,7 +117,7 @@ def test_one_goes_to_the_largest_difference(kept: Hand) -> None:
     press(kept, Qt.Key.Key_G)
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
     assert "Largest difference: −" in bar(kept).said.text()
-    kept.window.cell_selection_controller.unpin()
+    kept.window.controllers.cell_selection_controller.unpin()
     click(kept, "Go to cell")
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
 
@@ -236,7 +236,7 @@ def test_a_head_is_compared_with_another_of_twelve(hand: Hand) -> None:
     np.testing.assert_allclose(change.values, other.values - one.values, atol=1e-6)
     hand.hover(Cell("weights", (0, 40, 10)))
     hand.settle()
-    assert f"Head 12: {other.values[40, 10]:.4f}" in hand.window.cell_pane.value.text()
+    assert f"Head 12: {other.values[40, 10]:.4f}" in hand.window.panes["Cell"].value.text()
     hand.choose("First head", "Head 12")
     hand.settle()
     assert hand.window.workspace.view.comparison is not None
@@ -256,7 +256,7 @@ def test_of_fewer_heads_than_were_compared_two_can_be_chosen(
     hand.window.workspace.set("d_out", 8)
     hand.window.workspace.set("heads", 8)
     hand.settle()
-    hand.window.cell_selection_controller.follow(Cell("scores", (6, 2, 3)))
+    hand.window.controllers.cell_selection_controller.follow(Cell("scores", (6, 2, 3)))
     hand.settle()
     press(hand, Qt.Key.Key_H)
     hand.type_number("heads", "4")
@@ -325,7 +325,7 @@ def test_of_a_text_that_grew_long_fewer_samples_are_drawn_and_counted(
     assert "seeds 0 to 7:" in bar(hand).lead.text()
     hand.hover(Cell("dropped", (0, 2, 1), None, ComparedSide.CHANGE))
     hand.settle()
-    assert "Mean of 8: " in hand.window.cell_pane.value.text()
+    assert "Mean of 8: " in hand.window.panes["Cell"].value.text()
     comparison = hand.window.workspace.view.comparison
     assert comparison
     assert comparison.tally.drawn == 8

@@ -32,11 +32,11 @@ def open_lesson(hand: Hand, number: int) -> None:
 
 
 def page(hand: Hand) -> str:
-    return words(hand.window.lesson.title)
+    return words(hand.window.panes["Lesson"].title)
 
 
 def ticks(hand: Hand) -> list[str]:
-    pane = hand.window.lesson
+    pane = hand.window.panes["Lesson"]
     return [words(row.words) for row in pane._check_rows if row.isVisibleTo(pane)]
 
 
@@ -50,24 +50,24 @@ def press_button(hand: Hand, button: QPushButton) -> None:
 
 
 def test_the_menu_offers_nine_lessons_each_with_its_keys(hand: Hand) -> None:
-    hand.until(lambda: bool(hand.window.lesson_controller.lessons))
+    hand.until(lambda: bool(hand.window.controllers.lesson_controller.lessons))
     menu = hand.window.actions_.menus["&Lessons"]
     for number in range(1, 10):
         action = menu.actions()[number - 1]
         assert action.text().startswith(f"&{number}  ")
         assert action.shortcut() == QKeySequence(f"Alt+Shift+{number}")
-        lesson = hand.window.lesson_controller.lessons[number - 1]
+        lesson = hand.window.controllers.lesson_controller.lessons[number - 1]
         assert action.text().endswith(f"{lesson.title} ({lesson.section})")
 
 
 @pytest.mark.slow
 def test_every_page_of_every_lesson_is_read_and_its_ticks_match(hand: Hand) -> None:
-    lessons = hand.window.lesson_controller.lessons
+    lessons = hand.window.controllers.lesson_controller.lessons
     for number, lesson in enumerate(lessons, 1):
         open_lesson(hand, number)
         for at, shown in enumerate(lesson.pages, 1):
             assert page(hand) == shown.title
-            assert words(hand.window.lesson.number) == f"{at} of {len(lesson.pages)}"
+            assert words(hand.window.panes["Lesson"].number) == f"{at} of {len(lesson.pages)}"
             assert len(ticks(hand)) == len(shown.claims)
             assert all("matches" in check for check in ticks(hand)), shown.title
             hand.press(Qt.Key.Key_Right, ALT)
@@ -83,7 +83,7 @@ def test_every_page_of_every_lesson_is_read_and_its_ticks_match(hand: Hand) -> N
 def test_next_stays_under_the_pointer_from_page_to_page(hand: Hand, size: tuple[int, int]) -> None:
     hand.window.resize(*size)
     open_lesson(hand, 1)
-    button = hand.window.lesson.next_button
+    button = hand.window.panes["Lesson"].next_button
     at = button.mapToGlobal(button.rect().center())
     turned = 0
     while button.isEnabled() and turned < 40:
@@ -105,17 +105,17 @@ def test_closing_a_lesson_brings_back_what_there_was(hand: Hand) -> None:
     hand.settle()
     before, view = hand.window.workspace.document, hand.window.workspace.view
     open_lesson(hand, 2)
-    assert hand.window.lesson.isVisibleTo(hand.window)
+    assert hand.window.panes["Lesson"].isVisibleTo(hand.window)
     open_lesson(hand, 4)
-    press_button(hand, hand.window.lesson.close_button)
+    press_button(hand, hand.window.panes["Lesson"].close_button)
     assert hand.window.workspace.document == before
     assert hand.window.workspace.view == view
-    assert not hand.window.lesson.isVisibleTo(hand.window)
+    assert not hand.window.panes["Lesson"].isVisibleTo(hand.window)
 
 
 def test_a_lesson_that_is_closed_by_the_mouse_leaves_no_ring(hand: Hand) -> None:
     open_lesson(hand, 2)
-    press_button(hand, hand.window.lesson.close_button)
+    press_button(hand, hand.window.panes["Lesson"].close_button)
     hand.until(hand.window.board.hasFocus)
     assert not hand.window.focus_ring.isVisible()
 
@@ -130,15 +130,15 @@ def test_undo_after_a_lesson_continues_with_the_changes_before_it(hand: Hand) ->
     hand.settle()
     before = workspace.document
     open_lesson(hand, 2)
-    press_button(hand, hand.window.lesson.next_button)
+    press_button(hand, hand.window.panes["Lesson"].next_button)
     page = workspace.document
     assert (workspace.can_undo, workspace.can_redo) == (False, False)
     workspace.set("seed", 5)
-    press_button(hand, hand.window.lesson.return_button)
+    press_button(hand, hand.window.panes["Lesson"].return_button)
     assert workspace.document == page
     workspace.undo()
     assert workspace.document == page.set("seed", 5)
-    press_button(hand, hand.window.lesson.close_button)
+    press_button(hand, hand.window.panes["Lesson"].close_button)
     assert workspace.document == before
     workspace.redo()
     assert workspace.document == before.set("seed", 7)
@@ -150,7 +150,7 @@ def test_undo_after_a_lesson_continues_with_the_changes_before_it(hand: Hand) ->
 
 def test_a_reader_may_change_everything_and_return(hand: Hand) -> None:
     open_lesson(hand, 4)
-    pane = hand.window.lesson
+    pane = hand.window.panes["Lesson"]
     press_button(hand, pane.next_button)
     assert not pane.return_button.isVisibleTo(pane)
     set_by_page = hand.window.workspace.document
@@ -163,10 +163,10 @@ def test_a_reader_may_change_everything_and_return(hand: Hand) -> None:
 
 
 def test_a_lesson_opened_while_playing_ends_without_playing(hand: Hand) -> None:
-    hand.window.playback_controller.toggle()
+    hand.window.controllers.playback_controller.toggle()
     open_lesson(hand, 1)
     assert not hand.window.workspace.view.playhead.is_playing
-    press_button(hand, hand.window.lesson.close_button)
+    press_button(hand, hand.window.panes["Lesson"].close_button)
     assert not hand.window.workspace.view.playhead.is_playing
     assert hand.window.workspace.view.playhead.place == Place("input")
 
@@ -178,7 +178,7 @@ def test_colours_words_and_speed_chosen_in_a_lesson_stay(hand: Hand) -> None:
     hand.press(Qt.Key.Key_Period)  # faster
     hand.settle()
     chosen = hand.window.workspace.view
-    press_button(hand, hand.window.lesson.close_button)
+    press_button(hand, hand.window.panes["Lesson"].close_button)
     view = hand.window.workspace.view
     assert (view.dialect, view.colouring) == (chosen.dialect, chosen.colouring)
     assert (view.dialect, view.colouring.limits) == ("lecture", "row")
@@ -186,7 +186,7 @@ def test_colours_words_and_speed_chosen_in_a_lesson_stay(hand: Hand) -> None:
 
 
 def test_a_page_sets_the_range_of_the_colours_for_itself_only(hand: Hand) -> None:
-    pane, workspace = hand.window.lesson, hand.window.workspace
+    pane, workspace = hand.window.panes["Lesson"], hand.window.workspace
     open_lesson(hand, 1)
     assert workspace.view.colouring.limits == "automatic"
     for limits in ("automatic", "shared", "automatic", "shared"):
@@ -197,7 +197,7 @@ def test_a_page_sets_the_range_of_the_colours_for_itself_only(hand: Hand) -> Non
 
 
 def test_a_range_of_the_colours_that_the_reader_chose_stays(hand: Hand) -> None:
-    pane, workspace = hand.window.lesson, hand.window.workspace
+    pane, workspace = hand.window.panes["Lesson"], hand.window.workspace
     open_lesson(hand, 1)
     hand.press(Qt.Key.Key_8)  # each row to its largest
     hand.settle()
@@ -210,8 +210,8 @@ def test_a_range_of_the_colours_that_the_reader_chose_stays(hand: Hand) -> None:
 def test_play_ends_where_the_page_says_and_begins_there_again(hand: Hand) -> None:
     open_lesson(hand, 4)
     for _ in range(2):
-        press_button(hand, hand.window.lesson.next_button)
-    player, workspace = hand.window.playback_controller, hand.window.workspace
+        press_button(hand, hand.window.panes["Lesson"].next_button)
+    player, workspace = hand.window.controllers.playback_controller, hand.window.workspace
     first = workspace.view.playhead.place
     player.set_speed(8)
     player.toggle()
@@ -238,7 +238,7 @@ def test_a_page_that_is_refused_is_not_waited_for(own_folder: Path, hand: Hand) 
     check = '[{ section = "3.3.2", name = "scores", stage = "scores", at = [0] }]'
     text = GOOD.replace("heads = 1", "d_in = 3") + f"tick = {check}\n"
     (own_folder / "one.toml").write_text(text, encoding="utf-8")
-    hand.window.lesson_controller.load()
+    hand.window.controllers.lesson_controller.load()
     open_lesson(hand, 0)
     hand.type_number("d_in", "0")
     hand.until(lambda: not hand.window.workspace.is_working)
@@ -246,11 +246,11 @@ def test_a_page_that_is_refused_is_not_waited_for(own_folder: Path, hand: Hand) 
 
 
 def test_a_page_sets_the_step_and_play_goes_on_from_there(hand: Hand) -> None:
-    lesson = hand.window.lesson_controller.lessons[0]
+    lesson = hand.window.controllers.lesson_controller.lessons[0]
     number = next(at for at, shown in enumerate(lesson.pages) if shown.place)
     open_lesson(hand, 1)
     for _ in range(number):
-        press_button(hand, hand.window.lesson.next_button)
+        press_button(hand, hand.window.panes["Lesson"].next_button)
     place = lesson.pages[number].place
     assert place
     assert hand.window.workspace.view.playhead.place == place
@@ -259,7 +259,7 @@ def test_a_page_sets_the_step_and_play_goes_on_from_there(hand: Hand) -> None:
     assert hand.window.workspace.view.playhead.place == Place(
         place.stage, place.row, place.column + 1
     )
-    assert hand.window.lesson.isVisibleTo(hand.window)
+    assert hand.window.panes["Lesson"].isVisibleTo(hand.window)
 
 
 @pytest.fixture
@@ -284,7 +284,7 @@ def test_lessons_of_ones_own_are_offered_and_broken_ones_named(
 ) -> None:
     (own_folder / "good.toml").write_text(GOOD, encoding="utf-8")
     (own_folder / "bad.toml").write_text(GOOD.replace("heads", "headz"), encoding="utf-8")
-    hand.window.lesson_controller.load()
+    hand.window.controllers.lesson_controller.load()
     texts = offered(hand)
     assert "&0  Mine" in texts
     broken = next(action for action in menu_actions(hand) if "with errors" in action.text())
@@ -296,7 +296,7 @@ def test_lessons_of_ones_own_are_offered_and_broken_ones_named(
     box.close()
     open_lesson(hand, 0)
     assert page(hand) == "First"
-    hand.window.lesson_controller.load()
+    hand.window.controllers.lesson_controller.load()
     assert offered(hand) == texts  # and not twice
 
 
@@ -315,7 +315,7 @@ def test_the_folder_is_made_and_shown(
         return True
 
     monkeypatch.setattr(QDesktopServices, "openUrl", show)
-    hand.window.lesson_controller.open_folder()
+    hand.window.controllers.lesson_controller.open_folder()
     assert own_folder.is_dir()
     assert shown == [str(own_folder)]
 
@@ -323,7 +323,7 @@ def test_the_folder_is_made_and_shown(
 def test_a_folder_that_cannot_be_made_is_said(own_folder: Path, hand: Hand) -> None:
     own_folder.rmdir()
     own_folder.write_text("a file in its place", encoding="utf-8")
-    hand.window.lesson_controller.open_folder()
+    hand.window.controllers.lesson_controller.open_folder()
     (box,) = hand.boxes()
     assert "Cannot create the folder" in box.text()
     box.close()
@@ -335,8 +335,8 @@ def test_leaving_a_lesson_for_a_document_that_cannot_be_used(hand: Hand) -> None
     assert hand.problem("heads")
     before = hand.stages
     open_lesson(hand, 1)
-    press_button(hand, hand.window.lesson.next_button)
-    hand.click(hand.window.lesson.close_button)
+    press_button(hand, hand.window.panes["Lesson"].next_button)
+    hand.click(hand.window.panes["Lesson"].close_button)
     hand.until(lambda: hand.window.workspace.view == hand.window.workspace.wanted)
     assert hand.problem("heads")
     assert "concat" not in before

@@ -42,7 +42,7 @@ class Lines:
 
     def __init__(self, hand: Hand) -> None:
         self.hand, self.window = hand, hand.window
-        self.pane = hand.window.lines
+        self.pane = hand.window.panes["Lines"]
         self.view: LineView = self.pane.view
         hand.key(Qt.Key.Key_F9)
         hand.until(lambda: bool(self.panel.labels))
@@ -228,12 +228,12 @@ def test_keys_walk_from_cell_to_cell_and_let_go(lines: Lines) -> None:
 
 
 def test_who_comes_by_keys_sees_where_they_are(lines: Lines) -> None:
-    lines.window.setup_pane.sentence.setFocus()
+    lines.window.panes["Setup"].sentence.setFocus()
     before = lines.picture()
     lines.view.setFocus(Qt.FocusReason.TabFocusReason)
     corner = QPoint(1, 1)
     assert lines.picture().pixelColor(corner) == QColor(lines.window.theme.accent)
-    lines.window.setup_pane.sentence.setFocus()
+    lines.window.panes["Setup"].sentence.setFocus()
     assert lines.picture() == before
 
 
@@ -299,7 +299,7 @@ def test_a_long_text_is_thinned_and_says_so(lines: Lines) -> None:
 
 
 def test_what_is_predicted_is_covered(lines: Lines) -> None:
-    lines.window.playback_controller.predict()
+    lines.window.controllers.playback_controller.predict()
     lines.settle()
     assert (len(lines.panel.lines), bool(lines.panel.message)) == (0, True)
     lines.hover(LineToken(LineSide.QUERY, 1))
@@ -358,7 +358,7 @@ def test_a_pinned_cell_far_away_is_scrolled_to(lines: Lines) -> None:
     lines.settle()
     bar = lines.view.verticalScrollBar()
     assert bar.maximum() > 0
-    lines.window.cell_selection_controller.follow(Cell("weights", (0, 599, 590)))
+    lines.window.controllers.cell_selection_controller.follow(Cell("weights", (0, 599, 590)))
     lines.settle()
     place = place_of_token(lines.view, LineToken(LineSide.QUERY, 599))
     assert 0 < place.y() < lines.view.viewport().height()

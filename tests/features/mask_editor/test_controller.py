@@ -268,9 +268,9 @@ def test_escape_ends_it_before_presenter_mode(painter: Painter) -> None:
     painter.key(Qt.Key.Key_F5)
     painter.key(Qt.Key.Key_Escape)
     assert painter.workspace.screen.panel(MASK_EDIT) is None
-    assert painter.window.presenter.is_on
+    assert painter.window.controllers.presenter.is_on
     painter.key(Qt.Key.Key_Escape)
-    assert not painter.window.presenter.is_on
+    assert not painter.window.controllers.presenter.is_on
 
 
 def test_a_stroke_ends_with_the_mode(painter: Painter) -> None:
@@ -298,7 +298,7 @@ def test_the_pinned_cell_is_painted_by_a_key(painter: Painter) -> None:
 
 
 def test_shift_and_the_arrows_paint_on_as_one_change(painter: Painter) -> None:
-    painter.window.cell_selection_controller.follow(weights(0, 1))
+    painter.window.controllers.cell_selection_controller.follow(weights(0, 1))
     painter.key(Qt.Key.Key_X)
     one = painter.document
     QTest.keyPress(painter.board, Qt.Key.Key_Shift)
@@ -313,7 +313,7 @@ def test_shift_and_the_arrows_paint_on_as_one_change(painter: Painter) -> None:
 
 
 def test_shift_and_the_arrows_stay_in_their_panel(painter: Painter) -> None:
-    painter.window.cell_selection_controller.follow(weights(0, 5))
+    painter.window.controllers.cell_selection_controller.follow(weights(0, 5))
     painter.settle()
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Up):
         painter.key(key, SHIFT)
@@ -325,9 +325,9 @@ def test_shift_and_the_arrows_stay_in_their_panel(painter: Painter) -> None:
 
 
 def test_in_a_zoomed_panel_a_drag_paints_and_the_wheel_moves(painter: Painter) -> None:
-    painter.window.cell_selection_controller.follow(weights(1, 1))
+    painter.window.controllers.cell_selection_controller.follow(weights(1, 1))
     painter.settle()
-    painter.window.view_controller.zoom(2, (1.5, 1.5))
+    painter.window.controllers.view_controller.zoom(2, (1.5, 1.5))
     painter.settle()
     rows = painter.hand.panel("weights").rows.seen
     assert len(rows) < 6
@@ -369,7 +369,7 @@ def test_in_a_pooled_panel_a_cell_paints_its_block(painter: Painter) -> None:
     mask = np.tri(300, dtype=int)
     mask[:block, 10 * block : 14 * block] = 1
     assert np.array_equal(np.array(_own(painter)), mask)
-    control = painter.window.setup_pane.rows["own_mask"].control
+    control = painter.window.panes["Setup"].rows["own_mask"].control
     box = getattr(control, "box")  # noqa: B009 - each kind of control has its own box
     assert box.toPlainText() == ""
     assert box.placeholderText().startswith("300 × 300: too large to edit here.")
@@ -381,7 +381,9 @@ def test_in_a_pooled_panel_the_pinned_cell_paints_the_block_it_is_in(painter: Pa
     block = painter.hand.panel("weights").rows.block
     assert block > 1
     painter.board.setFocus()
-    painter.window.cell_selection_controller.follow(weights(2 * block + 1, 10 * block + 1))
+    painter.window.controllers.cell_selection_controller.follow(
+        weights(2 * block + 1, 10 * block + 1)
+    )
     painter.settle()
     painter.key(Qt.Key.Key_X)
     mask = np.tri(300, dtype=int)
@@ -456,7 +458,7 @@ def test_a_mask_that_cannot_be_used_is_painted_all_the_same(painter: Painter) ->
     assert "A row with −∞ in it has no sum" in words(painter.window.notice)
     painter.hand.leave()
     assert painter.colours(weights(0, 4)) == {LIGHT.paper, LIGHT.hatch}
-    painter.window.setup.remedy("normalisation")
+    painter.window.controllers.setup.remedy("normalisation")
     painter.settle()
     assert painter.mask[0] == [1, 1, 1, 1, 0, 1]
     for _ in range(2):
@@ -606,7 +608,7 @@ def test_another_text_is_said_with_what_mends_it(painter: Painter) -> None:
     assert (painter.hand.problem("own_mask"), painter.notes) == ("", "")
     painter.hand.press(Qt.Key.Key_Z)
     painter.hand.until(lambda: bool(painter.hand.problem("own_mask")))
-    painter.window.setup.remedy("own_mask")
+    painter.window.controllers.setup.remedy("own_mask")
     painter.settle()
     assert painter.mask == np.tri(7, dtype=int).tolist()
 

@@ -50,7 +50,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def chooser(hand: Hand) -> ModelChooserController:
-    return hand.window.model_chooser_controller
+    return hand.window.controllers.model_chooser_controller
 
 
 def opened(hand: Hand) -> ModelChooserDialog:
@@ -380,7 +380,7 @@ def test_a_hub_that_does_not_answer_is_left_at_once(
         press(dialog, Qt.Key.Key_Return)
         hand.until(lambda: len(server.asked) == 2)
         worker = chooser(hand)._worker
-        hand.window.document_controller.give_up()
+        hand.window.controllers.document_controller.give_up()
         hand.window.close()
         hand.until(lambda: not isValid(worker))  # its thread has ended
 
@@ -431,7 +431,7 @@ def test_a_window_that_is_closed_stops_what_it_opens(
     press(dialog, Qt.Key.Key_Return)
     hand.until(lambda: bool(held.asked))
     worker = chooser(hand)._worker
-    hand.window.document_controller.give_up()
+    hand.window.controllers.document_controller.give_up()
     hand.window.close()
     assert not hand.window.isVisible()
     hand.until(lambda: not isValid(worker))  # its thread has ended

@@ -88,7 +88,7 @@ def server(folder: Path) -> Iterator[ServedFolder]:
 
 
 def connection(hand: Hand) -> ModelConnectionController:
-    return hand.window.model_connection_controller
+    return hand.window.controllers.model_connection_controller
 
 
 def opened(hand: Hand) -> ModelConnectionDialog:
@@ -229,7 +229,7 @@ def test_a_window_closes_while_the_server_that_reads_stands_still(
     with answered_later(partial(send_to, pids, signal.SIGCONT)) as is_still:
         hand.type_sentence("the dog")
         hand.until(lambda: hand.window.workspace.is_working)
-        hand.window.document_controller.give_up()
+        hand.window.controllers.document_controller.give_up()
         hand.window.close()
         assert is_still()
         assert not hand.window.isVisible()
@@ -263,7 +263,7 @@ def test_a_model_on_a_server_reads_a_text(
     assert run is not None
     assert run.device.endswith(f"127.0.0.1:{server.port}")
     assert run.texts == (("<s>", "the", "cat", "sat", "on", "a", "mat"),)
-    notice = hand.window.setup_pane.findChild(CapturedNotice)
+    notice = hand.window.panes["Setup"].findChild(CapturedNotice)
     assert notice is not None
     assert f"llama at 127.0.0.1:{server.port} runs on" in notice.says.text()
     kept = {("attention-visualizer", f"127.0.0.1:{server.port}"): TOKEN}
@@ -490,7 +490,7 @@ def test_a_model_on_a_server_continues_a_text(hand: Hand, server: ServedFolder) 
     connect(hand, server)
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
-    controller = hand.window.model_generation_controller
+    controller = hand.window.controllers.model_generation_controller
     hand.window.docks.open("Continue")
     hand.until(lambda: bool(controller.panel.bars.bars) or bool(controller.panel.problem))
     assert not controller.panel.problem

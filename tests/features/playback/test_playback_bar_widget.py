@@ -58,8 +58,8 @@ def test_home_is_the_first_step_and_end_shows_all_again(viewer: Viewer) -> None:
 
 @pytest.mark.parametrize("grain", [Grain.ROW, Grain.CELL])
 def test_what_is_seen_follows_the_steps(viewer: Viewer, grain: Grain) -> None:
-    viewer.window.playback_controller.set_grain(grain)
-    viewer.window.view_controller.zoom(3, (5, 5))
+    viewer.window.controllers.playback_controller.set_grain(grain)
+    viewer.window.controllers.view_controller.zoom(3, (5, 5))
     viewer.hand.settle()
     assert viewer.seen == (range(4, 6), range(4, 6))
     viewer.key(Qt.Key.Key_Home)
@@ -71,8 +71,8 @@ def test_what_is_seen_follows_the_steps(viewer: Viewer, grain: Grain) -> None:
 
 
 def test_a_step_of_a_whole_stage_leaves_what_is_seen(viewer: Viewer) -> None:
-    viewer.window.playback_controller.set_grain(Grain.STAGE)
-    viewer.window.view_controller.zoom(3, (5, 5))
+    viewer.window.controllers.playback_controller.set_grain(Grain.STAGE)
+    viewer.window.controllers.view_controller.zoom(3, (5, 5))
     viewer.key(Qt.Key.Key_Home)
     assert viewer.seen == (range(4, 6), range(4, 6))
 
@@ -115,8 +115,8 @@ def test_arrows_with_other_keys_do_not_step(viewer: Viewer) -> None:
 
 @pytest.mark.slow
 def test_going_back_is_exact(viewer: Viewer) -> None:
-    viewer.window.playback_controller.set_grain(Grain.CELL)
-    viewer.window.playback_controller.seek_stage("scores")
+    viewer.window.controllers.playback_controller.set_grain(Grain.CELL)
+    viewer.window.controllers.playback_controller.seek_stage("scores")
     viewer.hand.settle()
     pictures = [viewer.picture()]
     for _ in range(8):
@@ -271,10 +271,10 @@ def test_a_loop_begins_anew(viewer: Viewer) -> None:
 
 
 def test_settings_changed_while_playing_leave_it_where_it_is(viewer: Viewer) -> None:
-    viewer.window.playback_controller.seek_stage("masked")
-    viewer.window.playback_controller.step(2)
+    viewer.window.controllers.playback_controller.seek_stage("masked")
+    viewer.window.controllers.playback_controller.step(2)
     viewer.hand.settle()
-    viewer.window.playback_controller.toggle()
+    viewer.window.controllers.playback_controller.toggle()
     viewer.hand.press(Qt.Key.Key_M)  # the mask goes, and with it this stage
     viewer.hand.settle()
     assert viewer.shown.playhead.is_playing
@@ -283,9 +283,9 @@ def test_settings_changed_while_playing_leave_it_where_it_is(viewer: Viewer) -> 
     viewer.hand.press(Qt.Key.Key_M)
     viewer.hand.settle()
     assert viewer.shown.playhead.is_playing
-    viewer.window.playback_controller.toggle()
-    viewer.window.playback_controller.seek_stage("weights")
-    viewer.window.playback_controller.step(4)
+    viewer.window.controllers.playback_controller.toggle()
+    viewer.window.controllers.playback_controller.seek_stage("weights")
+    viewer.window.controllers.playback_controller.step(4)
     viewer.hand.settle()
     viewer.hand.type_number("heads", "1")
     viewer.hand.settle()
@@ -296,14 +296,14 @@ def test_settings_changed_while_playing_leave_it_where_it_is(viewer: Viewer) -> 
 
 
 def test_what_is_computed_later_is_empty_and_cannot_be_asked(viewer: Viewer) -> None:
-    viewer.window.playback_controller.seek_stage("weights")
+    viewer.window.controllers.playback_controller.seek_stage("weights")
     viewer.hand.settle()
     viewer.hand.hover(Cell("weights", (0, 4, 0)))
     assert viewer.window.workspace.screen.panel(BOARD_CONTENTS).cursor.hovered is None
     paper = viewer.window.theme.paper.lower()
     picture = viewer.picture()
     assert picture.pixelColor(viewer.hand.point(Cell("weights", (0, 4, 0)))).name() == paper
-    viewer.window.playback_controller.step(4)
+    viewer.window.controllers.playback_controller.step(4)
     viewer.hand.settle()
     assert (
         viewer.picture().pixelColor(viewer.hand.point(Cell("weights", (0, 4, 0)))).name() != paper
@@ -319,8 +319,8 @@ def test_the_rail_jumps_while_playing(viewer: Viewer) -> None:
 
 
 def test_the_track_says_where_it_is_to_a_reader_of_the_screen(viewer: Viewer) -> None:
-    viewer.window.playback_controller.seek_stage("scores")
-    viewer.window.playback_controller.step(1)
+    viewer.window.controllers.playback_controller.seek_stage("scores")
+    viewer.window.controllers.playback_controller.step(1)
     viewer.hand.settle()
     track = viewer.bar.track
     assert heard(track).value == "Scores, row 2 of 6"
@@ -328,7 +328,7 @@ def test_the_track_says_where_it_is_to_a_reader_of_the_screen(viewer: Viewer) ->
 
 
 def test_the_cell_pane_tells_of_the_leading_cell(viewer: Viewer) -> None:
-    viewer.window.playback_controller.seek_stage("scores")
+    viewer.window.controllers.playback_controller.seek_stage("scores")
     viewer.hand.settle()
     assert "The dot product of the query of" in viewer.hand.said
     assert words(viewer.bar.equation).startswith("score = ")
@@ -338,7 +338,7 @@ def test_pointing_at_a_head_far_down_does_not_scroll_it_away(viewer: Viewer) -> 
     viewer.hand.type_number("d_out", "24")
     viewer.hand.type_number("heads", "12")
     viewer.hand.settle()
-    viewer.window.playback_controller.seek_stage("weights")
+    viewer.window.controllers.playback_controller.seek_stage("weights")
     viewer.hand.settle()
     bar = viewer.hand.board.verticalScrollBar()
     bar.setValue(bar.maximum())
@@ -372,13 +372,13 @@ def test_each_whole_notch_of_the_wheel_over_the_timeline_is_a_step(viewer: Viewe
 
 
 def test_from_a_last_stage_that_went_play_begins_anew(viewer: Viewer) -> None:
-    viewer.window.playback_controller.seek_stage("output")
+    viewer.window.controllers.playback_controller.seek_stage("output")
     viewer.window.workspace.set("output_projection", False)
     viewer.hand.settle()
-    viewer.window.playback_controller.toggle()
+    viewer.window.controllers.playback_controller.toggle()
     viewer.hand.settle()
     assert viewer.place == Place("input")
-    viewer.window.playback_controller.toggle()
+    viewer.window.controllers.playback_controller.toggle()
 
 
 def test_the_widget_keeps_no_run_alive(viewer: Viewer) -> None:

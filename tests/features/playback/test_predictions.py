@@ -124,7 +124,7 @@ def test_without_a_mouse(viewer: Viewer) -> None:
 def test_marks_that_a_change_leaves_no_room_for_are_forgotten(viewer: Viewer) -> None:
     viewer.click("playback.predict")
     viewer.hand.click_cell(Cell("weights", (0, 5, 2)))
-    viewer.window.cell_selection_controller.mark(Cell("weights", (1, 1, 0)))
+    viewer.window.controllers.cell_selection_controller.mark(Cell("weights", (1, 1, 0)))
     reveal(viewer)
     viewer.hand.type_number("heads", "1")
     viewer.hand.settle()
@@ -182,7 +182,7 @@ def test_another_text_of_a_batch_is_predicted_anew(viewer: Viewer) -> None:
 
 def test_a_stage_that_goes_is_no_longer_predicted(viewer: Viewer) -> None:
     viewer.hand.click_cell(Cell("scores", (0, 0, 0)))
-    viewer.window.playback_controller.seek_stage("masked")
+    viewer.window.controllers.playback_controller.seek_stage("masked")
     viewer.hand.settle()
     viewer.click("playback.predict")
     viewer.hand.press(Qt.Key.Key_M)

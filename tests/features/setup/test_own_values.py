@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def own(hand: Hand, name: str) -> OwnValuesControl:
-    control = hand.window.setup_pane.rows[name].control
+    control = hand.window.panes["Setup"].rows[name].control
     assert isinstance(control, OwnValuesControl)
     return control
 
@@ -29,7 +29,7 @@ def test_at_first_nothing_is_given(hand: Hand) -> None:
 
 
 def test_what_is_given_is_named_and_can_be_drawn_again_and_undone(hand: Hand) -> None:
-    hand.window.setup_pane.more_button.setChecked(True)
+    hand.window.panes["Setup"].more_button.setChecked(True)
     workspace = hand.window.workspace
     assert workspace.run
     given = {
@@ -55,10 +55,10 @@ def test_vectors_that_no_longer_fit_offer_to_be_drawn(hand: Hand) -> None:
     workspace = hand.window.workspace
     workspace.set("own_input", NumberMatrix.of(np.ones((6, 3))))
     workspace.set("d_in", 4)
-    row = hand.window.setup_pane.rows["own_input"]
+    row = hand.window.panes["Setup"].rows["own_input"]
     assert "The vectors are 6 × 3 and the embedding size is 4." in row.problem.text()
     assert "Use random values from the seed" in row.problem.text()
-    hand.window.setup.remedy("own_input")
+    hand.window.controllers.setup.remedy("own_input")
     assert workspace.document.spec.own_input is None
     assert hand.problem("own_input") == ""
 

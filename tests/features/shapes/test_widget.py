@@ -53,8 +53,9 @@ def opened(hand: Hand) -> ShapesPane:
     """The pane in the window, opened by its keys."""
     hand.settle()
     hand.press(Qt.Key.Key_F4, SHIFT)
-    hand.until(lambda: bool(hand.window.shapes.rows))
-    return hand.window.shapes
+    pane: ShapesPane = hand.window.panes["Shapes"]
+    hand.until(lambda: bool(pane.rows))
+    return pane
 
 
 def show(pane: ShapesPane, shown: ShapesPanel, theme: Theme = LIGHT) -> None:
@@ -251,7 +252,7 @@ def test_it_is_opened_by_keys_and_made_only_then(hand: Hand) -> None:
     hand.settle()
     assert hand.window.workspace.screen.panel(SHAPES) == ShapesPanel()
     hand.press(Qt.Key.Key_F4, SHIFT)
-    hand.until(hand.window.shapes.isVisible)
+    hand.until(hand.window.panes["Shapes"].isVisible)
     assert hand.window.workspace.screen.panel(SHAPES).rows
 
 
@@ -262,7 +263,7 @@ def test_the_row_follows_the_pinned_cell_and_the_playhead(
     hand.click_cell(Cell("weights", (1, 3, 2)))
     assert opened._ledger is not None
     assert opened._ledger.current == "weights"
-    hand.window.playback_controller.seek_stage("keys")
+    hand.window.controllers.playback_controller.seek_stage("keys")
     hand.settle()
     assert opened._ledger.current == "keys"
 

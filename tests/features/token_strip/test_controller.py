@@ -168,7 +168,7 @@ def test_a_match_that_has_gone_from_the_text_is_gone_to_no_more(
             hand.key(Qt.Key.Key_Backspace)
     hand.settle()
     hand.click(pane.search)
-    with qtbot.assertNotEmitted(hand.window.token_selection_controller.wanted):
+    with qtbot.assertNotEmitted(hand.window.controllers.token_selection_controller.wanted):
         hand.key(Qt.Key.Key_Return)
     hand.settle()
     assert found_now(pane) == (set(), "no matches")
@@ -229,7 +229,7 @@ def test_a_search_after_zooming_into_a_longer_text_leaves_a_document_that_opens(
     """The zoom of the longer text is kept, and was panned to before the first token."""
     hand.type_sentence(" ".join(f"w{number}" for number in range(12)))
     hand.settle()
-    hand.window.view_controller.zoom_in()
+    hand.window.controllers.view_controller.zoom_in()
     hand.settle()
     hand.type_sentence("w0 w1 w2")
     hand.settle()

@@ -33,7 +33,7 @@ def zoom(hand: Hand) -> Zoom | None:
 def test_of_a_shorter_text_one_looks_closer_at_what_is_seen(hand: Hand) -> None:
     hand.paste_sentence(LONG)
     hand.settle()
-    view_controller = hand.window.view_controller
+    view_controller = hand.window.controllers.view_controller
     view_controller.zoom_at(6, "weights", 60, 60)
     hand.settle()
     assert zoom(hand) == Zoom(range(50, 60), range(50, 60))
@@ -51,11 +51,11 @@ def test_of_a_shorter_text_one_looks_closer_at_what_is_seen(hand: Hand) -> None:
 def test_a_pan_of_a_shorter_text_goes_by_a_part_of_what_is_seen(hand: Hand) -> None:
     hand.paste_sentence(LONG)
     hand.settle()
-    hand.window.view_controller.zoom_at(3, "weights", 60, 60)
+    hand.window.controllers.view_controller.zoom_at(3, "weights", 60, 60)
     hand.paste_sentence(SHORT)
     hand.settle()
     assert zoom(hand) == Zoom(range(20), range(20)) or zoom(hand) is None
-    hand.window.view_controller.pan(-1, -1)
+    hand.window.controllers.view_controller.pan(-1, -1)
     hand.settle()
     assert zoom(hand) is None
 

@@ -197,7 +197,7 @@ def test_a_double_click_holds_on_to_the_cell_that_is_pinned_there(three: Hand) -
         assert heads(three) == [1]
         assert three.window.workspace.view.pinned == (cell if kept else None)
         double_click(three, 1)
-        three.window.cell_selection_controller.unpin()
+        three.window.controllers.cell_selection_controller.unpin()
 
 
 def test_with_a_hidden_head_goes_the_cell_that_is_pinned_there(three: Hand) -> None:
@@ -221,7 +221,7 @@ def test_the_next_head_is_the_one_after_that_alone_whatever_is_pinned(three: Han
     press(three, Qt.Key.Key_N, BOTH)
     press(three, Qt.Key.Key_N, BOTH)
     assert heads(three) == [1]
-    three.window.cell_selection_controller.follow(
+    three.window.controllers.cell_selection_controller.follow(
         Cell("weights", (0, 1, 1))
     )  # as a link leads there
     three.settle()
@@ -255,7 +255,7 @@ def test_many_heads_are_in_a_menu(hand: Hand) -> None:
 def test_the_last_of_many_heads_stays_and_is_checked_in_the_menu(hand: Hand) -> None:
     hand.type_sentence("one two three")
     give_heads(hand, MAX_HEAD_CHIPS + 1)
-    hand.window.view_controller.solo_head(3)
+    hand.window.controllers.view_controller.solo_head(3)
     hand.settle()
     shown = bar(hand)
     hand.choose_in_menu(shown.many, "Head 4")
@@ -323,7 +323,9 @@ def test_the_button_of_a_fold_stays_down_while_a_step_is_played(three: Hand) -> 
 @pytest.mark.parametrize("key", [Qt.Key.Key_M, Qt.Key.Key_H])
 def test_with_a_fold_goes_the_cell_that_is_pinned_there(three: Hand, key: Qt.Key) -> None:
     press(three, Qt.Key.Key_M, BOTH)
-    three.window.cell_selection_controller.follow(Cell("weights", (3, 2), HeadAggregate.MEAN))
+    three.window.controllers.cell_selection_controller.follow(
+        Cell("weights", (3, 2), HeadAggregate.MEAN)
+    )
     three.settle()
     press(three, Qt.Key.Key_X, BOTH)
     assert three.window.workspace.view.pinned == Cell("weights", (3, 2), HeadAggregate.MEAN)
@@ -459,7 +461,7 @@ def test_typed_limits_open_the_pane_where_they_are(hand: Hand) -> None:
 
 
 def test_without_weights_the_range_is_that_of_the_first_stage(hand: Hand) -> None:
-    hand.window.view_controller.stage_alone("scores")
+    hand.window.controllers.view_controller.stage_alone("scores")
     hand.settle()
     high = hand.panel("scores").colour.high
     assert bar(hand).range.accessibleName() == f"Range: automatic, ±{high:.3g}"

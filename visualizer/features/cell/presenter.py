@@ -29,12 +29,14 @@ from visualizer.explanations.cell_terms import (
 from visualizer.explanations.explain import EXPLAINERS, explain
 from visualizer.explanations.step_values import LargestValue, bracketed
 from visualizer.format import format_count, format_number, format_share, shorten
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.panel_cells import panel_of
 from visualizer.language.tokenizers import visible
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison import mismatch, signed, tensor_of
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import drawn_samples
+from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -463,3 +465,12 @@ def _panel_of_cell(resolved: Resolved, board: Board, cell: Cell) -> CellPanel | 
     return replace(
         panel, also=also, heading=f"{panel.heading} · {which} in a block of {block} cells"
     )
+
+
+PANEL = PanelPresenter(
+    CELL,
+    lambda resolved, moment, previous: present_cell(
+        resolved, moment.panel(BOARD_CONTENTS).board, previous
+    ),
+    None,
+)

@@ -9,6 +9,7 @@ from msgspec import Struct
 from visualizer.attention.model_reading import AttentionPart, SecondText
 from visualizer.features.code.code_lines import CodeLine, lines
 from visualizer.models.model_source import server_of
+from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 from visualizer.session.view import CodeDialect
 
@@ -213,3 +214,8 @@ def shape_comment(run: Run, line: CodeLine) -> str:
     dims = run.trace.axes + run.trace.stage(made).dims
     sizes = ", ".join(str(size) for size in run.trace.shape(made))
     return f"# ({sizes}) {' '.join(dims)}"
+
+
+PANEL = PanelPresenter(
+    CODE, lambda resolved, moment, previous: present_code(resolved), None, CODE.name
+)

@@ -13,6 +13,7 @@ from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.dropout_samples import drawn_samples, most_samples
 
 if TYPE_CHECKING:
+    from visualizer.features.comparison_bar.widget import CompareBar
     from visualizer.heatmap.cell_selection_controller import CellSelectionController
     from visualizer.session.workspace import Workspace
 
@@ -26,6 +27,11 @@ class ComparisonController(QObject):
         super().__init__(parent)
         self._workspace = workspace
         self._cell_selection = cell_selection
+
+    def follow_bar(self, bar: CompareBar) -> None:
+        """Connect the comparison bar."""
+        bar.headsChosen.connect(self.choose_heads)
+        bar.countChosen.connect(self.choose_count)
 
     @property
     def _comparison(self) -> Comparison | None:

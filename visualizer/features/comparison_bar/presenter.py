@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -24,6 +25,7 @@ from visualizer.session.dropout_samples import (
     most_samples,
     seed_of,
 )
+from visualizer.session.pane import PanelPresenter, prefetch_only
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -249,3 +251,12 @@ _LEADS = {
     ComparisonKind.HEAD: _describe_heads,
     ComparisonKind.SAMPLES: _describe_samples,
 }
+
+
+PANEL = PanelPresenter(
+    COMPARISON,
+    lambda resolved, moment, previous: present_comparison(resolved),
+    None,
+    prefetch_key=needs,
+    prefetch=partial(prefetch_only, warm),
+)

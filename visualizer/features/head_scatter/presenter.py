@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from visualizer.attention.model_reading import (
 from visualizer.format import format_short
 from visualizer.session.head_retrieval import known_retrieval
 from visualizer.session.model_panes import MeasurementOffer, measurement_offer
+from visualizer.session.pane import PanelPresenter, prefetch_only
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -266,3 +268,15 @@ def _values_by_measure(
         if reading and {*reading.layers} <= {*layers}:
             found[name] = values[[layers.index(layer) for layer in reading.layers]]
     return found
+
+
+PANEL = PanelPresenter(
+    SCATTER,
+    lambda resolved, moment, previous: present_scatter(resolved, previous),
+    HeadScatterPanel(),
+    SCATTER.name,
+    prefetch_key=lambda resolved: resolved.leading,
+    prefetch=partial(prefetch_only, warm),
+    is_refined=True,
+    needs_retrieval=True,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from msgspec import Struct
 from visualizer.format import format_number, format_share
 from visualizer.session.head_retrieval import RetrievalWeights, known_retrieval
 from visualizer.session.model_panes import MeasurementOffer, measurement_offer
+from visualizer.session.pane import PanelPresenter, prefetch_only
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -496,3 +498,15 @@ def _name_heads(rows: list[HeadRow]) -> str:
         return f"{len(rows)} heads"
     *first, last = [row.name for row in rows]
     return f"Heads {', '.join(first)} and {last}"
+
+
+PANEL = PanelPresenter(
+    HEADS,
+    lambda resolved, moment, previous: present_heads(resolved, previous),
+    None,
+    HEADS.name,
+    prefetch_key=lambda resolved: True,
+    prefetch=partial(prefetch_only, warm),
+    is_refined=True,
+    needs_retrieval=True,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -16,6 +17,7 @@ from visualizer.format import format_count, format_share
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.session.document import Document
 from visualizer.session.head_order import CHANGE, ORDERS, HeadOrder, order_row
+from visualizer.session.pane import PanelPresenter, prefetch_only
 from visualizer.session.resolved_view import resolve
 from visualizer.session.screen import PanelId
 from visualizer.session.view import View
@@ -443,3 +445,14 @@ def overview_of(
         values=values,
     )
     return replace(whole, places=_order_places(whole, lambda: likeness_order(weights[by_number])))
+
+
+PANEL = PanelPresenter(
+    LAYERS,
+    lambda resolved, moment, previous: present_layers(resolved, previous),
+    LayerOverviewPanel(),
+    LAYERS.name,
+    prefetch_key=needs,
+    prefetch=partial(prefetch_only, warm),
+    is_refined=True,
+)

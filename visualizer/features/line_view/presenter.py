@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from visualizer.attention.display_transforms import WeightTransform
+from visualizer.features.line_view import line_selection
 from visualizer.features.line_view.line_selection import (
     LineRequest,
     SelectedLines,
@@ -29,9 +31,11 @@ from visualizer.features.line_view.long_text_lines import (
     queries_to_read,
     strongest_lines,
 )
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_cursor import cursor_on
 from visualizer.language.tokenizers import all_visible
 from visualizer.session.cell_address import Cell
+from visualizer.session.pane import PanelPresenter, prefetch_only
 from visualizer.session.screen import PanelId
 from visualizer.session.view_options import PANE, LineSide, LineToken
 
@@ -352,3 +356,16 @@ def _highlighted_cell(source: LineSource, cursor: CellCursor) -> Cell | None:
 
 def _is_query_key_cell(run: Run, cell: Cell) -> bool:
     return run.trace.stage(cell.stage).dims[-1] == "key"
+
+
+PANEL = PanelPresenter(
+    LINES,
+    lambda resolved, moment, previous: present_lines(
+        resolved, moment.panel(BOARD_CONTENTS).cursor, previous
+    ),
+    None,
+    LINES.name,
+    prefetch_key=line_selection.needs,
+    prefetch=partial(prefetch_only, line_selection.warm),
+    is_refined=True,
+)

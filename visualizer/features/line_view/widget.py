@@ -104,10 +104,6 @@ class LinePane(QWidget):
         self.notes.setText("\n".join((*panel.notes, *lit)))
         self.notes.setVisible(bool(panel.notes))
 
-    def describe_cell(self, sentence: str) -> None:
-        """Set the description of the hovered cell for screen readers."""
-        self.view.setAccessibleDescription(sentence)
-
     def _show_options(self, panel: LinePanel, options: LineOptions) -> None:
         for widget in (self.heads, self.threshold, self.top):
             widget.setEnabled(bool(panel.labels))

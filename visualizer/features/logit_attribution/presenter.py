@@ -18,6 +18,7 @@ from visualizer.errors import InputError
 from visualizer.format import format_number, format_share, format_short
 from visualizer.heatmap.labelled_cells import LabelledCells, largest_size
 from visualizer.session.model_panes import why_unread
+from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -259,3 +260,11 @@ def describe_change(answer: AblationAnswer, row: int, column: int) -> str:
         f"{format_number(abs(change), 3)} nats (probability × {factor}). "
         f"{effect}"
     )
+
+
+PANEL = PanelPresenter(
+    ATTRIBUTION,
+    lambda resolved, moment, previous: present_attribution(resolved, previous, moment.refused),
+    AttributionPanel(),
+    ATTRIBUTION.name,
+)

@@ -18,6 +18,7 @@ from visualizer.format import format_share
 from visualizer.heatmap.labelled_cells import LabelledCells
 from visualizer.language.tokenizers import visible
 from visualizer.session.model_panes import why_unread
+from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -138,3 +139,11 @@ def describe(answer: LensAnswer, tokens: tuple[str, ...], row: int, column: int)
     if row == len(answer.layers) - 1:
         return f"The model’s prediction {after}: {predictions}."
     return f"Prediction of layer {answer.layers[row] + 1:,} {after}: {predictions}."
+
+
+PANEL = PanelPresenter(
+    LENS,
+    lambda resolved, moment, previous: present_lens(resolved, previous, moment.refused),
+    LensPanel(),
+    LENS.name,
+)

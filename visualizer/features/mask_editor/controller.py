@@ -29,6 +29,7 @@ from visualizer.session.view_options import MaskBrush
 from visualizer.widgets.input_filters import is_command
 
 if TYPE_CHECKING:
+    from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
     from visualizer.features.mask_editor.brush_masks import Place
     from visualizer.features.mask_editor.presenter import MaskEditPanel
     from visualizer.heatmap.board_layout import PanelSlot
@@ -51,6 +52,20 @@ class MaskEditController(QObject):
         self._workspace, self._cell_selection = workspace, cell_selection
         self._stroke: tuple[Cell, bool] | None = None
         """Last cell of the current stroke, and whether the stroke allows (or forbids) cells."""
+
+    def follow_bar(self, strokes: MaskStrokeController, bar: MaskEditBar) -> None:
+        """Connect strokes in the heatmaps and the bar of brushes."""
+        strokes.begun.connect(self.begin)
+        strokes.swept.connect(self.sweep)
+        strokes.ended.connect(self.end)
+        strokes.extended.connect(self.extend)
+        strokes.left.connect(self.stop)
+        bar.brushChosen.connect(self.start_from)
+        bar.numberChosen.connect(self.set_number)
+        bar.settled.connect(self.end)
+        bar.allHeadsChosen.connect(self.set_all_heads)
+        bar.joined.connect(self.join_all)
+        bar.left.connect(self.stop)
 
     @property
     def _edit_state(self) -> MaskEditState:

@@ -15,9 +15,11 @@ from visualizer.errors import InputError
 from visualizer.features.mask_editor.brush_masks import mask_of_brush, open_cells
 from visualizer.format import format_count
 from visualizer.heatmap.board import PendingCells, target_of
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.panel_cells import any_of_blocks, forbidden_in
 from visualizer.models.model_source import cuts_in_words
 from visualizer.session.cell_address import ComparedSide
+from visualizer.session.pane import PanelPresenter
 from visualizer.session.resolved_view import PoolingExtent
 from visualizer.session.screen import PanelId
 from visualizer.session.view_options import MaskBrush
@@ -242,3 +244,12 @@ def _pending_cells(
         now = forbidden_in(masking, (tokens, tokens), text, drawn)
     changed = now != then
     return PendingCells(changed & now, changed & then) if changed.any() else None
+
+
+PANEL = PanelPresenter(
+    MASK_EDIT,
+    lambda resolved, moment, previous: present_mask_edit(
+        resolved, moment.panel(BOARD_CONTENTS).board, moment.refused
+    ),
+    None,
+)

@@ -15,6 +15,7 @@ from visualizer.models.model_source import (
     heads_in_words,
 )
 from visualizer.session.model_panes import why_unread
+from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -228,3 +229,10 @@ def _editable_heads(resolved: Resolved, layers: tuple[int, ...]) -> tuple[LayerA
     if len(resolved.heads) > 1 and pinned and pinned.head is not None:
         return ((layer, pinned.head),)
     return tuple((layer, head) for head in resolved.heads)
+
+
+PANEL = PanelPresenter(
+    NEXT_TOKEN,
+    lambda resolved, moment, previous: present_next_token(resolved, moment.refused),
+    NextTokenPanel(),
+)

@@ -13,6 +13,7 @@ from visualizer.session.user_prediction import Prediction, PredictionQuestion, w
 from visualizer.session.zoom_ranges import zoom_including
 
 if TYPE_CHECKING:
+    from visualizer.features.playback.playback_bar_widget import PlaybackBar
     from visualizer.session.workspace import Workspace
     from visualizer.session.zoom_ranges import Zoom
 
@@ -32,6 +33,15 @@ class PlaybackController(QObject):
         self._timer.timeout.connect(self._on_tick)
         self._last_tick = 0.0
         self._due_steps = 0.0
+
+    def follow_bar(self, bar: PlaybackBar) -> None:
+        """Connect the playback bar."""
+        bar.sought.connect(self.seek)
+        bar.stepped.connect(self.step)
+        bar.skipped.connect(self.skip)
+        bar.grainChosen.connect(self.set_grain)
+        bar.speedChosen.connect(self.set_speed)
+        bar.questionChosen.connect(self.ask)
 
     @property
     def playhead(self) -> Playhead:

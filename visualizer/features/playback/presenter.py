@@ -12,7 +12,9 @@ from visualizer.explanations.cell_facts import CellFacts
 from visualizer.explanations.explain import EXPLAINERS, Equation, equation, explain
 from visualizer.explanations.prediction import instruction
 from visualizer.explanations.step_values import EMPTY, StepValues
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
+from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import Grain, Place, Playhead, Timeline
 
@@ -171,3 +173,15 @@ def written(equation: Equation | None, theme: Theme) -> str:
     )
     left = f"<span style='color:{theme.quiet}'>{escape(equation.left)} = </span>{parts}"
     return f"{left} = <b>{escape(equation.result)}</b>" if equation.result else left
+
+
+PANEL = PanelPresenter(
+    PLAYBACK,
+    lambda resolved, moment, previous: present_playback(
+        resolved, previous, moment.panel(BOARD_CONTENTS).step_lights
+    ),
+    PlaybackBarState(),
+    prefetch=lambda resolved, made, previous: present_playback(
+        resolved, previous, BOARD_CONTENTS.of(made).step_lights
+    ),
+)

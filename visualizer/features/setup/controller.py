@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from visualizer.attention.spec import Device, Mode
+from visualizer.documents.open_document import first_part, too_long
 from visualizer.errors import FIRST_CHARACTERS
 from visualizer.features.setup.presenter import SETUP
 from visualizer.session.document import text_of_first_tokens
@@ -53,6 +54,13 @@ class SetupController(QObject):
             return str(value)
         document, tokens = self._workspace.document, int(str(value))
         return text_of_first_tokens(document, tokens)
+
+    def take_text(self, text: str) -> None:
+        """Replace the text by a dropped one."""
+        if sentence := too_long(text):
+            self._workspace.refuse_text(sentence, first_part(text))
+        else:
+            self._workspace.set_text(text)
 
     def choose_part(self, name: str) -> None:
         """Show one of the kinds of attention of a model, by its name in the model."""

@@ -311,13 +311,6 @@ class SetupPane(QScrollArea):
     def _request_second_fix(self) -> None:
         self.remedied.emit("second")
 
-    def take_text(self, text: str) -> None:
-        """Replace the text by a dropped one."""
-        if sentence := too_long(text):
-            self.textTooLong.emit(sentence, first_part(text))
-        else:
-            self.textTyped.emit(text)
-
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         setup = screen.panel(SETUP)
         self._show_theme(theme)

@@ -11,6 +11,7 @@ from visualizer.attention.spec import Arrangement, Dtype
 from visualizer.explanations.explain import EXPLAINERS
 from visualizer.explanations.shape_equations import sizes
 from visualizer.format import format_count, format_size
+from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -264,3 +265,11 @@ def _build_row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
         matrices * math.prod(sizes) * item,
         is_current,
     )
+
+
+PANEL = PanelPresenter(
+    SHAPES,
+    lambda resolved, moment, previous: present_shapes(resolved, previous),
+    ShapesPanel(),
+    SHAPES.name,
+)

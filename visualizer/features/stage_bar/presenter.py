@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -42,3 +43,8 @@ def present_stage_bar(resolved: Resolved) -> tuple[StageBarItem, ...]:
         )
         for stage in trace.stages
     )
+
+
+PANEL = PanelPresenter(
+    STAGE_BAR, lambda resolved, moment, previous: present_stage_bar(resolved), ()
+)

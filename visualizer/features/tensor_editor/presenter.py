@@ -17,6 +17,7 @@ from visualizer.features.tensor_editor.spreadsheet_clipboard import format_numbe
 from visualizer.features.tensor_editor.tensor_edit import own_of, why_not
 from visualizer.heatmap.board import Axis, counted_from_one
 from visualizer.language.tokenizers import all_visible
+from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -204,3 +205,8 @@ _WEIGHT_AXES = {
     "linear2": ("d_ff", "d_model"),
 }
 """Axes of weights other than the query, key and value projections."""
+
+
+PANEL = PanelPresenter(
+    TABLE, lambda resolved, moment, previous: present_table(resolved), None, TABLE.name
+)

@@ -13,6 +13,7 @@ from visualizer.heatmap.panel_cells import cell_of
 from visualizer.session.token_selection import TokenRole, with_match, with_search
 
 if TYPE_CHECKING:
+    from visualizer.features.token_strip.widget import TokenPane
     from visualizer.session.token_selection import TokenSelection
     from visualizer.session.workspace import Workspace
 
@@ -26,6 +27,14 @@ class TokenSelectionController(QObject):
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
+
+    def follow_pane(self, pane: TokenPane) -> None:
+        """Connect the strip of tokens."""
+        pane.chose.connect(self.choose)
+        pane.hovered.connect(self.hover)
+        pane.roleChosen.connect(self.set_role)
+        pane.sought.connect(self.seek)
+        pane.stepped.connect(self.go)
 
     @property
     def _current_selection(self) -> TokenSelection:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
+from functools import partial
 from html import escape, unescape
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -22,10 +23,12 @@ from visualizer.features.token_strip.token_weight_sums import (
     read_sums,
 )
 from visualizer.format import format_count, shorten
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_cursor import cursor_on, present_cursor
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.language.tokenizers import all_visible
 from visualizer.session.cell_address import Cell
+from visualizer.session.pane import PanelPresenter, prefetch_only
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import Grain
 from visualizer.session.token_selection import TokenRole, matches
@@ -376,3 +379,15 @@ def read_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
     end = monotonic() + READ_FOR_S
     query = _token_query(resolved, *_cursor_with_step(resolved, present_cursor(resolved)))
     read_sums(query.weights, lambda: is_over() or monotonic() > end)
+
+
+PANEL = PanelPresenter(
+    TOKENS,
+    lambda resolved, moment, previous: present_tokens(
+        resolved, moment.panel(BOARD_CONTENTS).cursor
+    ),
+    TokenPanel(),
+    prefetch_key=needs,
+    prefetch=partial(prefetch_only, warm),
+    is_refined=True,
+)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from visualizer.attention.display_transforms import WeightTransform
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.panel_colour_scale import SHORT
+from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 from visualizer.session.view_options import ColourLimits, ColourOptions
 
@@ -156,3 +158,12 @@ def _describe_zoom(resolved: Resolved) -> tuple[str, str]:
         return f"{queries} × {keys} {down}", f"Showing queries {queries} and keys {keys} {down}"
     parts = f"{queries} {down}", f"{keys} {across}"
     return " × ".join(parts), "Showing queries {} and keys {}".format(*parts)
+
+
+PANEL = PanelPresenter(
+    VIEW_CONTROLS,
+    lambda resolved, moment, previous: present_view_controls(
+        resolved, moment.panel(BOARD_CONTENTS).board
+    ),
+    ViewControlsPanel(),
+)

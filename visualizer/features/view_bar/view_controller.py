@@ -25,6 +25,7 @@ from visualizer.widgets.app_settings import save_colour_map
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
+    from visualizer.features.view_bar.widget import ViewBar
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.workspace import Workspace
 
@@ -66,6 +67,12 @@ class ViewController(QObject):
         self._pending_pin: _PendingPin | None = None
         """The row may not have arrived from a server yet."""
         workspace.changed.connect(self._pin_largest)
+
+    def follow_bar(self, bar: ViewBar) -> None:
+        """Connect the view bar."""
+        bar.layoutChosen.connect(self.arrange)
+        bar.headToggled.connect(self.toggle_head)
+        bar.headAlone.connect(self.solo_clicked_head)
 
     @property
     def _wanted(self) -> View:

@@ -1,0 +1,32 @@
+"""Scatter pane: all heads as points between two measures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.features.head_scatter.presenter import PANEL
+from visualizer.session.pane import Area, Pane
+
+if TYPE_CHECKING:
+    from visualizer.features.controllers import FeatureControllers
+    from visualizer.features.head_scatter.widget import HeadScatterPane
+
+
+def connect(pane: HeadScatterPane, to: FeatureControllers) -> None:
+    """Connect the choice of measures and showing a head in the heatmaps."""
+    pane.measuresChosen.connect(to.view_controller.set_scatter)
+    pane.headChosen.connect(to.view_controller.show_head_of_layer)
+    to.connect_measurement(pane.measuring)
+
+
+PANE = Pane(
+    "Scatter",
+    "Scatter",
+    "All heads as points, plotted by two measures",
+    "visualizer.features.head_scatter.widget:HeadScatterPane",
+    connect,
+    "Shift+F7",
+    Area.RIGHT,
+    beside="Layers",
+    panel=PANEL,
+)

@@ -1,0 +1,32 @@
+"""Heads pane: measures of all heads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.features.head_table.presenter import PANEL
+from visualizer.session.pane import Area, Pane
+
+if TYPE_CHECKING:
+    from visualizer.features.controllers import FeatureControllers
+    from visualizer.features.head_table.widget import HeadTablePane
+
+
+def connect(pane: HeadTablePane, to: FeatureControllers) -> None:
+    """Connect showing one head only and measuring the heads of a long text."""
+    pane.headChosen.connect(to.view_controller.solo_head_of_layer)
+    to.connect_measurement(pane.measuring)
+
+
+PANE = Pane(
+    "Heads",
+    "Heads",
+    "Measures of all heads, to compare and sort",
+    "visualizer.features.head_table.widget:HeadTablePane",
+    connect,
+    "F8",
+    Area.RIGHT,
+    height=280,
+    beside="Code",
+    panel=PANEL,
+)

@@ -1,0 +1,41 @@
+"""Lesson pane: the current lesson page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.features.lessons.presenter import LESSON
+from visualizer.session.pane import Area, Pane
+
+if TYPE_CHECKING:
+    from visualizer.features.controllers import FeatureControllers
+    from visualizer.features.lessons.widget import LessonPane
+
+
+def connect(pane: LessonPane, to: FeatureControllers) -> None:
+    """Connect page navigation of the current lesson."""
+    pane.stepped.connect(to.lesson_controller.step)
+    pane.returned.connect(to.lesson_controller.restore_page)
+    pane.closed.connect(to.lesson_controller.close)
+    to.name_keys(
+        {
+            pane.close_button: "lesson.close",
+            pane.return_button: "lesson.restore_page",
+            pane.back_button: "lesson.step -1",
+            pane.next_button: "lesson.step 1",
+        }
+    )
+
+
+PANE = Pane(
+    "Lesson",
+    "Lesson",
+    "The current lesson page",
+    "visualizer.features.lessons.widget:LessonPane",
+    connect,
+    "F6",
+    Area.LEFT,
+    height=430,
+    is_made_at_once=True,
+    opens_with=lambda screen: screen.panel(LESSON) is not None,
+)

@@ -1,0 +1,40 @@
+"""Lines pane: attention as lines between tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.features.line_view.presenter import PANEL
+from visualizer.session.pane import Area, Pane
+
+if TYPE_CHECKING:
+    from visualizer.features.controllers import FeatureControllers
+    from visualizer.features.line_view.widget import LinePane
+
+
+def connect(pane: LinePane, to: FeatureControllers) -> None:
+    """Connect the line options; hovering, pinning and moving are shared with the heatmaps."""
+    from visualizer.features.line_view.controller import LineViewController
+
+    liner = LineViewController(to.workspace, pane)
+    pane.chosen.connect(liner.choose)
+    pane.view.cellHovered.connect(liner.hover)
+    pane.view.cellClicked.connect(liner.pin)
+    pane.view.tokenHovered.connect(liner.point)
+    pane.view.tokenClicked.connect(liner.hold)
+    pane.view.walked.connect(to.walk)
+    to.read_in(pane.view)
+
+
+PANE = Pane(
+    "Lines",
+    "Lines",
+    "Lines from queries to keys; their width shows the weights",
+    "visualizer.features.line_view.widget:LinePane",
+    connect,
+    "F9",
+    Area.RIGHT,
+    width=300,
+    is_painted_first=True,
+    panel=PANEL,
+)

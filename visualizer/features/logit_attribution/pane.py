@@ -1,0 +1,35 @@
+"""Attribution pane: direct logit attribution and head ablations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.features.logit_attribution.presenter import PANEL
+from visualizer.session.pane import Area, Pane
+
+if TYPE_CHECKING:
+    from visualizer.features.controllers import FeatureControllers
+    from visualizer.features.logit_attribution.widget import AttributionPane
+
+
+def connect(pane: AttributionPane, to: FeatureControllers) -> None:
+    """Connect the token choice, ablations and showing a head in the heatmaps."""
+    pane.tokenChosen.connect(to.attribution_controller.choose_token)
+    pane.headChosen.connect(to.view_controller.show_head_of_model)
+    pane.ablationWanted.connect(to.model_question_controller.want)
+    pane.ablationCancelled.connect(to.model_question_controller.give_up)
+    to.name_keys(dict.fromkeys((pane.ablate, pane.cancel), "attribution.toggle_ablations"))
+
+
+PANE = Pane(
+    "Attribution",
+    "Attribution",
+    "How each head contributes to a logit, and ablations",
+    "visualizer.features.logit_attribution.widget:AttributionPane",
+    connect,
+    "Shift+F3",
+    Area.RIGHT,
+    beside="Layers",
+    opened_by=("attribution.toggle_ablations",),
+    panel=PANEL,
+)

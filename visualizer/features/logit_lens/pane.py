@@ -1,0 +1,31 @@
+"""Lens pane: the next tokens that each layer predicts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.features.logit_lens.presenter import PANEL
+from visualizer.session.pane import Area, Pane
+
+if TYPE_CHECKING:
+    from visualizer.features.controllers import FeatureControllers
+    from visualizer.features.logit_lens.widget import LensPane
+
+
+def connect(pane: LensPane, to: FeatureControllers) -> None:
+    """Connect showing a layer and token in the heatmaps, and long computations."""
+    pane.placeChosen.connect(to.view_controller.show_token_of_layer)
+    pane.costlyWanted.connect(to.model_question_controller.want)
+
+
+PANE = Pane(
+    "Lens",
+    "Lens",
+    "Logit lens: next-token predictions of each layer at every token",
+    "visualizer.features.logit_lens.widget:LensPane",
+    connect,
+    "Shift+F2",
+    Area.RIGHT,
+    beside="Layers",
+    panel=PANEL,
+)

@@ -1,0 +1,61 @@
+"""Continue pane: generated text of the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.session.pane import Area, Pane
+
+if TYPE_CHECKING:
+    from visualizer.features.controllers import FeatureControllers
+    from visualizer.features.model_generation.widget import ModelGenerationPane
+
+
+def connect(pane: ModelGenerationPane, to: FeatureControllers) -> None:
+    """Connect generating text, stepping back and forward, and branches."""
+    controller = to.model_generation_controller
+
+    def show() -> None:
+        pane.show_panel(controller.panel)
+
+    controller.changed.connect(show)
+    generation = pane.generation
+    generation.sampleWanted.connect(controller.sample)
+    generation.runWanted.connect(controller.run)
+    generation.steppedBack.connect(controller.step_back)
+    generation.steppedOn.connect(controller.step_forward)
+    generation.turned.connect(controller.switch_branch)
+    generation.nodeChosen.connect(controller.go)
+    generation.seedChosen.connect(controller.reseed)
+    pane.next.tokenPicked.connect(controller.pick)
+    pane.next.samplingChosen.connect(controller.choose)
+    pane.stepsChosen.connect(controller.set_steps)
+    pane.stepChosen.connect(controller.go_to_step)
+    pane.used.connect(controller.use_as_text)
+    pane.startedAgain.connect(controller.start_again)
+    to.name_keys(
+        {
+            generation.run: "model_generation.toggle",
+            generation.sample: "model_generation.sample",
+            generation.back: "model_generation.step_back",
+            generation.on: "model_generation.step_forward",
+            generation.turn: "model_generation.switch_branch",
+            pane.use: "model_generation.use_as_text",
+            pane.again: "model_generation.start_again",
+        }
+    )
+    show()
+
+
+PANE = Pane(
+    "Continue",
+    "Continue",
+    "Generate text from the model, token by token",
+    "visualizer.features.model_generation.widget:ModelGenerationPane",
+    connect,
+    "Shift+F6",
+    Area.RIGHT,
+    height=280,
+    beside="Layers",
+    opened_by=("model_generation.toggle", "model_generation.sample"),
+)

@@ -1,0 +1,41 @@
+"""Next token pane: predictions and head edits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.features.next_token.presenter import PANEL
+from visualizer.session.pane import Area, Pane
+
+if TYPE_CHECKING:
+    from visualizer.features.controllers import FeatureControllers
+    from visualizer.features.next_token.widget import NextTokenPane
+
+
+def connect(pane: NextTokenPane, to: FeatureControllers) -> None:
+    """Connect editing the shown heads."""
+    pane.kindChosen.connect(to.head_edit_controller.set_kind)
+    pane.factorTyped.connect(to.head_edit_controller.set_factor)
+    pane.sourceTyped.connect(to.head_edit_controller.set_source)
+    pane.settled.connect(to.head_edit_controller.settle)
+    pane.allOn.connect(to.head_edit_controller.restore_all)
+    to.name_keys({pane.all_on: "head_edit.restore_all"})
+
+
+EDITS = ("head_edit.set_mean", "head_edit.scale", "head_edit.patch")
+"""Commands that edit the shown heads; the pane then has the field for the value."""
+PANE = Pane(
+    "Next token",
+    "Next token",
+    "Next-token predictions and head edits",
+    "visualizer.features.next_token.widget:NextTokenPane",
+    connect,
+    "Shift+F9",
+    Area.RIGHT,
+    height=280,
+    beside="Code",
+    opens_for_model=True,
+    opened_by=EDITS,
+    commands=dict.fromkeys(EDITS, lambda pane: pane.focus_value()),
+    panel=PANEL,
+)

@@ -1,0 +1,33 @@
+"""Shapes pane: shapes of all tensors and the split into heads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.features.shapes.presenter import PANEL
+from visualizer.session.pane import Area, Pane
+
+if TYPE_CHECKING:
+    from visualizer.features.controllers import FeatureControllers
+    from visualizer.features.shapes.widget import ShapesPane
+
+
+def connect(pane: ShapesPane, to: FeatureControllers) -> None:
+    """Connect showing the selected stage."""
+    pane.stageChosen.connect(to.show_stage)
+    to.name_keys({pane.turn: "shapes.toggle_split"})
+
+
+PANE = Pane(
+    "Shapes",
+    "Shapes",
+    "Shapes of all tensors, and how heads split the columns",
+    "visualizer.features.shapes.widget:ShapesPane",
+    connect,
+    "Shift+F4",
+    Area.RIGHT,
+    height=280,
+    beside="Code",
+    commands={"shapes.toggle_split": lambda pane: pane.drawing.toggle_split()},
+    panel=PANEL,
+)

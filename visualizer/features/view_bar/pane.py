@@ -1,0 +1,34 @@
+"""Colours pane: colour maps, scale and range."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.session.pane import Area, Pane
+
+if TYPE_CHECKING:
+    from visualizer.features.controllers import FeatureControllers
+    from visualizer.features.view_bar.colours_widget import ColoursPane
+
+
+def connect(pane: ColoursPane, to: FeatureControllers) -> None:
+    """Connect the colour options."""
+    pane.lensChosen.connect(to.view_controller.set_weight_transform)
+    pane.curveChosen.connect(to.view_controller.set_curve)
+    pane.limitsChosen.connect(to.view_controller.set_limits)
+    pane.mapChosen.connect(to.view_controller.set_map)
+    pane.endsTyped.connect(to.view_controller.type_limits)
+
+
+PANE = Pane(
+    "Colours",
+    "Colours",
+    "Colour maps, scale and range",
+    "visualizer.features.view_bar.colours_widget:ColoursPane",
+    connect,
+    "F11",
+    Area.RIGHT,
+    height=280,
+    beside="Code",
+    opened_by=("view.set_limits typed",),
+)

@@ -1,0 +1,136 @@
+"""Rows that describe panes and panels; each feature has its own in `pane.py`."""
+
+from __future__ import annotations
+
+from enum import Enum
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping
+
+    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.screen import Moment, PanelId, Screen
+
+Panel = TypeVar("Panel")
+
+
+class Area(Enum):
+    """Side of the heatmaps on which a pane is placed."""
+
+    LEFT = "left"
+    RIGHT = "right"
+
+
+def _return_none(*given: object) -> None:
+    return None
+
+
+class PanelPresenter(Struct, Generic[Panel], frozen=True):
+    """Describes how one panel is created.
+
+    Parameters
+    ----------
+    present : callable
+        Creates the panel from the moment, its other panels and the previous panel.
+    empty : object
+        The panel if there are no numbers or its pane is closed.
+    pane : str
+        The closable pane that shows it; the panel is not created while it is closed.
+    prefetch_key : callable
+        Returns a key of the parts of large tensors that the panel needs.
+    prefetch : callable
+        Reads these parts, and returns the panel if it was created in the process; receives the
+        panels of the rows above and the previous panel.
+    is_refined : bool
+        Whether it changes while the images of long texts are refined.
+    needs_retrieval : bool
+        Whether it shows the retrieval measure of a long text's heads.
+    """
+
+    id: PanelId[Panel]
+    present: Callable[[Resolved, Moment, Panel], Panel]
+    empty: Panel
+    pane: str = ""
+    prefetch_key: Callable[[Resolved], Hashable] = _return_none
+    prefetch: Callable[[Resolved, Mapping[str, object], Any], Panel | None] = _return_none
+    is_refined: bool = False
+    needs_retrieval: bool = False
+
+    def is_seen(self, resolved: Resolved) -> bool:
+        """Whether its pane is visible."""
+        return not self.pane or self.pane in resolved.view.panes
+
+
+def prefetch_only(read: Callable[[Resolved], object], resolved: Resolved, *given: object) -> None:
+    """Prefetch without creating the panel."""
+    read(resolved)
+
+
+class Pane(Struct, frozen=True):
+    """One pane.
+
+    Parameters
+    ----------
+    id : str
+        The id in saved window states and views, independent of its title.
+    tip : str
+        Tool tip of its button: what it shows.
+    widget : str
+        ``module:Class`` of its widget, which has ``show_screen(screen, theme)``; imported when
+        the pane is first shown.
+    connect : callable
+        Connects the widget's signals to the shared controllers or to its own.
+    shortcut : str
+        The shortcut that toggles it.
+    height : int
+        Height relative to the other panes in its area.
+    beside : str
+        The id of the pane it is tabbed with; initially closed.
+    width : int
+        Width of its own column next to the heatmaps; initially closed.
+    panel : PanelPresenter, optional
+        How its content is created.
+    is_made_at_once : bool
+        Whether it is created with the window instead of when it is first shown.
+    is_painted_first : bool
+        Whether it is painted together with the heatmaps, before the other panes.
+    opens_with : callable, optional
+        Whether a screen has content for it; the pane is open only then.
+    opens_for_model : bool
+        Whether it opens when a new model starts to run.
+    opened_by : tuple of str
+        Ids of the commands whose results it shows; they open it.
+    commands : mapping
+        Ids of commands that act on its widget, with the action; after `opened_by` has opened it.
+    """
+
+    id: str
+    title: str
+    tip: str
+    widget: str
+    connect: Callable[[Any, Any], None]
+    shortcut: str
+    area: Area
+    height: int = 0
+    beside: str = ""
+    width: int = 0
+    panel: PanelPresenter[Any] | None = None
+    is_made_at_once: bool = False
+    is_painted_first: bool = False
+    opens_with: Callable[[Screen], bool] | None = None
+    opens_for_model: bool = False
+    opened_by: tuple[str, ...] = ()
+    commands: Mapping[str, Callable[[Any], object]] = {}
+
+    @property
+    def is_closed_at_first(self) -> bool:
+        """Whether it is closed until the user opens it."""
+        return bool(self.beside or self.width)
+
+    def create_widget(self) -> Any:
+        """Create its widget."""
+        module, _, name = self.widget.partition(":")
+        return getattr(import_module(module), name)()

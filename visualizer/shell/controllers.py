@@ -1,0 +1,157 @@
+"""All controllers of one main window, in the order in which they depend on each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.export.export_controller import ExportController
+from visualizer.features.controllers import FeatureControllers
+from visualizer.shell.document_controller import DocumentController
+from visualizer.shell.presenter_mode import PresenterMode
+from visualizer.shell.recent_files_menu import RecentFilesMenu
+from visualizer.shell.recovery_prompt import RecoveryPrompt
+from visualizer.shell.reduced_motion_controller import ReducedMotionController
+from visualizer.shell.settings_controller import SettingsController
+from visualizer.shell.start_page_controller import StartPageController
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from PySide6.QtGui import QAction
+    from PySide6.QtWidgets import QMainWindow, QMenu, QWidget
+
+    from visualizer.features.lessons.state import LessonState
+    from visualizer.features.token_strip.widget import TokenPane
+    from visualizer.heatmap.widget import BoardView
+    from visualizer.session.workspace import Workspace
+    from visualizer.shell.document_controller import WindowOn
+    from visualizer.shell.injected_services import Services
+    from visualizer.shell.pane_docks import PaneDocks
+    from visualizer.shell.pane_focus_cycle import PaneFocusCycle
+
+
+class Controllers(FeatureControllers):
+    """Controllers that the commands and signals of a main window call."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        window: QMainWindow,
+        program: Services,
+        lessons: LessonState,
+        window_on: WindowOn,
+        lessons_menu: QMenu,
+        recent_menu: QMenu,
+        actions: Mapping[str, QAction],
+        board: BoardView,
+        token_pane: TokenPane,
+        docks: PaneDocks,
+        focus_cycle: PaneFocusCycle,
+        read_in: Callable[[QWidget], object],
+        open_lab: Callable[[], object],
+    ) -> None:
+        self.document_controller = DocumentController(
+            program, workspace, lessons, window, window_on
+        )
+        super().__init__(
+            workspace, window, lessons, lessons_menu, board, token_pane, actions, read_in
+        )
+        self.window, self.docks, self.focus_cycle = window, docks, focus_cycle
+        self.open_lab = open_lab
+        self.export_controller = ExportController(
+            workspace, window, self.document_controller.figure_title
+        )
+        self.copy_script = self.export_controller.copy_script
+        self.recovery_prompt = RecoveryPrompt(window)
+        self.recent_files_menu = RecentFilesMenu(recent_menu, window)
+        self.presenter = PresenterMode(workspace, window, docks, self.board)
+        self.reduced_motion_controller = ReducedMotionController(window)
+        self.settings_controller = SettingsController(
+            window,
+            workspace,
+            self.view_controller,
+            self.setup,
+            self.document_controller,
+            self.reduced_motion_controller,
+            self.name_keys,
+        )
+        self.start_page = StartPageController(
+            window,
+            workspace,
+            self.document_controller,
+            self.lesson_controller,
+            program.read_example,
+        )
+
+    def connect(
+        self, show_message: Callable[[str], object], show_bug: Callable[[str], object]
+    ) -> None:
+        """Connect the controllers with each other, and their messages and errors."""
+        files, images, page = self.document_controller, self.model_image_controller, self.start_page
+        autosave, exporter = files.autosave_controller, self.export_controller.exporter
+        models = (self.model_chooser_controller, self.model_connection_controller)
+        for speaker in (files, self.recovery_prompt, images, exporter):
+            speaker.said.connect(show_message)
+        for part in (
+            *(self.workspace, files, autosave, self.recovery_prompt, images, *models),
+            *(self.export_controller, self.model_generation_controller),
+        ):
+            part.broke.connect(show_bug)
+        for model in models:
+            model.opened.connect(files.take_model)
+        self.workspace.modelRefused.connect(files.refuse_model)
+        files.lessonLeft.connect(self.lesson_controller.close)
+        autosave.found.connect(self.recovery_prompt.offer)
+        self.recovery_prompt.recovered.connect(files.take_recovered)
+        files.settled.connect(self.recent_files_menu.remember)
+        self.recent_files_menu.chosen.connect(files.open)
+        files.modelWanted.connect(self.model_chooser_controller.open_folder)
+        files.imageWanted.connect(images.take)
+        self.presenter.rearranged.connect(self.board.arrange_late)
+        self.presenter.paintingLeft.connect(self.mask_edit_controller.stop)
+        self.presenter.cellLeft.connect(self.cell_selection_controller.unpin)
+        page.left.connect(self.board.setFocus)
+        page.startChosen.connect(self.settings_controller.show)
+        self.settings_controller.startPageChosen.connect(page.show_panel)
+
+    def find_token(self) -> None:
+        """Open the search of the tokens."""
+        pane = self.docks.show_pane_of(self.token_pane)
+        self.token_pane.open_search()
+        pane.ensureWidgetVisible(self.token_pane)
+
+    def go_to_largest_weight(self) -> None:
+        """Go to the token with the next largest weight."""
+        pane = self.docks.show_pane_of(self.token_pane)
+        self.token_pane.shown_strip.go_to_largest()
+        pane.ensureWidgetVisible(self.token_pane)
+
+    def reset_layout(self) -> None:
+        """Arrange the panes as in a new window; the lesson pane stays open during a lesson."""
+        self.docks.once_dropped(self._reset_layout)
+
+    def _reset_layout(self) -> None:
+        self.presenter.leave()
+        self.docks.reset()
+
+    def may_close(self) -> bool:
+        """Whether the window may close now; otherwise it is closed again later."""
+        parts = (self.export_controller.progress, self.document_controller)
+        return all(part.may_close(self.window.close) for part in parts)
+
+    def close(self) -> None:
+        """End the work of all controllers, and then of the workspace."""
+        self.playback_controller.stop()
+        for part in (
+            self.export_controller,
+            self.model_chooser_controller,
+            self.model_connection_controller,
+            self.model_image_controller,
+            self.document_controller,
+            self.recovery_prompt,
+            self.model_question_controller,
+            self.head_measurement_controller,
+            self.model_generation_controller,
+            self.workspace,
+        ):
+            part.close()
