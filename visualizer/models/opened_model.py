@@ -90,7 +90,6 @@ from visualizer.models.recorded_runs import (
     run_of,
 )
 from visualizer.models.tokenizer_process import tokenizer_process
-from visualizer.models.unfinished_reading import UnfinishedReading, going_on, key_of
 from visualizer.models.weight_loading_progress import LoadedWeights
 from visualizer.optional_packages import require_package
 from visualizer.progress import CancelledError, no_progress, progress_of_part
@@ -530,8 +529,7 @@ class OpenedModel:
             recording = self.recorded(by_module, cut_by_module, holds_weights=not is_here)
             with around as seen, recording as calls:
                 more = without_cache(self.model) if seen.is_repeated else {}
-                is_plain = not (edits or cuts)
-                result = self._run_on({**given, **only, **more}, calls, is_plain=is_plain)
+                result = self.run({**given, **only, **more})
         self._layers = self._layers or _heads_by_layer(calls)
         groups = groups_of(kept.of_calls(calls))
         if not groups:
@@ -640,26 +638,6 @@ class OpenedModel:
         return with_repeated_layers(
             found, self.model, known, seen.passed, seen.inputs, edits, recording
         )
-
-    def _run_on(
-        self, given: Mapping[str, Any], calls: list[AttentionCall], *, is_plain: bool
-    ) -> Any:
-        """Run the model; an interrupted unedited run from disk resumes where it stopped."""
-        # Layers that share keys and values need the layers that a resumed run would skip.
-        if not (is_plain and self.on_disk) or _positive_int(
-            self._config_value("num_kv_shared_layers")
-        ):
-            return self.run(given)
-        facts = self.folder.fingerprint, self.on_disk.versions, self.model.dtype
-        kept = UnfinishedReading(key_of(given, *facts))
-        try:
-            with going_on(self.on_disk, kept, calls):
-                result = self.run(given)
-        except InputError:  # a repeated run would fail in the same way
-            kept.remove()
-            raise
-        kept.remove()
-        return result
 
     def is_long(self, given: Mapping[str, Any]) -> bool:
         """Whether the weights of all layers exceed the limit for keeping them in memory."""
