@@ -31,17 +31,13 @@ from visualizer.language.sampling import Sampling
 from visualizer.models.cached_generation import generate
 from visualizer.models.disk_layers import LAYOUT_MISMATCH
 from visualizer.models.disk_reading_estimate import SEVERAL_STACKS, disk_reading_estimate
+from visualizer.models.forward import DISK_STAGES_NOTICE, ONE_PASS_FROM_DISK
 from visualizer.models.head_edits import context_edits
 from visualizer.models.logit_attribution import logit_lens, logit_parts
 from visualizer.models.model_folder import INDEX, read_model_folder
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.model_source import HeadEdit, HeadEditKind
-from visualizer.models.opened_model import (
-    DISK_STAGES_NOTICE,
-    ONE_PASS_FROM_DISK,
-    OpenedModel,
-    open_model,
-)
+from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.progress import CancelledError, progress_told_to, stopped_when
 
@@ -140,8 +136,8 @@ def test_patched_heads_give_the_numbers_of_the_model_in_memory(tmp_path: Path) -
 def test_tiles_of_a_long_text_are_those_of_the_model_in_memory(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama")
     plain, streamed = both(folder)
-    plain._reads_in_chunks = False  # chunks round otherwise
-    plain.most_held = streamed.most_held = 0
+    plain.long_texts.reads_in_chunks = False  # chunks round otherwise
+    plain.long_texts.most_held = streamed.long_texts.most_held = 0
     seen = [model.read(TEXT, by_blocks=True) for model in (plain, streamed)]
     assert seen[0].next_token is not None
     assert (seen[0].next_token - seen[1].next_token).abs().max() == 0.0  # type: ignore[operator]

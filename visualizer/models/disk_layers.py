@@ -16,7 +16,6 @@ from torch import nn
 
 from visualizer.errors import InputError
 from visualizer.models.disk_reading_estimate import refused
-from visualizer.models.weight_loading_progress import is_mapped_part
 from visualizer.progress import check_stopped, tell_progress
 from visualizer.storage.regular_file import version_at
 
@@ -218,6 +217,11 @@ class LayersOnDisk:
                 hook: Any = layer._hf_hook
                 hook.tied_pointers_to_remove = set()
                 hook.post_forward(layer, None)
+
+
+def is_mapped_part(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's memory is not owned by torch, as for memory-mapped files."""
+    return tensor.device.type == "cpu" and not tensor.untyped_storage().resizable()
 
 
 def _find_loader(layers: nn.Module) -> Any:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from visualizer.models.attention_recorder import AttentionCall
-    from visualizer.models.opened_model import Cuts, Edits, OpenedModel
+    from visualizer.models.editable_heads import Cuts, Edits
+    from visualizer.models.opened_model import OpenedModel
     from visualizer.progress import Progress
 
 SPREAD = (
@@ -188,7 +189,7 @@ def logit_lens(
         progress(done, len(streams))
         # On all ranks together: each may hold a part of the unembedding.
         model.ranks.check_stopped()
-        with model.lock:  # other threads may have hooks on these modules
+        with model.forward.lock:  # other threads may have hooks on these modules
             predictions.append(_find_likeliest(lambda part: matrix(last(part)), stream, most))
     numbers, shares = (torch.stack(each).numpy() for each in zip(*predictions, strict=True))
     return LensReading(layers, numbers, shares)
@@ -230,7 +231,7 @@ def _record_modules(model: OpenedModel) -> Iterator[dict[str, _ModuleValues]]:
             given, result = (float64_on_cpu(each[-1]) for each in rows)
             passed[name] = _ModuleValues(given, result, rows[1])
 
-    with model.lock:
+    with model.forward.lock:
         hooks = [
             module.register_forward_hook(
                 lambda _, inputs, named, result, name=name: keep(name, inputs, named, result),
@@ -339,7 +340,7 @@ def _added_by_heads(
             or not _are_close(passed[path].given, context.reshape(-1))
         ):
             continue
-        with model.weights_in_memory(path):
+        with model.forward.weights_in_memory(path):
             weight = float64_on_cpu(module.weight)
         # The matrix of transformers' Conv1D is the transpose of that of torch's Linear.
         matrix = weight if isinstance(module, nn.Linear) else weight.T

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from visualizer.attention.token_labels import BYTE, METASPACE, bytes_of_byte_level, write_bytes
-from visualizer.errors import InputError
+from visualizer.errors import InputError, first_line
 from visualizer.language.wire_format import Message
 from visualizer.models.model_tokenizer import as_users_message, has_chat_template, special_names
 from visualizer.runtime import trim_freed_memory
@@ -45,9 +45,7 @@ class TokenizerServer:
         except InputError as refused:
             return Message("refused", {"field": refused.field, "sentence": refused.sentence})
         except Exception as error:  # noqa: BLE001 - third-party tokenizers raise various errors
-            lines = str(error).strip().splitlines()
-            reason = lines[0][:200] if lines else type(error).__name__
-            return Message("failed", {"reason": reason})
+            return Message("failed", {"reason": first_line(error)})
 
     def _load_tokenizer(self, values: Mapping[str, Any]) -> dict[str, Any]:
         library: Any = importlib.import_module(LIBRARY)
