@@ -81,3 +81,9 @@ class Problem(Struct, frozen=True):
     field: str
     sentence: str
     remedy: Remedy | None = None
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error message, at most 200 characters."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__

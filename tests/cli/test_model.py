@@ -16,7 +16,7 @@ from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device
 from visualizer.language.trained_example import FOLDER
 from visualizer.language.trained_example import TEXT as REPEATED
-from visualizer.models.opened_model import DISK_STAGES_NOTICE
+from visualizer.models.forward import DISK_STAGES_NOTICE
 
 if TYPE_CHECKING:
     from pathlib import Path

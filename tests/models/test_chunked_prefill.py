@@ -14,7 +14,12 @@ from tests.support.tiny_models import WORDS, save_tiny_model, tiny_model
 from visualizer.api.model_api import Model
 from visualizer.attention.spec import Device, Mask
 from visualizer.errors import InputError
-from visualizer.models import chunked_prefill, long_text_recorder, opened_model, whole_text_cache
+from visualizer.models import (
+    chunked_prefill,
+    long_text_reading,
+    long_text_recorder,
+    whole_text_cache,
+)
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.chunked_prefill import read_in_chunks, reads_alike_in_chunks
 from visualizer.models.inference_boundary import NotByRuleError
@@ -186,7 +191,7 @@ def test_numbers_are_in_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model to which every text is a long one, of many chunks."""
-    monkeypatch.setattr(opened_model, "HELD_WHOLE", 0)
+    monkeypatch.setattr(long_text_reading, "HELD_WHOLE", 0)
     monkeypatch.setattr(chunked_prefill, "CHUNK", CHUNK)
     return save_tiny_model(tmp_path / "tiny", max_position_embeddings=256)
 

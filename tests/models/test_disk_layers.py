@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import json
-import os
 import shutil
-import subprocess
-import sys
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,25 +28,18 @@ from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.language.sampling import Sampling
-from visualizer.models import unfinished_reading
 from visualizer.models.cached_generation import generate
 from visualizer.models.disk_layers import LAYOUT_MISMATCH
 from visualizer.models.disk_reading_estimate import SEVERAL_STACKS, disk_reading_estimate
+from visualizer.models.forward import DISK_STAGES_NOTICE, ONE_PASS_FROM_DISK
 from visualizer.models.head_edits import context_edits
 from visualizer.models.logit_attribution import logit_lens, logit_parts
 from visualizer.models.model_folder import INDEX, read_model_folder
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.model_source import HeadEdit, HeadEditKind
-from visualizer.models.opened_model import (
-    DISK_STAGES_NOTICE,
-    ONE_PASS_FROM_DISK,
-    OpenedModel,
-    open_model,
-)
+from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.progress import CancelledError, progress_told_to, stopped_when
-from visualizer.storage.cache_folder import NAME
-from visualizer.storage.link_safe_folder import ContainedFile
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 TEXT = "the cat sat on the mat and a dog ran to a log ."
@@ -62,14 +49,6 @@ REFUSED = frozenset({
 })  # fmt: skip
 """Architectures of several stacks, of shared layers, and of experts in a layout of their own."""
 KINDS = ("llama", "qwen3", "gemma3_text", "gpt2", "bert")
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder in which layers are kept."""
-    monkeypatch.setattr(unfinished_reading, "cache_folder", lambda: tmp_path / "cache")
-    monkeypatch.setattr(unfinished_reading, "is_in_memory", lambda folder: False)
-    return tmp_path / "cache"
 
 
 def both(folder: Path, dtype: Dtype = Dtype.FLOAT32) -> tuple[OpenedModel, OpenedModel]:
@@ -110,8 +89,6 @@ def test_every_architecture_gives_its_numbers_or_is_refused(tmp_path: Path, kind
             open_model(folder, Device.CPU, is_from_disk=True)
         return
     streamed = open_model(folder, Device.CPU, is_from_disk=True)
-    assert_same_runs(wanted, streamed.attend(TEXT))
-    assert run_until(streamed, 1) == [0]
     assert_same_runs(wanted, streamed.attend(TEXT))
 
 
@@ -159,8 +136,8 @@ def test_patched_heads_give_the_numbers_of_the_model_in_memory(tmp_path: Path) -
 def test_tiles_of_a_long_text_are_those_of_the_model_in_memory(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama")
     plain, streamed = both(folder)
-    plain._reads_in_chunks = False  # chunks round otherwise
-    plain.most_held = streamed.most_held = 0
+    plain.long_texts.reads_in_chunks = False  # chunks round otherwise
+    plain.long_texts.most_held = streamed.long_texts.most_held = 0
     seen = [model.read(TEXT, by_blocks=True) for model in (plain, streamed)]
     assert seen[0].next_token is not None
     assert (seen[0].next_token - seen[1].next_token).abs().max() == 0.0  # type: ignore[operator]
@@ -225,113 +202,6 @@ def test_a_reading_is_cancelled_between_layers(tmp_path: Path) -> None:
     assert streamed.on_disk
     assert streamed.on_disk.held_bytes == 0
     assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
-
-
-def run_until(model: OpenedModel, layer: int) -> list[int]:
-    """Read the text until a layer begins, or to its end; return the layers that were read."""
-    assert model.on_disk
-    read: list[int] = []
-    hooks: list[Any] = [each._hf_hook for each in model.on_disk.layers]
-
-    def counted(at: int, plain: Any) -> Any:
-        def pre_forward(*given: Any, **named: Any) -> Any:
-            read.append(at)
-            return plain(*given, **named)
-
-        return pre_forward
-
-    told: list[int] = []
-    try:
-        for at, hook in enumerate(hooks):
-            hook.pre_forward = counted(at, hook.pre_forward)
-        with (
-            suppress(CancelledError),
-            progress_told_to(lambda done, of: told.append(done)),
-            stopped_when(lambda: layer - 1 in told),
-        ):
-            model.attend(TEXT)
-    finally:
-        for hook in hooks:
-            del hook.pre_forward
-    return read
-
-
-@pytest.mark.parametrize("kind", KINDS[:3])
-def test_a_cancelled_reading_goes_on_where_it_was(tmp_path: Path, cache: Path, kind: str) -> None:
-    plain, streamed = both(save_tiny_model(tmp_path / kind, kind, num_hidden_layers=4))
-    assert run_until(streamed, 2) == [0, 1]
-    assert {file.name for file in cache.rglob("*") if file.is_file()} == {"0", "1"}
-    again = open_model(tmp_path / kind, Device.CPU, is_from_disk=True)
-    assert run_until(again, 3) == [2]
-    wanted = plain.attend(TEXT)
-    assert_same_runs(wanted, again.attend(TEXT))
-    assert [*cache.rglob("*")] == []  # removed, as all is read
-    assert run_until(again, 9) == [0, 1, 2, 3]
-
-
-@pytest.mark.slow
-def test_a_reading_whose_process_was_killed_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = save_tiny_model(tmp_path / "m", "llama", num_hidden_layers=4)
-    program = [sys.executable, "-m", "tests.support.killed_reading_from_disk", str(folder), TEXT]
-    ended = subprocess.run(
-        [*program, str(torch.get_num_threads())],
-        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)}, capture_output=True, check=False,
-    )  # fmt: skip
-    assert ended.returncode == 9, ended.stderr
-    monkeypatch.setattr(unfinished_reading, "cache_folder", lambda: tmp_path / NAME)
-    plain, streamed = both(folder)
-    assert run_until(streamed, 3) == [2]
-    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
-
-
-def test_another_text_is_read_from_its_first_layer(tmp_path: Path, cache: Path) -> None:
-    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
-    assert run_until(streamed, 1) == [0]
-    other = TEXT.replace("cat", "dog")
-    assert_same_runs(plain.attend(other), streamed.attend(other))
-    assert [*cache.rglob("*")] == []
-
-
-@pytest.mark.parametrize("spoil", ["emptied", "cut", "changed"])
-def test_a_damaged_file_of_a_layer_is_not_used(tmp_path: Path, cache: Path, spoil: str) -> None:
-    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama", num_hidden_layers=4))
-    assert run_until(streamed, 3) == [0, 1, 2]
-    (file,) = cache.rglob("1")
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    spoiled = {"emptied": b"", "cut": bytes(content[:100]), "changed": bytes(content)}
-    file.write_bytes(spoiled[spoil])
-    assert run_until(streamed, 9) == [1, 2, 3]
-    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
-
-
-@pytest.mark.parametrize("problem", ["full", "refused"])
-def test_without_room_for_layers_the_text_is_read_all_the_same(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, problem: str
-) -> None:
-    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
-    if problem == "full":
-
-        def write(self: object, fill: object) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        monkeypatch.setattr(ContainedFile, "write", write)
-    else:
-        monkeypatch.setattr(unfinished_reading, "free_bytes", lambda folder: 0)
-    assert run_until(streamed, 1) == [0]
-    assert run_until(streamed, 9) == [0, 1]
-    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
-
-
-def test_layers_kept_of_other_files_are_not_used(tmp_path: Path, cache: Path) -> None:
-    folder = save_tiny_model(tmp_path / "m", "llama")
-    _, streamed = both(folder)
-    assert run_until(streamed, 1) == [0]
-    os.utime(folder / "model.safetensors", ns=(1, 1))
-    again = open_model(folder, Device.CPU, is_from_disk=True)
-    assert run_until(again, 9) == [0, 1]
 
 
 @pytest.mark.parametrize("spoil", ["removed", "rewritten", "cut"])

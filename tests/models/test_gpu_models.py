@@ -15,7 +15,7 @@ from tests.support.served_models import TOKEN, served
 from tests.support.tiny_models import BY_THEMSELVES, DECODERS, ENCODERS, PAIRS, save_tiny_model
 from tests.support.tiny_vision_models import PROCESSORS, picture, save_vision_model
 from visualizer.attention.spec import Device
-from visualizer.models import opened_model
+from visualizer.models import long_text_reading
 from visualizer.models.model_client.remote_model import connect_model
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
 from visualizer.models.text_reading import open_source, read_text
@@ -127,7 +127,7 @@ def test_readings_are_alike_with_edits_and_over_a_server(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_served: bool, is_long: bool
 ) -> None:
     if is_long:
-        monkeypatch.setattr(opened_model, "HELD_WHOLE", 0)
+        monkeypatch.setattr(long_text_reading, "HELD_WHOLE", 0)
     folder = save_tiny_model(tmp_path / kind, kind, **SIZES)
     text = LONG if is_long else TEXT
     source, held = open_source(folder, Device.CPU)

@@ -27,6 +27,7 @@ from visualizer.language.sampling import Sampling
 from visualizer.models.cached_generation import generate
 from visualizer.models.head_edits import ablation_changes, context_edits
 from visualizer.models.logit_attribution import logit_lens, logit_parts
+from visualizer.models.model_loading import LoadedModel
 from visualizer.models.model_source import HeadEdit, HeadEditKind
 from visualizer.models.opened_model import OpenedModel, open_model
 
@@ -78,7 +79,7 @@ def test_texts_are_read_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
     numbers = [  # read before the model's weights are moved
         {name: one.run.trace.read(name) for name in one.run.trace.names} for one in wanted.runs
     ]
-    fresh = OpenedModel(model.folder, model.model, model.tokenizer, model.device)
+    fresh = OpenedModel(LoadedModel(model.folder, model.model, model.tokenizer, model.device))
     with on_gpu(fresh):
         for _ in range(2):  # what is known of layers is used for the next text
             found = fresh.read(TEXT, second=second)
@@ -116,7 +117,7 @@ def asked(model: OpenedModel) -> list[np.ndarray]:
 def test_what_is_asked_is_answered_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
     model = open_model(save_tiny_model(tmp_path / kind, kind), Device.CPU)
     wanted = asked(model)
-    fresh = OpenedModel(model.folder, model.model, model.tokenizer, model.device)
+    fresh = OpenedModel(LoadedModel(model.folder, model.model, model.tokenizer, model.device))
     with on_gpu(fresh):
         found = asked(fresh)
     for one, other in zip(found, wanted, strict=True):
@@ -128,8 +129,8 @@ def test_long_texts_are_read_as_on_the_cpu(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = open_model(save_tiny_model(tmp_path / kind, kind), Device.CPU)
-    fresh = OpenedModel(model.folder, model.model, model.tokenizer, model.device)
-    model.most_held = fresh.most_held = 0
+    fresh = OpenedModel(LoadedModel(model.folder, model.model, model.tokenizer, model.device))
+    model.long_texts.most_held = fresh.long_texts.most_held = 0
     (wanted,) = model.read(TEXT, by_blocks=True).runs
     with on_gpu(fresh):
         (found,) = fresh.read(TEXT, by_blocks=True).runs
@@ -145,7 +146,7 @@ def test_images_are_read_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
     picture(tmp_path / "noise.png")
     model = open_model(save_vision_model(tmp_path / kind, kind), Device.CPU)
     (wanted,) = model.attend_image(tmp_path / "noise.png")
-    fresh = OpenedModel(model.folder, model.model, model.tokenizer, model.device)
+    fresh = OpenedModel(LoadedModel(model.folder, model.model, model.tokenizer, model.device))
     with on_gpu(fresh):
         (found,) = fresh.attend_image(tmp_path / "noise.png")
     assert found.run.trace.names == wanted.run.trace.names

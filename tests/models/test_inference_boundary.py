@@ -11,8 +11,9 @@ from torch.overrides import TorchFunctionMode
 
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
-from visualizer.models import layer_stages, opened_model, recorded_runs
+from visualizer.models import layer_stages, opened_model, recorded_runs, surrounding_stages
 from visualizer.models.inference_boundary import inferred
+from visualizer.models.model_loading import LoadedModel
 from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.progress import CancelledError
 
@@ -79,7 +80,7 @@ class RaisesAt(TorchFunctionMode):
 
 
 STEPS = (
-    (opened_model, "with_layers"),
+    (surrounding_stages, "with_layers"),
     (opened_model, "groups_of"),
     (recorded_runs, "run_of_layers"),
 )
@@ -106,7 +107,7 @@ def test_an_error_at_any_place_of_the_inference_does_not_end_a_reading(
                 return infer(*given)
 
         monkeypatch.setattr(module, step, odd)
-        reader = OpenedModel(model.folder, model.model, model.tokenizer, model.device)
+        reader = OpenedModel(LoadedModel(model.folder, model.model, model.tokenizer, model.device))
         return reader.attend(TEXT), mode.count  # which knows nothing from other texts
 
     _, count = attend(0, RuntimeError())

@@ -12,7 +12,7 @@ from tests.support.explained_values import result_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
-from visualizer.models import opened_model
+from visualizer.models import surrounding_stages
 from visualizer.models.layer_stages import with_layers
 from visualizer.models.opened_model import open_model
 
@@ -40,10 +40,10 @@ def test_layers_are_not_found_out_while_another_text_is_read(
 
     def watched(*given: Any) -> LayerRun:
         with ThreadPoolExecutor(1) as other:
-            free.append(other.submit(opened.lock.acquire, blocking=False).result())
+            free.append(other.submit(opened.forward.lock.acquire, blocking=False).result())
         return with_layers(*given)
 
-    monkeypatch.setattr(opened_model, "with_layers", watched)
+    monkeypatch.setattr(surrounding_stages, "with_layers", watched)
     opened.attend(OTHER)
     assert free == [False]
 

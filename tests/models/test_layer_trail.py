@@ -17,7 +17,7 @@ from visualizer.attention.layer_operations import EmbeddedTokens, ResidualStream
 from visualizer.attention.spec import Device, Dtype
 from visualizer.explanations.cell_terms import CombineRule
 from visualizer.explanations.explain import explain
-from visualizer.models import opened_model
+from visualizer.models import surrounding_stages
 from visualizer.models.opened_model import OpenedModel, open_model
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def test_stages_that_take_too_much_are_left_out_and_it_is_said(
     (whole,) = model.attend(TEXT)
     assert whole.notices == ()
     assert "residual" in whole.run.trace
-    monkeypatch.setattr(opened_model, "MAX_LAYER_BYTES", 1_000)
+    monkeypatch.setattr(surrounding_stages, "MAX_LAYER_BYTES", 1_000)
     (found,) = model.attend(TEXT)
     assert "residual" not in found.run.trace
     assert found.run.trace.names[0] == "queries"

@@ -18,7 +18,7 @@ from visualizer.attention.run import USABLE
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.format import format_size
-from visualizer.models import long_text_vectors, opened_model
+from visualizer.models import long_text_reading, long_text_vectors
 from visualizer.models.long_text_vectors import file_for_vectors
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.progress import CancelledError, stopped_when
@@ -40,7 +40,7 @@ OF_TOKEN = 2 * 4 * (4 * 8 + 2 * 8 + 2 * 8 + 4)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the file in which the vectors of every text lie."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(opened_model, "HELD_WHOLE", 0)
+    monkeypatch.setattr(long_text_reading, "HELD_WHOLE", 0)
     monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 0)
     return tmp_path / "cache" / "attention-visualizer"
 

@@ -22,7 +22,7 @@ from visualizer.errors import InputError
 from visualizer.explanations.explain import explain
 from visualizer.features.cell.presenter import head_cell_panel
 from visualizer.features.playback.presenter import step_caption
-from visualizer.models import long_text_recorder, opened_model
+from visualizer.models import long_text_reading, long_text_recorder
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.inference_boundary import NotByRuleError
 from visualizer.models.layer_lookup import MEASURES
@@ -64,7 +64,7 @@ def both(kind: str, **settings: object) -> tuple[list[AttentionCall], tuple[Laye
 @pytest.fixture
 def long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every text is a long one, and blocks are small."""
-    monkeypatch.setattr(opened_model, "HELD_WHOLE", 0)
+    monkeypatch.setattr(long_text_reading, "HELD_WHOLE", 0)
     monkeypatch.setattr(long_text_recorder, "CELLS", 2_000)
     monkeypatch.setattr(blockwise_tensor, "BAND", 8)
     monkeypatch.setattr(blockwise_tensor, "CHUNK", 16)

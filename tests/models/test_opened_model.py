@@ -18,7 +18,7 @@ from tests.support.tiny_models import save_tiny_model
 from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
-from visualizer.models import model_folder, opened_model
+from visualizer.models import model_folder, model_loading
 from visualizer.models.model_folder import bytes_in_memory, read_model_folder
 from visualizer.models.model_ranks import ModelRanks, Parallelism
 from visualizer.models.opened_model import OpenedModel, open_model
@@ -157,7 +157,7 @@ def eight_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     class EightRanks(ModelRanks):
         count = 8
 
-    monkeypatch.setattr(opened_model, "SeveralRanks", lambda *given: EightRanks())
+    monkeypatch.setattr(model_loading, "SeveralRanks", lambda *given: EightRanks())
 
 
 @pytest.mark.usefixtures("eight_ranks")

@@ -15,7 +15,7 @@ from visualizer import InputError
 from visualizer.attention import layered_tensor
 from visualizer.attention.spec import Device
 from visualizer.explanations.explain import explain
-from visualizer.models import opened_model
+from visualizer.models import surrounding_stages
 from visualizer.models.opened_model import open_model
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def others_slow(names: tuple[str, ...]) -> list[Any]:
 @pytest.fixture
 def _repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no stages around the attention be held."""
-    monkeypatch.setattr(opened_model, "MAX_HELD_LAYER_BYTES", 0)
+    monkeypatch.setattr(surrounding_stages, "MAX_HELD_LAYER_BYTES", 0)
 
 
 def opened(tmp_path: Path, kind: str) -> OpenedModel:
@@ -48,7 +48,7 @@ def test_stages_that_are_computed_when_read_are_those_that_were_held(
 ) -> None:
     model = opened(tmp_path, kind)
     held = model.attend(TEXT)
-    monkeypatch.setattr(opened_model, "MAX_HELD_LAYER_BYTES", 0)
+    monkeypatch.setattr(surrounding_stages, "MAX_HELD_LAYER_BYTES", 0)
     monkeypatch.setattr(layered_tensor, "MAX_CACHED_BYTES", 0)
     computed = model.attend(TEXT)
     for one, other in zip(held, computed, strict=True):

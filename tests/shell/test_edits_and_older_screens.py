@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QSpinBox
 
 from tests.support.window_input import PATIENCE_MS
-from visualizer.models import opened_model
+from visualizer.models import long_text_reading
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Grain
 from visualizer.shell.panel_presenters import PanelPresenters
@@ -31,7 +31,7 @@ TEXT = "the cat sat on the mat and the dog ran to a log"
 @pytest.fixture
 def long(model_window: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
     """A window in which a model has read a text block by block."""
-    monkeypatch.setattr(opened_model, "HELD_WHOLE", 0)
+    monkeypatch.setattr(long_text_reading, "HELD_WHOLE", 0)
     model_window.type_sentence(TEXT)
     model_window.settle()
     return model_window

@@ -17,7 +17,7 @@ from visualizer import app
 from visualizer.attention import run as attention_run
 from visualizer.attention.settings import SETTINGS, SettingKind
 from visualizer.attention.spec import Block, Mask
-from visualizer.models import opened_model
+from visualizer.models import long_text_reading
 from visualizer.shell.panel_presenters import PanelPresenters
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def test_a_sentence_typed_over_a_text_stays_whole(
     count: int,
 ) -> None:
     hand, window = delayed_hand, delayed_hand.window
-    for module in (attention_run, opened_model):  # the long text is read block by block
+    for module in (attention_run, long_text_reading):  # the long text is read block by block
         monkeypatch.setattr(module, "HELD_WHOLE", 2**20)
     if is_model:
         window.controllers.document_controller.open(roomy_model_folder)

@@ -16,7 +16,7 @@ from tests.support.pictures_of_another_run import panels_of_another_run
 from tests.support.waiting import wait_until
 from tests.support.window_input import PATIENCE_MS, Hand
 from visualizer.export.figure_settings import FigureSettings
-from visualizer.models import long_text_vectors, opened_model
+from visualizer.models import long_text_reading, long_text_vectors
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ TEXT = "the cat sat on the mat and the dog ran to a log"
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the file in which the vectors of every text lie."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(opened_model, "HELD_WHOLE", 0)
+    monkeypatch.setattr(long_text_reading, "HELD_WHOLE", 0)
     monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 0)
     return tmp_path / "attention-visualizer"
 

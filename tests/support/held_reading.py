@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from visualizer.models import chunked_prefill, long_text_recorder, opened_model
+from visualizer.models import chunked_prefill, long_text_reading, long_text_recorder
 from visualizer.progress import check_stopped
 from visualizer.session import newest_request_worker
 
@@ -38,6 +38,6 @@ class HeldReading:
 
 def read_few_tokens_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every text be a long one, which is read by 4 tokens at once, and all progress told."""
-    monkeypatch.setattr(opened_model, "HELD_WHOLE", 0)
+    monkeypatch.setattr(long_text_reading, "HELD_WHOLE", 0)
     monkeypatch.setattr(chunked_prefill, "CHUNK", 4)
     monkeypatch.setattr(newest_request_worker, "TOLD_EACH_S", 0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from visualizer.attention.model_reading import ModelAnswer, ModelQuestion, ModelReading
-    from visualizer.models.opened_model import Cuts, Edits
+    from visualizer.models.editable_heads import Cuts, Edits
     from visualizer.progress import Progress
 
 CHAT_UNSUPPORTED = (

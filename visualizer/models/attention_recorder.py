@@ -193,8 +193,22 @@ class LastPass:
         return False
 
 
+class AttentionSession(Protocol):
+    """State of one recording, which computes the attention of a model."""
+
+    implementation: str
+    """Name by which the model looks up its attention function during the recording."""
+
+    def attend(
+        self, eager: Callable[..., tuple[Tensor, Tensor]], *given: Any, **arguments: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        """Compute a call of the model's attention, given its eager function."""
+
+
 class _RecordingSession:
     """State of one recording: the model, its edits, and the modules being executed."""
+
+    implementation = EAGER
 
     def __init__(
         self,
@@ -235,6 +249,73 @@ class _RecordingSession:
         if self.is_current:
             self._module_stack.pop()
 
+    def attend(
+        self,
+        eager: Callable[..., tuple[Tensor, Tensor]],
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,
+        **arguments: Any,
+    ) -> tuple[Tensor, Tensor]:
+        """Call the model's own eager function, and record the call."""
+        if module not in self.names:
+            return eager(module, query, key, value, attention_mask, **arguments)
+        name, ranks = self.names[module], self.ranks
+        cuts = heads_here(self.cuts.get(name, {}), ranks, query.shape[1])
+        edits = heads_here(self.edits.get(name, {}), ranks, query.shape[1])
+        mask = attention_mask
+        if cuts:
+            try:
+                mask = _with_cuts(attention_mask, cuts, query, key)
+            except InputError as refused:
+                ranks.refuse(refused)
+        self.is_in_call = True
+        try:
+            output, weights = eager(module, query, key, value, mask, **arguments)
+        finally:
+            self.is_in_call = False
+        if edits:
+            output = output.clone()  # batch query head d_head
+            for head, edit in edits.items():
+                output[:, :, head] = edited(output[:, :, head], edit)
+        if not self.keeps:
+            return output, weights
+        scaling = arguments.get("scaling")
+        held = weights.detach()
+        again: Callable[[], Tensor] | None = None
+        sample: WeightSample | None = None
+        if not self.holds_weights:
+
+            def again() -> Tensor:
+                own = _with_cuts(attention_mask, cuts, query, key) if cuts else attention_mask
+                with torch.no_grad():
+                    return eager(module, query, key, value, own, **arguments)[1].detach()
+
+            sample = WeightSample.of(held[0], SAMPLED_CELLS)
+            held = held.to("meta")
+        call = inferred(
+            f"what the attention of {name} was given",
+            lambda: AttentionCall(
+                name,
+                RecordingMethod.INTERFACE,
+                held,
+                query.detach(),
+                key.detach(),
+                value.detach(),
+                attention_mask,
+                query.shape[-1] ** -0.5 if scaling is None else float(scaling),
+                {name: given for name, given in arguments.items() if given is not None},
+                output.detach(),
+                self.cuts.get(name, {}) if cuts else {},
+                again,
+                sample,
+            ),
+        )
+        self.keep(call or AttentionCall(name, RecordingMethod.INTERFACE, weights.detach()))
+        return output, weights
+
     def keep(self, call: AttentionCall) -> None:
         if self._keeper:
             self._keeper.keep(call)
@@ -264,7 +345,7 @@ def _bind_arguments(
     return {**bound, **named}
 
 
-_CURRENT: ContextVar[_RecordingSession | None] = ContextVar("recording", default=None)
+_CURRENT: ContextVar[AttentionSession | None] = ContextVar("recording", default=None)
 
 
 @contextmanager
@@ -340,28 +421,21 @@ def record_calls(
     if not isinstance(model, PreTrainedModel):
         sentence = "Only transformers models (PreTrainedModel) can be recorded."
         raise InputError("model", sentence)
-    _wrap_attention_interface()
     recording = _RecordingSession(
         model, edits or {}, cuts or {}, ranks, keeper, holds_weights=holds_weights
     )
-    before = [(config, config._attn_implementation) for config in configs_of(model)]
     modules = recording.names if watches else (model,)
     hooks = [
         module.register_forward_pre_hook(recording.enter, with_kwargs=True) for module in modules
     ]
     hooks += [module.register_forward_hook(recording.leave, always_call=True) for module in modules]
-    token = _CURRENT.set(recording)
+    observer = _SoftmaxObserver(recording) if watches else nullcontext()
     try:
-        for config, _ in before:
-            config._attn_implementation = EAGER
-        with _SoftmaxObserver(recording) if watches else nullcontext():
+        with replaced_attention(model, recording), observer:
             yield
     finally:
-        for config, implementation in before:
-            config._attn_implementation = implementation
         for hook in hooks:
             hook.remove()
-        _CURRENT.reset(token)
 
 
 def configs_of(model: nn.Module) -> list[Any]:
@@ -377,9 +451,25 @@ def configs_of(model: nn.Module) -> list[Any]:
     return list(configs.values())
 
 
+@contextmanager
+def replaced_attention(model: nn.Module, session: AttentionSession) -> Iterator[None]:
+    """Let a session compute the attention of a model on this thread, within the context."""
+    _wrap_attention_interface()
+    before = [(config, config._attn_implementation) for config in configs_of(model)]
+    token = _CURRENT.set(session)
+    try:
+        for config, _ in before:
+            config._attn_implementation = session.implementation
+        yield
+    finally:
+        for config, implementation in before:
+            config._attn_implementation = implementation
+        _CURRENT.reset(token)
+
+
 @cache
 def _wrap_attention_interface() -> None:
-    """Wrap the eager attention function that models look up, while one of them is recorded.
+    """Wrap the lookup of attention functions, and give the current session the eager one.
 
     The model's eager function is available only as the default argument of this lookup.
     """
@@ -388,81 +478,12 @@ def _wrap_attention_interface() -> None:
     original_lookup = AttentionInterface.get_interface
 
     def get_interface(self: Any, attn_implementation: Any, default: Any) -> Any:
-        eager_function = original_lookup(self, attn_implementation, default)
-        recording = _CURRENT.get()
-        if recording is None or attn_implementation != EAGER:
-            return eager_function
-        return partial(_attend_and_record, recording, eager_function)
+        session = _CURRENT.get()
+        if session is None or attn_implementation != session.implementation:
+            return original_lookup(self, attn_implementation, default)
+        return partial(session.attend, original_lookup(self, EAGER, default))
 
     AttentionInterface.get_interface = get_interface
-
-
-def _attend_and_record(
-    recording: _RecordingSession,
-    eager: Callable[..., tuple[Tensor, Tensor]],
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **arguments: Any,
-) -> tuple[Tensor, Tensor]:
-    """Call the model's own eager function, and record the call."""
-    if module not in recording.names:
-        return eager(module, query, key, value, attention_mask, **arguments)
-    name, ranks = recording.names[module], recording.ranks
-    cuts = heads_here(recording.cuts.get(name, {}), ranks, query.shape[1])
-    edits = heads_here(recording.edits.get(name, {}), ranks, query.shape[1])
-    mask = attention_mask
-    if cuts:
-        try:
-            mask = _with_cuts(attention_mask, cuts, query, key)
-        except InputError as refused:
-            ranks.refuse(refused)
-    recording.is_in_call = True
-    try:
-        output, weights = eager(module, query, key, value, mask, **arguments)
-    finally:
-        recording.is_in_call = False
-    if edits:
-        output = output.clone()  # batch query head d_head
-        for head, edit in edits.items():
-            output[:, :, head] = edited(output[:, :, head], edit)
-    if not recording.keeps:
-        return output, weights
-    scaling = arguments.get("scaling")
-    held = weights.detach()
-    again: Callable[[], Tensor] | None = None
-    sample: WeightSample | None = None
-    if not recording.holds_weights:
-
-        def again() -> Tensor:
-            own = _with_cuts(attention_mask, cuts, query, key) if cuts else attention_mask
-            with torch.no_grad():
-                return eager(module, query, key, value, own, **arguments)[1].detach()
-
-        sample = WeightSample.of(held[0], SAMPLED_CELLS)
-        held = held.to("meta")
-    call = inferred(
-        f"what the attention of {name} was given",
-        lambda: AttentionCall(
-            name,
-            RecordingMethod.INTERFACE,
-            held,
-            query.detach(),
-            key.detach(),
-            value.detach(),
-            attention_mask,
-            query.shape[-1] ** -0.5 if scaling is None else float(scaling),
-            {name: given for name, given in arguments.items() if given is not None},
-            output.detach(),
-            recording.cuts.get(name, {}) if cuts else {},
-            again,
-            sample,
-        ),
-    )
-    recording.keep(call or AttentionCall(name, RecordingMethod.INTERFACE, weights.detach()))
-    return output, weights
 
 
 def heads_here(by_head: Mapping[int, Given], ranks: ModelRanks, count: int) -> Mapping[int, Given]:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from visualizer.models.attention_recorder import AttentionCall
-    from visualizer.models.opened_model import Edits, OpenedModel
+    from visualizer.models.editable_heads import Edits
+    from visualizer.models.opened_model import OpenedModel
 
 MAX_STEPS = 10_000
 MAX_REPR_CHARACTERS = 160
@@ -227,9 +228,9 @@ class TokenReader:
         # If reading fails, no cache is kept.
         cache, self._cache, self._last = self._cache, None, None
         with torch.inference_mode():
-            by_module = self._model.edits_by_module(self._given, self._edits)
-            with self._model.recorded(by_module) as calls:
-                result = self._model.run(
+            by_module = self._model.heads.edits_by_module(self._given, self._edits)
+            with self._model.forward.recorded(by_module) as calls:
+                result = self._model.forward.run(
                     {
                         **self._model_inputs(wanted, cached_count),
                         "past_key_values": cache,

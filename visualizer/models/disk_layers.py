@@ -16,7 +16,6 @@ from torch import nn
 
 from visualizer.errors import InputError
 from visualizer.models.disk_reading_estimate import refused
-from visualizer.models.weight_loading_progress import is_mapped_part
 from visualizer.progress import check_stopped, tell_progress
 from visualizer.storage.regular_file import version_at
 
@@ -98,7 +97,7 @@ class _FileWeights(Mapping[str, torch.Tensor]):
     ) -> None:
         self._name, self._loader, self._index = name, loader, index
         files = {Path(each["safetensors_file"]) for each in index.values()}
-        self.versions: dict[Path, FileVersion | None] = {
+        self._versions: dict[Path, FileVersion | None] = {
             file: version_at(file) for file in sorted(files)
         }
 
@@ -120,7 +119,7 @@ class _FileWeights(Mapping[str, torch.Tensor]):
 
     def _check_version(self, file: Path) -> None:
         """Reject a file that changed since it was opened: its layers would not fit the others."""
-        if version_at(file) != self.versions[file]:
+        if version_at(file) != self._versions[file]:
             raise InputError("model", GONE.format(name=self._name))
 
     def __iter__(self) -> Iterator[str]:
@@ -161,8 +160,6 @@ class LayersOnDisk:
         index: Mapping[str, Mapping[str, Any]] = {} if loader is None else loader.index
         remove_hook_from_submodules(model)
         weights = _FileWeights(name, _checked_loader(name, loader, index, layers, stack), index)
-        self.versions = tuple(weights.versions.values())
-        """Versions of the files."""
         for at, layer in enumerate(self.layers):
             attach_align_device_hook(
                 layer,
@@ -220,6 +217,11 @@ class LayersOnDisk:
                 hook: Any = layer._hf_hook
                 hook.tied_pointers_to_remove = set()
                 hook.post_forward(layer, None)
+
+
+def is_mapped_part(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's memory is not owned by torch, as for memory-mapped files."""
+    return tensor.device.type == "cpu" and not tensor.untyped_storage().resizable()
 
 
 def _find_loader(layers: nn.Module) -> Any:

@@ -17,20 +17,16 @@ from visualizer.models.model_source import HeadEditKind
 from visualizer.progress import no_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from visualizer.models.opened_model import Cuts, Edits, OpenedModel
-    from visualizer.progress import Progress
-
-if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     import torch
 
     from visualizer.models.attention_recorder import ContextEdit
+    from visualizer.models.editable_heads import Cuts, Edits
     from visualizer.models.model_source import HeadEdit, LayerAndHead
     from visualizer.models.opened_model import GivenImage, OpenedModel, PlainReading
+    from visualizer.progress import Progress
 
     GivenOf = Callable[[str], tuple[Mapping[str, Any], tuple[str, ...], tuple[str, ...]]]
 
@@ -233,7 +229,7 @@ def ablation_changes(
     """
     before = model.next_token_log_probabilities(text, edits, cuts)
     number = int(before.argmax()) if token is None else model.number_of(token)
-    heads = model.layers_and_heads(text)
+    heads = model.heads.layers_and_heads(text)
     layers = tuple(sorted({layer for layer, _ in heads}))
     count = 1 + max(head for _, head in heads)
     if len(heads) != count * len(layers):

@@ -495,7 +495,7 @@ def _find_embedding(
                 return EmbeddedTokens(named, factor)
             for path, given in norms:
                 factor = factor_between(whole, given)
-                step = _norm_step(model.get_submodule(path), path, given, stream)
+                step = recognized_norm(model.get_submodule(path), path, given, stream)
                 if factor is not None and step:
                     return EmbeddedTokens(named, factor, step)
     return None
@@ -1255,14 +1255,24 @@ class _LayerReader:
 
     def _norm_step(self, path: str, given: Tensor, result: Tensor) -> NormLayer | None:
         module = self.modules[path]
-        step = _norm_step(module, path, given, result)
+        step = recognized_norm(module, path, given, result)
         if step:
             self._keep_weights(path, _own_weights(module))
         return step
 
 
-def _norm_step(module: nn.Module, path: str, given: Tensor, result: Tensor) -> NormLayer | None:
-    """Return the kind of norm that explains the last vectors."""
+def recognized_norm(
+    module: nn.Module, path: str, given: Tensor, result: Tensor, within: float = CLOSE
+) -> NormLayer | None:
+    """Return the kind of norm that explains the last vectors; None if none does.
+
+    Parameters
+    ----------
+    given, result : Tensor
+        Input and output of the module, [query, d_model].
+    within : float
+        Tolerance, relative to the largest value.
+    """
     weight, bias = (getattr(module, name, None) for name in ("weight", "bias"))
     named = [float(value) for name in EPSILONS if (value := getattr(module, name, None))]
     vector, wanted = float64_on_cpu(given[..., -1, :]), float64_on_cpu(result[..., -1, :])
@@ -1279,7 +1289,7 @@ def _norm_step(module: nn.Module, path: str, given: Tensor, result: Tensor) -> N
             recomputed = recomputed * (float64_on_cpu(weight) + adds_one)
         if bias is not None:
             recomputed = recomputed + float64_on_cpu(bias)
-        if _is_close(recomputed, wanted):
+        if _is_close(recomputed, wanted, within):
             has_gain, has_bias = weight is not None, bias is not None
             return NormLayer((path,), epsilon, is_centred, has_gain, has_bias, adds_one)
     return None
@@ -1312,8 +1322,8 @@ def _is_same(one: Tensor | None, other: Tensor | None) -> bool:
     return is_one or torch.equal(one, other)
 
 
-def _is_close(made: Tensor, wanted: Tensor) -> bool:
-    return bool((made - wanted).abs().max() <= CLOSE * wanted.abs().max().clamp_min(1e-12))
+def _is_close(made: Tensor, wanted: Tensor, within: float = CLOSE) -> bool:
+    return bool((made - wanted).abs().max() <= within * wanted.abs().max().clamp_min(1e-12))
 
 
 def _is_matrix(module: nn.Module) -> bool:

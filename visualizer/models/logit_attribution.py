@@ -8,7 +8,6 @@ lens".
 from __future__ import annotations
 
 from contextlib import contextmanager
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,6 +17,7 @@ from torch import nn
 from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.attention.model_reading import LogitParts
 from visualizer.errors import InputError
+from visualizer.models.layer_inference import recognized_norm
 from visualizer.models.layer_recorder import layer_path
 from visualizer.models.model_ranks import Parallelism
 from visualizer.progress import no_progress
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from visualizer.models.attention_recorder import AttentionCall
-    from visualizer.models.opened_model import Cuts, Edits, OpenedModel
+    from visualizer.models.editable_heads import Cuts, Edits
+    from visualizer.models.opened_model import OpenedModel
     from visualizer.progress import Progress
 
 SPREAD = (
@@ -42,8 +43,6 @@ ADDED, ROUNDING = 1e-2, 1e-6
 """Tolerances for the attention output, and for rounding of the stream to which it is added."""
 LOGITS = ""
 """Path of the model itself, whose result is its logits."""
-UNNAMED = (1e-5, 1e-6)
-"""Values that norms add to the mean square if the module does not name one."""
 ROWS = 256
 """Number of tokens for which logits are computed at a time."""
 
@@ -188,7 +187,7 @@ def logit_lens(
         progress(done, len(streams))
         # On all ranks together: each may hold a part of the unembedding.
         model.ranks.check_stopped()
-        with model.lock:  # other threads may have hooks on these modules
+        with model.forward.lock:  # other threads may have hooks on these modules
             predictions.append(_find_likeliest(lambda part: matrix(last(part)), stream, most))
     numbers, shares = (torch.stack(each).numpy() for each in zip(*predictions, strict=True))
     return LensReading(layers, numbers, shares)
@@ -230,7 +229,7 @@ def _record_modules(model: OpenedModel) -> Iterator[dict[str, _ModuleValues]]:
             given, result = (float64_on_cpu(each[-1]) for each in rows)
             passed[name] = _ModuleValues(given, result, rows[1])
 
-    with model.lock:
+    with model.forward.lock:
         hooks = [
             module.register_forward_hook(
                 lambda _, inputs, named, result, name=name: keep(name, inputs, named, result),
@@ -302,25 +301,18 @@ def _linearize_norm(
 
     A model without a final norm may have an identity module in its place.
     """
-    module = model.model.get_submodule(name)
+    module: Any = model.model.get_submodule(name)
     stream = passed.given
     if _are_close(stream, passed.result):
         return torch.ones_like(stream), torch.zeros_like(stream), False
-    named = [
-        float(getattr(module, name))
-        for name in ("eps", "variance_epsilon")
-        if hasattr(module, name)
-    ]
-    weight, bias = (getattr(module, each, None) for each in ("weight", "bias"))
-    gains = torch.ones_like(stream) if weight is None else float64_on_cpu(weight)
-    shift = torch.zeros_like(stream) if bias is None else float64_on_cpu(bias)
-    kinds = product((False, True), (gains, 1 + gains), named or UNNAMED)
-    for is_centred, gain, epsilon in kinds:
-        moved = stream - stream.mean() if is_centred else stream
-        scale = gain * (moved.square().mean() + epsilon).rsqrt()
-        if _are_close(moved * scale + shift, passed.result):
-            return scale, shift, is_centred
-    raise _unsupported_error(model, "the type of its final norm is unknown")
+    norm = recognized_norm(module, name, stream[None], passed.result[None], CLOSE)
+    if norm is None:
+        raise _unsupported_error(model, "the type of its final norm is unknown")
+    moved = stream - stream.mean() if norm.is_centred else stream
+    gain = float64_on_cpu(module.weight) + norm.adds_one if norm.has_gain else 1.0
+    shift = float64_on_cpu(module.bias) if norm.has_bias else torch.zeros_like(stream)
+    scale = torch.ones_like(stream) * gain * (moved.square().mean() + norm.epsilon).rsqrt()
+    return scale, shift, norm.is_centred
 
 
 def _added_by_heads(
@@ -339,7 +331,7 @@ def _added_by_heads(
             or not _are_close(passed[path].given, context.reshape(-1))
         ):
             continue
-        with model.weights_in_memory(path):
+        with model.forward.weights_in_memory(path):
             weight = float64_on_cpu(module.weight)
         # The matrix of transformers' Conv1D is the transpose of that of torch's Linear.
         matrix = weight if isinstance(module, nn.Linear) else weight.T

@@ -11,8 +11,7 @@ Source of the logarithms: Milakov and Gimelshein 2018, "Online normalizer calcul
 from __future__ import annotations
 
 from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from visualizer.attention.blockwise_captured_run import (
 from visualizer.attention.captured_attention import LayerMask
 from visualizer.attention.masks import Masking, allowed_cells, readable_keys
 from visualizer.attention.spec import Mask
-from visualizer.models.attention_recorder import configs_of, edited, heads_here
+from visualizer.models.attention_recorder import edited, heads_here, replaced_attention
 from visualizer.models.inference_boundary import NotByRuleError
 from visualizer.models.long_text_vectors import vectors_for
 from visualizer.models.model_ranks import ONE
@@ -117,6 +116,8 @@ class _LayerQueries(Struct, eq=False):
 class _LongTextSession:
     """State of one recording; see `record_long_text` for the parameters."""
 
+    implementation = BY_RULE
+
     def __init__(
         self,
         model: nn.Module,
@@ -133,6 +134,27 @@ class _LongTextSession:
         self._layer_queries: list[_LayerQueries] = []
         self._current_chunk, self._calls_in_chunk = range(0), 0
         self.calls: list[LongTextCall] = []
+
+    def attend(
+        self,
+        eager: Callable[..., tuple[Tensor, Tensor]],
+        *given: Any,
+        **more: Any,
+    ) -> tuple[Tensor, None]:
+        """Call `_attend_and_record`; raise its errors only after all ranks have run the model.
+
+        Parameters
+        ----------
+        given
+            Arguments passed by the model: the module, queries, keys, values and the mask.
+        """
+        try:
+            return _attend_and_record(self, eager, *given, **more)
+        except NotByRuleError as refused:
+            self.ranks.refuse(refused)
+            # The other ranks wait for this one within the run, whose result is discarded.
+            _, query, _, value, *_ = given
+            return value.new_zeros(1, query.shape[-2], query.shape[1], value.shape[-1]), None
 
     def begin_call(self, call: _CallVectors) -> None:
         """Count the calls of the current chunk."""
@@ -195,9 +217,6 @@ class _LongTextSession:
         return LongTextCall(kept.name, vectors, last.scaling, last.softcap)
 
 
-_CURRENT: ContextVar[_LongTextSession | None] = ContextVar("recording of a long text", default=None)
-
-
 @contextmanager
 def record_long_text(
     model: nn.Module,
@@ -231,37 +250,16 @@ def record_long_text(
     list of LongTextCall
         Filled while the model runs; a run may raise `NotByRuleError`, or stop by `check_stopped`.
     """
-    _register_implementation()
+    _register_mask()
     recording = _LongTextSession(model, edits or {}, tokens, layers, ranks, keeps=keeps)
-    before = [(config, config._attn_implementation) for config in configs_of(model)]
-    token = _CURRENT.set(recording)
-    try:
-        for config, _ in before:
-            config._attn_implementation = BY_RULE
+    with replaced_attention(model, recording):
         yield recording.calls
-    finally:
-        for config, implementation in before:
-            config._attn_implementation = implementation
-        _CURRENT.reset(token)
 
 
 @cache
-def _register_implementation() -> None:
-    """Register our implementation, which uses the model's own eager function.
+def _register_mask() -> None:
+    from transformers import AttentionMaskInterface
 
-    The model's eager function is available only as the default argument of the lookup.
-    """
-    from transformers import AttentionInterface, AttentionMaskInterface
-
-    original_lookup = AttentionInterface.get_interface
-
-    def get_interface(self: Any, attn_implementation: Any, default: Any) -> Any:
-        recording = _CURRENT.get()
-        if recording is None or attn_implementation != BY_RULE:
-            return original_lookup(self, attn_implementation, default)
-        return partial(_attend_on_all_ranks, recording, default)
-
-    AttentionInterface.get_interface = get_interface
     AttentionMaskInterface.register(BY_RULE, _create_mask_rule)
 
 
@@ -402,28 +400,6 @@ class _CallVectors(Struct, frozen=True, eq=False):
         """Compute rows of weights [head, query, key] from logarithms [head, query]."""
         scores = self.scores(rows, slice(0, self.tokens)).flatten(0, 1)
         return scores.sub_(logarithms[:, rows, None]).exp_()
-
-
-def _attend_on_all_ranks(
-    recording: _LongTextSession,
-    eager: Callable[..., tuple[Tensor, Tensor]],
-    *given: Any,
-    **more: Any,
-) -> tuple[Tensor, None]:
-    """Call `_attend_and_record`; raise its errors only after all ranks have run the model.
-
-    Parameters
-    ----------
-    given
-        Arguments passed by the model: the module, queries, keys, values and the mask.
-    """
-    try:
-        return _attend_and_record(recording, eager, *given, **more)
-    except NotByRuleError as refused:
-        recording.ranks.refuse(refused)
-        # The other ranks wait for this one within the run, whose result is discarded.
-        _, query, _, value, *_ = given
-        return value.new_zeros(1, query.shape[-2], query.shape[1], value.shape[-1]), None
 
 
 def _attend_and_record(

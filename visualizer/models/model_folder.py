@@ -482,3 +482,8 @@ def _parse_tensor(name: str, described: Mapping[str, Any]) -> TensorInFile:
 
 def _model_error(sentence: str) -> InputError:
     return InputError("model", sentence)
+
+
+def positive_int(value: object) -> int:
+    """Return a positive integer of a configuration unchanged; 0 for anything else."""
+    return value if isinstance(value, int) and value > 0 else 0

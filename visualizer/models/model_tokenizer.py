@@ -10,7 +10,7 @@ from weakref import finalize
 
 from msgspec import Struct
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, first_line
 from visualizer.models.tokenizer_process import (
     AnswerError,
     AnswerLimits,
@@ -62,9 +62,7 @@ def as_users_message(tokenizer: Any, text: str, name: str) -> str:
     except InputError:
         raise
     except Exception as error:  # templates raise various errors
-        lines = str(error).strip().splitlines()
-        reason = lines[0][:200] if lines else type(error).__name__
-        raise refused_template(name, reason) from error
+        raise refused_template(name, first_line(error)) from error
     if len(rendered) > len(text) + MAX_ADDED_LENGTH:
         raise refused_template(name, f"it adds more than {MAX_ADDED_LENGTH:,} characters")
     return str(rendered)

@@ -194,7 +194,7 @@ def read_text(
         shown.group.layers,
         source.becomes,
         source.cut_cells,
-        model.are_heads_switchable,
+        model.heads.are_switchable,
         _next_tokens(model, seen),
         model.why_no_next_token,
         None,

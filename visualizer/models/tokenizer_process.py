@@ -28,7 +28,7 @@ from visualizer.resources import import_path_with_package
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-COMMAND = (sys.executable, "-P", "-m", "visualizer.models.tokenizer_process_main")
+COMMAND = (sys.executable, "-P", "-m", "visualizer.models.tokenizer_server")
 LISTENER = "answers about tokens"
 """Name of the thread that receives answers while the process runs."""
 LOOKED_EVERY_S = 0.02

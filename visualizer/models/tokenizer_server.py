@@ -1,16 +1,27 @@
-"""Answers requests to transformers tokenizers, in the process of `TokenizerProcess`."""
+"""Answers requests to transformers tokenizers; the program that `TokenizerProcess` starts.
+
+Messages have the format of `visualizer.language.wire_format`. They are read from standard input and
+answered on standard output, one by one. The process exits at the end of the input, after being idle
+without tokenizers, and if an answer exceeds its time limit. A thread that does not need the GIL
+watches the time, so the process exits whatever a tokenizer or template does, and even if the parent
+process no longer waits for it.
+"""
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import importlib
+import signal
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from visualizer.attention.token_labels import BYTE, METASPACE, bytes_of_byte_level, write_bytes
-from visualizer.errors import InputError
-from visualizer.language.wire_format import Message
+from visualizer.errors import InputError, first_line
+from visualizer.language.wire_format import Message, message_sender, received_messages
 from visualizer.models.model_tokenizer import as_users_message, has_chat_template, special_names
 from visualizer.runtime import trim_freed_memory
 
@@ -18,6 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 LIBRARY = "transformers"
+IDLE_S = 60.0
+SKIPPED_IMPORTS = ("torch", "torchvision", "PIL")
+"""Slow imports of transformers that its tokenizers do not need."""
 
 
 class LoadedTokenizer(Struct, frozen=True):
@@ -45,9 +59,7 @@ class TokenizerServer:
         except InputError as refused:
             return Message("refused", {"field": refused.field, "sentence": refused.sentence})
         except Exception as error:  # noqa: BLE001 - third-party tokenizers raise various errors
-            lines = str(error).strip().splitlines()
-            reason = lines[0][:200] if lines else type(error).__name__
-            return Message("failed", {"reason": reason})
+            return Message("failed", {"reason": first_line(error)})
 
     def _load_tokenizer(self, values: Mapping[str, Any]) -> dict[str, Any]:
         library: Any = importlib.import_module(LIBRARY)
@@ -127,3 +139,26 @@ def _token_text(tokenizer: Any, number: int) -> str:
     if isinstance(known, str) and known.startswith(METASPACE) and not word.startswith(" "):
         return f" {word}"  # decoding drops a leading space
     return word
+
+
+def main() -> int:
+    """Answer messages until they end, and return the exit status."""
+    send = message_sender()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # terminals send it to the whole process group
+    sys.modules.update(dict.fromkeys(SKIPPED_IMPORTS))  # type: ignore[arg-type]  # None blocks an import
+    with suppress(Exception):  # the first use fails again, with the reason
+        from transformers import AutoTokenizer  # noqa: F401 - preloaded
+    server = TokenizerServer()
+    faulthandler.dump_traceback_later(IDLE_S, exit=True)
+    for message in received_messages(sys.stdin.fileno()):
+        faulthandler.dump_traceback_later(message.values["seconds"], exit=True)
+        answer = server.answer(message)
+        faulthandler.cancel_dump_traceback_later()
+        send(answer)
+        if server.is_empty:
+            faulthandler.dump_traceback_later(IDLE_S, exit=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -23,8 +23,8 @@ from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.features.model_chooser.presenter import DOWNLOADED, EMPTY_FOLDER
 from visualizer.models import hub_download
+from visualizer.models.forward import DISK_STAGES_NOTICE
 from visualizer.models.model_folder import MISSING, read_model_folder
-from visualizer.models.opened_model import DISK_STAGES_NOTICE
 from visualizer.session import model_opening
 
 if TYPE_CHECKING:

@@ -123,7 +123,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Opened:
         folder = save_tiny_model(tmp_path_factory.mktemp("models") / kind, kind)
         model = ServedModel(*open_source(folder, Device.CPU), Device.CPU)
         if setting == LONG:
-            model._model.most_held = 1
+            model._model.long_texts.most_held = 1
         return model
 
     return opened_

@@ -22,7 +22,7 @@ from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.model_reading import AblationAnswer, ModelQuestion, QuestionKind
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
-from visualizer.models import opened_model
+from visualizer.models import long_text_reading, opened_model
 from visualizer.models.answer_model_question import answer_model_question
 from visualizer.models.model_client.connection import ModelConnection
 from visualizer.models.model_client.remote_model import RemoteModel, connect_model
@@ -81,7 +81,7 @@ def both(
     folder: Path, remote: RemoteModel, text: str, monkeypatch: pytest.MonkeyPatch, **changed: object
 ) -> tuple[Run, Run]:
     """Read a text here and on the server."""
-    monkeypatch.setattr(opened_model, "HELD_WHOLE", MAX_WHOLE_BYTES)
+    monkeypatch.setattr(long_text_reading, "HELD_WHOLE", MAX_WHOLE_BYTES)
     source, held = open_source(folder, Device.CPU)
     here = read_text(replace(source, **changed), text, Device.CPU)
     there = read_text(replace(remote.source, **changed), text, Device.CPU)

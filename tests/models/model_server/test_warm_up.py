@@ -9,6 +9,7 @@ import pytest
 from tests.support.tiny_models import WORDS, save_tiny_model
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
+from visualizer.models.forward import Forward
 from visualizer.models.model_protocol.requests import ReadRequest
 from visualizer.models.model_server.served_model import LONG_TEXT, WARM_UP_TEXT, ServedModel
 from visualizer.models.model_source import ModelSource
@@ -26,13 +27,13 @@ def served(tmp_path: Path) -> ServedModel:
 
 def test_the_model_has_run(served: ServedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[object] = []
-    run = OpenedModel.run
+    run = Forward.run
 
-    def counted(self: OpenedModel, given: Any) -> Any:
+    def counted(self: Forward, given: Any) -> Any:
         ran.append(given)
         return run(self, given)
 
-    monkeypatch.setattr(OpenedModel, "run", counted)
+    monkeypatch.setattr(Forward, "run", counted)
     served.warm_up()
     assert ran
 
@@ -42,14 +43,14 @@ def test_what_a_long_text_asks_of_the_model_is_known(
 ) -> None:
     served.warm_up()
     ran: list[int] = []
-    run = OpenedModel.run
+    run = Forward.run
 
-    def counted(self: OpenedModel, given: Any) -> Any:
+    def counted(self: Forward, given: Any) -> Any:
         ran.append(given["input_ids"].shape[-1])
         return run(self, given)
 
-    monkeypatch.setattr(OpenedModel, "run", counted)
-    served._model.most_held = 0
+    monkeypatch.setattr(Forward, "run", counted)
+    served._model.long_texts.most_held = 0
     asked = ReadRequest(ModelSource("", "", ""), " ".join(WORDS * 3))
     with served.job():
         values, _ = served.read(1, asked)

@@ -118,7 +118,7 @@ class ServedModel:
 
     def __init__(self, source: ModelSource, model: OpenedModel, device: Device) -> None:
         self._source, self._model, self._device = source, model, device
-        model.most_held = MAX_WHOLE_BYTES
+        model.long_texts.most_held = MAX_WHOLE_BYTES
         self._runs: OrderedDict[int, Run] = OrderedDict()
         self._owned: dict[int, _OwnPart] = {}
         self._lock = Lock()
@@ -143,7 +143,7 @@ class ServedModel:
         Determining how the model reads a long text takes several forward passes.
         """
         for text, most_held in ((LONG_TEXT, 0), (WARM_UP_TEXT, MAX_WHOLE_BYTES)):
-            self._model.most_held = most_held
+            self._model.long_texts.most_held = most_held
             with suppress(InputError), self.job():  # reported when a client reads a text
                 self._model.read(text, by_blocks=True)
 

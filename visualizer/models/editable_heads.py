@@ -1,0 +1,143 @@
+"""The heads of a model, found by recording a few tokens, and edits of them by module path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from msgspec import Struct
+
+from visualizer.errors import InputError
+from visualizer.models.attention_recorder import HeadCut, RecordingMethod
+from visualizer.models.model_source import heads_in_words
+from visualizer.models.recorded_runs import numbered_by_layer
+from visualizer.models.text_model import PIXELS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from visualizer.models.attention_recorder import (
+        AttentionCall,
+        ContextEdit,
+        ContextEdits,
+        EdgeCuts,
+    )
+    from visualizer.models.forward import Forward
+    from visualizer.models.model_source import LayerAndHead
+    from visualizer.models.text_model import TextModel
+
+    Edits = Mapping[LayerAndHead, ContextEdit]
+    Cuts = Mapping[LayerAndHead, Sequence[tuple[int, int]]]
+
+PROBE_TOKENS = 4
+"""Number of tokens of the run that counts the heads of each layer."""
+
+
+class _AttentionHeads(Struct, frozen=True):
+    """Attention module of a layer, its head count, and whether heads can be edited separately."""
+
+    module: str
+    heads: int
+    is_editable: bool
+
+
+class EditableHeads:
+    """The attention heads of each layer of a model."""
+
+    def __init__(self, model: TextModel, forward: Forward) -> None:
+        self._model, self._forward = model, forward
+        self._layers: dict[int, _AttentionHeads] | None = None
+
+    def learn(self, calls: Sequence[AttentionCall]) -> Mapping[int, _AttentionHeads]:
+        """Return the heads by layer, from the recorded calls of a run if not yet known."""
+        self._layers = self._layers or _heads_by_layer(calls)
+        return self._layers
+
+    @property
+    def are_switchable(self) -> bool:
+        """Whether single heads can be edited, according to the runs so far."""
+        return bool(self._layers) and _are_editable(self._layers or {})
+
+    def layers_and_heads(self, text: str) -> tuple[tuple[int, int], ...]:
+        """Return the layer and number of every head that runs on a text."""
+        given, *_ = self._model.inputs(text, None)
+        with torch.inference_mode():
+            layers = self.probed(given)
+        counts = ((layer, layers[layer].heads) for layer in sorted(layers))
+        return tuple((layer, head) for layer, count in counts for head in range(count))
+
+    def edits_by_module(self, given: Mapping[str, Any], edits: Edits | None) -> ContextEdits:
+        """Return edits of heads by module path instead of layer number.
+
+        Raises
+        ------
+        InputError
+            With field ``heads`` if a head does not exist or cannot be edited.
+        """
+        found: dict[str, dict[int, ContextEdit]] = {}
+        if not edits:
+            return found
+        for (layer, head), edit in edits.items():
+            found.setdefault(self._module_of(given, layer, head), {})[head] = edit
+        return found
+
+    def cuts_by_module(
+        self, given: Mapping[str, Any], cuts: Cuts, tokens: int | None = None
+    ) -> EdgeCuts:
+        """Return the cut edges within the text by module path instead of layer number."""
+        if not cuts:
+            return {}
+        if tokens is None:
+            tokens = given["input_ids"].shape[-1]
+        found: dict[str, dict[int, HeadCut]] = {}
+        for (layer, head), cells in cuts.items():
+            module = self._module_of(given, layer, head)
+            if within := [cell for cell in cells if min(cell) >= 0 and max(cell) < tokens]:
+                queries, keys = zip(*within, strict=True)
+                cut = HeadCut(queries, keys, heads_in_words(((layer, head),)))
+                found.setdefault(module, {})[head] = cut
+        return found
+
+    def _module_of(self, given: Mapping[str, Any], layer: int, head: int) -> str:
+        """Return the path of the module of a head that can be edited."""
+        layers = self.probed(given)
+        known = layers.get(layer)
+        if known is None or not 0 <= head < known.heads:
+            raise InputError("heads", f"Head {head} of layer {layer} does not exist.")
+        # If one stack has more layers than another, the numbers of its last layers would be
+        # unambiguous, but the unedited model could not be recorded for comparison.
+        if not _are_editable(layers):
+            sentence = f"Single heads of {self._model.folder.name} cannot be edited."
+            raise InputError("heads", sentence)
+        return known.module
+
+    def probed(self, given: Mapping[str, Any]) -> Mapping[int, _AttentionHeads]:
+        """Return the heads by layer, probed with a few tokens of a text if not yet known."""
+        if self._layers:
+            return self._layers
+        # The weights of a long text would fill memory.
+        few = {name: tensor[:, :PROBE_TOKENS] for name, tensor in given.items()}
+        with self._forward.recorded() as calls:
+            self._forward.run(given if PIXELS in given else few)
+        return self.learn(calls)
+
+
+def _heads_by_layer(calls: Sequence[AttentionCall]) -> dict[int, _AttentionHeads]:
+    numbered = numbered_by_layer(calls)
+    names, layers = [call.module for call in calls], [layer for layer, _ in numbered]
+    return {
+        layer: _AttentionHeads(
+            call.module,
+            call.weights.shape[1],
+            # An edit would apply to every call of a module that runs more than once. In a layer
+            # that attends twice, such as with cross-attention, the layer number is ambiguous.
+            call.method is RecordingMethod.INTERFACE
+            and names.count(call.module) == 1
+            and layers.count(layer) == 1,
+        )
+        for layer, call in numbered
+    }
+
+
+def _are_editable(layers: Mapping[int, _AttentionHeads]) -> bool:
+    return all(each.is_editable for each in layers.values())

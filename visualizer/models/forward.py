@@ -1,0 +1,159 @@
+"""The forward pass of a model: in memory, split over several processes, or from disk."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from visualizer.errors import InputError, first_line, is_out_of_memory
+from visualizer.models.attention_recorder import RecordingMethod, record_attention
+from visualizer.models.rank_calls import calls_of_all_ranks
+from visualizer.models.text_model import PIXELS
+from visualizer.progress import CancelledError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from visualizer.models.attention_recorder import AttentionCall, ContextEdits, EdgeCuts
+    from visualizer.models.disk_layers import LayersOnDisk
+    from visualizer.models.text_model import TextModel
+
+PARALLEL_STAGES_NOTICE = (
+    "Only attention is shown. The other stages are not available for a model that is "
+    "split over several processes."
+)
+DISK_STAGES_NOTICE = (
+    "Only attention is shown. The other stages need the weights of all layers, but this model "
+    "loads its layers from disk one at a time."
+)
+ONE_PASS = (
+    "The text was processed in one pass because processing it in chunks would change the results."
+)
+ONE_PASS_FROM_DISK = (
+    "The text was processed in one pass because each chunk would load all layers from disk again."
+)
+
+
+class Forward:
+    """Runs a model whose weights are in memory, and records its attention."""
+
+    holds_weights = False
+    """Whether recorded weights are stored; otherwise the model recomputes them when read."""
+    stages_notice = ""
+    """Why the stages around the attention are not available; empty if they are."""
+    one_pass_notice = ONE_PASS
+    """Why a long text is processed in one pass."""
+    can_chunk = True
+    """Whether a long text may be processed in chunks."""
+
+    def __init__(self, model: TextModel) -> None:
+        self._model = model
+        self._is_by_interface = False
+        self.lock = RLock()
+        """Held during a run: hooks record one run at a time, on any thread."""
+
+    def run(self, given: Mapping[str, Any]) -> Any:
+        """Run the model; failures are raised as an InputError of ``text`` or ``image``."""
+        self._model.ranks.check_stopped()
+        with self._model.ranks.agreed():
+            return self._run_model(given)
+
+    def _run_model(self, given: Mapping[str, Any]) -> Any:
+        what = "image" if PIXELS in given else "text"
+        try:
+            return (self._model.part_for_images if PIXELS in given else self._model.model)(**given)
+        except (InputError, CancelledError):
+            raise
+        except Exception as error:  # every architecture fails in its own way
+            if is_out_of_memory(error):
+                advice = "Use a shorter text." if what == "text" else "Close other programs."
+                raise InputError(what, f"Out of memory. {advice}") from error
+            sentence = f"{self._model.folder.name} failed on this {what}: {first_line(error)}"
+            raise InputError(what, sentence) from error
+
+    @contextmanager
+    def recorded(
+        self,
+        edits: ContextEdits | None = None,
+        cuts: EdgeCuts | None = None,
+        *,
+        keeps: bool = True,
+        holds_weights: bool = True,
+    ) -> Iterator[list[AttentionCall]]:
+        """Record the attention of a run; runs on other threads wait.
+
+        If a run's attention used only the attention interface, softmax is not watched in later
+        runs.
+        """
+        recording = record_attention(
+            self._model.model,
+            edits,
+            cuts,
+            keeps=keeps,
+            watches=not self._is_by_interface,
+            holds_weights=holds_weights,
+            ranks=self._model.ranks,
+        )
+        with self.lock, recording as calls:
+            yield calls
+        if keeps:
+            calls[:] = self._joined(calls)
+        met = {call.method for call in calls}
+        self._is_by_interface = self._is_by_interface or met == {RecordingMethod.INTERFACE}
+
+    def weights_in_memory(self, path: str) -> AbstractContextManager[None]:
+        """Load the weights of a module into memory for the duration of the context.
+
+        Raises
+        ------
+        InputError
+            With field ``model`` if the weights are on disk and the files have changed.
+        """
+        return nullcontext()
+
+    def _joined(self, calls: list[AttentionCall]) -> list[AttentionCall]:
+        """Return recorded calls with all heads of all layers."""
+        return calls
+
+
+class RankForward(Forward):
+    """Runs a model that is split over several processes, which all make the same calls."""
+
+    holds_weights = True
+    stages_notice = PARALLEL_STAGES_NOTICE
+
+    def _joined(self, calls: list[AttentionCall]) -> list[AttentionCall]:
+        return calls_of_all_ranks(self._model.ranks, calls)
+
+
+class DiskForward(Forward):
+    """Runs a model whose layers are loaded from disk one at a time."""
+
+    holds_weights = True
+    stages_notice = DISK_STAGES_NOTICE
+    one_pass_notice = ONE_PASS_FROM_DISK
+    can_chunk = False
+
+    def __init__(self, model: TextModel, layers: LayersOnDisk) -> None:
+        super().__init__(model)
+        self._layers = layers
+
+    def run(self, given: Mapping[str, Any]) -> Any:
+        try:
+            return super().run(given)
+        finally:
+            self._layers.drop()
+
+    @contextmanager
+    def weights_in_memory(self, path: str) -> Iterator[None]:
+        with self.lock, self._layers.in_memory(path):
+            yield
+
+
+def forward_of(model: TextModel) -> Forward:
+    """Return the forward pass of a model, for the place where its weights are."""
+    if model.on_disk:
+        return DiskForward(model, model.on_disk)
+    return RankForward(model) if model.ranks.count > 1 else Forward(model)

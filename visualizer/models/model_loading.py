@@ -1,0 +1,439 @@
+"""Loads a model from its folder, without network access and without running its code."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import threading
+from concurrent.futures import Future
+from contextlib import contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from visualizer.attention import device as attention_device
+from visualizer.attention.run import USABLE, gib
+from visualizer.attention.spec import Device, Dtype
+from visualizer.errors import InputError, first_line, is_out_of_memory
+from visualizer.models.attention_recorder import EAGER
+from visualizer.models.disk_layers import (
+    LAYOUT_MISMATCH,
+    LayersOnDisk,
+    device_map_of,
+    is_mapped_part,
+    stack_of_layers,
+)
+from visualizer.models.disk_reading_estimate import (
+    INSTEAD,
+    LAB_MODEL_REASON,
+    SEVERAL_STACKS,
+    memory_from_disk,
+    refused,
+    why_not_from_disk,
+)
+from visualizer.models.lab_model_files import is_lab_model
+from visualizer.models.meta_model import bytes_of_model, meta_model
+from visualizer.models.model_folder import (
+    IMAGE_CONFIG,
+    ModelFolder,
+    bytes_in_memory,
+    check_image_config,
+    positive_int,
+    read_model_folder,
+)
+from visualizer.models.model_inputs import check_main_input
+from visualizer.models.model_ranks import ONE, ModelRanks, Parallelism, SeveralRanks
+from visualizer.models.model_tokenizer import TokenizerBeingRead
+from visualizer.models.tokenizer_process import tokenizer_process
+from visualizer.optional_packages import require_package
+from visualizer.progress import CancelledError, no_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from visualizer.models.model_tokenizer import ModelTokenizer
+    from visualizer.progress import Progress
+
+ABSENT_ADAPTER_FOLDER = "no adapter"
+"""A subfolder that does not exist, so that peft finds no adapter."""
+SPREAD = "a model can be split over processes or run from disk, but not both"
+ON_CPU_ALONE = "models run from disk on the CPU only"
+LOADING = "Loading weights"
+"""Description of the progress bar of the loop in which transformers assigns weights."""
+
+
+class LoadedModel(NamedTuple):
+    """A transformers model with its tokenizer, in memory.
+
+    Parameters
+    ----------
+    folder : ModelFolder
+        The folder it was loaded from.
+    model
+        The transformers model, in evaluation mode, with eager attention.
+    tokenizer : ModelTokenizer or None
+        None if the folder has no tokenizer.
+    device : Device
+        Device that the model runs on.
+    ranks : ModelRanks
+        The processes that the model is split over.
+    on_disk : LayersOnDisk or None
+        The layers, if their weights are loaded from disk whenever they are needed.
+    """
+
+    folder: ModelFolder
+    model: Any
+    tokenizer: ModelTokenizer | None
+    device: Device
+    ranks: ModelRanks = ONE
+    on_disk: LayersOnDisk | None = None
+
+
+def load_model(
+    path: Path,
+    device: Device = Device.AUTO,
+    dtype: Dtype = Dtype.FLOAT32,
+    progress: Progress = no_progress,
+    parallelism: Parallelism = Parallelism.NONE,
+    *,
+    is_from_disk: bool = False,
+) -> LoadedModel:
+    """Load a model from its folder, without network access and without running its code.
+
+    Parameters
+    ----------
+    path : Path
+        A transformers model folder, or a run folder or weights file of the language lab.
+    progress : Progress
+        Called with the loaded and total bytes of weights.
+    parallelism : Parallelism
+        How the model is split over the processes of a server, all of which call this function.
+    is_from_disk : bool
+        Whether the layers' weights stay on disk and are loaded one layer at a time when needed.
+
+    Raises
+    ------
+    InputError
+        With field ``model`` if the folder cannot be opened, or the model does not fit into memory,
+        cannot be split, or cannot be run from disk.
+    """
+    if is_lab_model(path):
+        if is_from_disk:
+            raise refused(path.name, LAB_MODEL_REASON)
+        return _load_lab_model(path, device, dtype)
+    folder = read_model_folder(path)
+    numbers = folder.numbers
+    if is_from_disk:
+        numbers = _check_from_disk(folder, device, dtype, parallelism)
+        device = Device.CPU
+    where, _ = attention_device.resolve(device, dtype)
+    ranks = _ranks_for(folder, parallelism, where)
+    needed = bytes_in_memory(numbers, dtype)
+    with ranks.agreed():  # before any process fills the memory
+        _check_room(folder, needed, where, dtype, ranks, is_from_disk=is_from_disk)
+    read = WeightProgress(progress, numbers, folder.bytes * numbers // max(1, folder.numbers))
+    if folder.has_tokenizer:
+        tokenizer_process.start()  # its imports take as long as the imports here
+    transformers = _import_transformers()
+    if folder.kind not in transformers.CONFIG_MAPPING:
+        sentence = (
+            f"{folder.name} has an architecture (“{folder.kind[:60]}”) that is not supported by"
+        )
+        sentence = f"{sentence} the installed version of transformers ({transformers.__version__})."
+        if not folder.kind:
+            sentence = f"The config.json of {folder.name} names no architecture (model_type)."
+        raise InputError("model", sentence)
+    read.check()
+    being_read = TokenizerBeingRead(folder) if folder.has_tokenizer else None
+    stack, placed, types = "", dict[str, Any](), getattr(torch, dtype)
+    with _silence_libraries():
+        with ranks.agreed(), _explain_errors(folder):
+            config = _load_config(folder)
+            kind = _model_class(transformers, folder, config)
+            check_main_input(folder.name, kind.main_input_name)
+            on_meta = meta_model(kind, config, folder, types, read.check)
+            buffers = sum(each.nbytes for each in on_meta.buffers())
+            needed = needed + buffers if is_from_disk else max(needed, bytes_of_model(on_meta))
+            _check_room(folder, needed, where, dtype, ranks, is_from_disk=is_from_disk)
+        if is_from_disk:
+            stack = stack_of_layers(on_meta, folder.layer_sizes.layers)
+            if not stack:
+                raise refused(folder.name, SEVERAL_STACKS)
+            placed = {"device_map": device_map_of(on_meta, stack)}
+        del on_meta
+        settings = {"config": config, "dtype": types} | ranks.settings() | placed
+        model = _load_weights(kind, folder, where, read, settings).eval()
+        on_disk = LayersOnDisk(folder.name, model, stack) if stack else None
+    tokenizer = being_read.result(read.check) if being_read else None
+    return LoadedModel(folder, model, tokenizer, where, ranks, on_disk)
+
+
+def _check_room(
+    folder: ModelFolder,
+    needed: int,
+    device: Device,
+    dtype: Dtype,
+    ranks: ModelRanks,
+    *,
+    is_from_disk: bool,
+) -> None:
+    """Reject a model that needs more memory than is available."""
+    # Each process has its own GPU, but all share the memory of the machine.
+    needed //= ranks.count if device is Device.CUDA else 1
+    free = USABLE * attention_device.free_bytes(device)
+    if needed > free:
+        sentence = (
+            f"{folder.name} needs {gib(needed)} of memory as {dtype}; {gib(free)} is available."
+        )
+        is_spread = ranks.parallelism is not Parallelism.NONE
+        if not (is_from_disk or is_spread or why_not_from_disk(folder)):
+            sentence = f"{sentence} {INSTEAD}"
+        raise InputError("model", sentence)
+
+
+def _check_from_disk(
+    folder: ModelFolder, device: Device, dtype: Dtype, parallelism: Parallelism
+) -> int:
+    """Return the number of parameters in memory at once; reject a model that cannot be streamed."""
+    if parallelism is not Parallelism.NONE:
+        raise refused(folder.name, SPREAD)
+    if device not in {Device.AUTO, Device.CPU}:
+        raise refused(folder.name, ON_CPU_ALONE)
+    if why := why_not_from_disk(folder):
+        raise refused(folder.name, why)
+    require_package("accelerate", "Running a model from disk")
+    sizes = folder.layer_sizes
+    return memory_from_disk(folder.numbers, sizes, dtype) // bytes_in_memory(1, dtype)
+
+
+def _load_config(folder: ModelFolder) -> Any:
+    """Load the transformers configuration of a model."""
+    return _import_transformers().AutoConfig.from_pretrained(
+        str(folder.path), local_files_only=True, trust_remote_code=False
+    )
+
+
+def _ranks_for(folder: ModelFolder, parallelism: Parallelism, device: Device) -> ModelRanks:
+    """Return the processes over which to split a model."""
+    if parallelism is Parallelism.NONE:
+        return ONE
+    require_package("accelerate", "Splitting a model over processes")
+    with _explain_errors(folder):
+        config = _load_config(folder).get_text_config()
+    heads = positive_int(getattr(config, "num_attention_heads", 0)) or 1
+    key_heads = positive_int(getattr(config, "num_key_value_heads", 0)) or heads
+    ranks = SeveralRanks(parallelism, heads, device)
+    plan = getattr(config, "base_model_tp_plan", None) or {}
+    is_by_heads = parallelism is Parallelism.TENSOR and any("q_proj" in name for name in plan)
+    if is_by_heads and key_heads % ranks.count:
+        sentence = (
+            f"{folder.name} has {key_heads} key heads per layer, which cannot be divided evenly"
+        )
+        raise InputError("model", f"{sentence} among {ranks.count} processes.")
+    layers = positive_int(getattr(config, "num_hidden_layers", 0)) or 1
+    if parallelism is Parallelism.PIPELINE and layers < ranks.count:
+        sentence = f"{folder.name} has only {layers} layers for {ranks.count} processes."
+        raise InputError("model", f"{sentence} Start at most {layers} processes.")
+    return ranks
+
+
+def _load_lab_model(path: Path, device: Device, dtype: Dtype) -> LoadedModel:
+    _import_transformers()
+    from visualizer.models.lab_transformer import read_lab_model  # imports transformers
+
+    where, _ = attention_device.resolve(device, dtype)
+    with _silence_libraries():
+        folder, model, tokenizer = read_lab_model(path)
+    return LoadedModel(folder, model.to(where, getattr(torch, dtype)).eval(), tokenizer, where)
+
+
+def _import_transformers() -> Any:
+    require_package("transformers", "Opening models")
+    return importlib.import_module("transformers")
+
+
+@contextmanager
+def _silence_libraries() -> Iterator[None]:
+    """Suppress progress bars and log messages of transformers and accelerate."""
+    library_log: Any = importlib.import_module("transformers.utils.logging")
+    accelerate_log = logging.getLogger("accelerate")
+
+    level, bars, accelerate_level = (
+        library_log.get_verbosity(),
+        library_log.is_progress_bar_enabled(),
+        accelerate_log.level,
+    )
+    library_log.set_verbosity(logging.CRITICAL)
+    accelerate_log.setLevel(logging.CRITICAL)
+    library_log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        library_log.set_verbosity(level)
+        accelerate_log.setLevel(accelerate_level)
+        if bars:
+            library_log.enable_progress_bar()
+
+
+def _model_class(transformers: Any, folder: ModelFolder, config: Any) -> Any:
+    """Return the model class: one named in the config that fits it, or the default."""
+    for name in folder.architectures:
+        found: Any = getattr(transformers, name, None)
+        is_model = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
+        if is_model and found.config_class is type(config):
+            return found
+    if type(config) not in transformers.MODEL_MAPPING:
+        sentence = (
+            f"transformers has no model class for {folder.name} (model type “{folder.kind}”)."
+        )
+        raise InputError("model", sentence)
+    kinds = transformers.MODEL_MAPPING[type(config)]
+    return kinds[0] if isinstance(kinds, tuple | list) else kinds
+
+
+@contextmanager
+def _explain_errors(folder: ModelFolder) -> Iterator[None]:
+    """Raise errors of transformers as an `InputError` of ``model``."""
+    try:
+        yield
+    except (CancelledError, InputError):
+        raise
+    except Exception as error:  # the library raises errors of every kind on damaged folders
+        if is_out_of_memory(error):
+            raise InputError("model", f"Out of memory while opening {folder.name}.") from error
+        if "needed to be re-saved" in str(error):
+            raise refused(folder.name, LAYOUT_MISMATCH) from error
+        sentence = f"{folder.name} cannot be opened: {first_line(error)}"
+        raise InputError("model", sentence) from error
+
+
+def _load_weights(
+    kind: Any,
+    folder: ModelFolder,
+    device: Device,
+    read: WeightProgress,
+    settings: Mapping[str, Any],
+) -> Any:
+    with _explain_errors(folder):
+        with read.reported():
+            model, found = kind.from_pretrained(
+                str(folder.path),
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                attn_implementation=EAGER,
+                output_loading_info=True,
+                adapter_kwargs={"subfolder": ABSENT_ADAPTER_FOLDER},
+                **settings,
+            )
+        read.copy_to(model, device)
+    if missing := sorted(map(str, found.get("missing_keys") or ())):
+        count = f"{len(missing):,} weight{'s are' if len(missing) > 1 else ' is'} missing"
+        sentence = f"{folder.name} is incomplete: {count}, for example {missing[0][:80]}."
+        raise InputError("model", sentence)
+    return model
+
+
+def load_image_processor(folder: ModelFolder) -> Any:
+    """Load the transformers image processor of a model.
+
+    Raises
+    ------
+    InputError
+        With field ``model`` if its configuration is invalid or needs torchvision.
+    """
+    check_image_config(folder.path)
+    transformers = _import_transformers()
+    try:
+        with _silence_libraries():
+            return transformers.AutoImageProcessor.from_pretrained(
+                str(folder.path), local_files_only=True, trust_remote_code=False
+            )
+    except ImportError as error:
+        sentence = (
+            f"The image processor of {folder.name} requires torchvision, which is not supported."
+        )
+        raise InputError("model", sentence) from error
+    except Exception as error:  # as above
+        sentence = f"The {IMAGE_CONFIG} of {folder.name} is invalid: {first_line(error)}"
+        raise InputError("model", sentence) from error
+
+
+class WeightProgress:
+    """Tracks how much of a model's files has been loaded.
+
+    Parameters
+    ----------
+    progress : Progress
+        Called with the loaded and total bytes; an exception that it raises stops the loading.
+    numbers, bytes_ : int
+        Number of parameters in the files, and their size there.
+    """
+
+    def __init__(self, progress: Progress, numbers: int, bytes_: int) -> None:
+        self._progress, self._numbers, self._bytes = progress, max(1, numbers), bytes_
+        self._read = 0
+
+    def check(self) -> None:
+        """Report the progress; raises if the callback cancels."""
+        read = min(self._read, self._numbers)
+        self._progress(self._bytes * read // self._numbers, self._bytes)
+
+    @contextmanager
+    def reported(self) -> Iterator[None]:
+        """Count the weights that transformers loads on this thread within the context."""
+        logging: Any = importlib.import_module("transformers.utils.logging")
+        set_hook = getattr(logging, "set_tqdm_hook", None)
+        if set_hook is None:  # early versions of transformers 5 report no progress
+            yield
+            return
+        here = threading.get_ident()
+
+        def loop(
+            make: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]
+        ) -> object:
+            if threading.get_ident() == here and named.get("desc") == LOADING:
+                return self._iterate_weights(given[0])
+            return make(*given, **named)
+
+        before = set_hook(loop)
+        try:
+            yield
+        finally:
+            set_hook(before)
+
+    def _iterate_weights(self, weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+        for name, parts in weights:
+            for part in chain(*getattr(parts, "collected_tensors", {}).values()):
+                # transformers raises an error again, with an explanation, when it uses the weight.
+                if isinstance(part, Future) and part.exception() is None:
+                    tensor = part.result()
+                    if isinstance(tensor, torch.Tensor) and not is_mapped_part(tensor):
+                        self._add_loaded(tensor)
+            self.check()
+            yield name, parts
+
+    def copy_to(self, model: torch.nn.Module, device: str) -> None:
+        """Move a model to a device, and copy weights that are still mapped to their file.
+
+        Weights with the same type as in the file are memory-mapped: if another program rewrote the
+        file, they would change, or this program would crash. Weights that stay on disk are meta
+        tensors and are skipped.
+        """
+        with torch.no_grad():
+            for tensor in chain(model.parameters(), model.buffers()):
+                if tensor.is_meta:  # stays on disk
+                    continue
+                is_mapped = is_mapped_part(tensor)
+                if is_mapped or tensor.device.type != device:
+                    tensor.data = tensor.data.to(device, copy=True)
+                if is_mapped:
+                    self._add_loaded(tensor)
+                    self.check()
+        if not any(tensor.is_meta for tensor in model.parameters()):
+            model.to(device)
+
+    def _add_loaded(self, tensor: torch.Tensor) -> None:
+        self._read += tensor.numel()

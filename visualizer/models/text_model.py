@@ -1,0 +1,227 @@
+"""A loaded model that encodes texts and decodes tokens."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from visualizer.attention.model_reading import SecondText
+from visualizer.attention.token_labels import join_split_characters
+from visualizer.errors import InputError
+from visualizer.models.model_folder import positive_int
+from visualizer.models.model_tokenizer import MAX_LISTED_TOKENS, NAMES
+from visualizer.models.recorded_runs import check_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from visualizer.attention.model_reading import SpecialTokens
+    from visualizer.models.model_loading import LoadedModel
+    from visualizer.models.model_tokenizer import ModelTokenizer
+
+    Inputs = tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]
+
+NOTHING = "The text is empty. Enter a word or a sentence."
+PIXELS = "pixel_values"
+"""Name of the argument with which models of transformers receive an image."""
+IMAGE_COMMANDS = "“attention-visualizer model FOLDER --image FILE” or attend(image=…) in Python"
+BEGINS_TWICE = (
+    "The text starts with {token} twice. If the tokenizer adds this token (for example to a chat "
+    "template that is already rendered), remove it from the text."
+)
+
+
+class TextModel:
+    """A model that turns texts into its inputs and tokens into text."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.folder, self.model, self.tokenizer, self.device, self.ranks, self.on_disk = loaded
+
+    def size(self, name: str) -> int:
+        """Return a positive integer of the text model's configuration; 0 if missing."""
+        try:
+            return positive_int(getattr(self.model.config.get_text_config(), name, 0))
+        except NotImplementedError:  # raised for a length without limit
+            return 0
+
+    @property
+    def has_decoder(self) -> bool:
+        """Whether the model has an encoder and a decoder, each with its own text."""
+        return bool(getattr(self.model.config, "is_encoder_decoder", False))
+
+    @property
+    def why_no_next_token(self) -> str:
+        """Why the model predicts no next token, as a sentence; empty if it does."""
+        if self.has_decoder or not self.model.can_generate():
+            return f"{self.folder.name} does not generate text, so it predicts no next token."
+        return ""
+
+    @property
+    def reads_images(self) -> bool:
+        """Whether the model takes images instead of texts."""
+        return self.part_for_images is not None
+
+    @property
+    def part_for_images(self) -> Any:
+        """The model or submodel that takes images; None if there is none."""
+        if self.model.main_input_name == PIXELS:
+            return self.model
+        part = getattr(self.model, "vision_model", None)
+        return part if getattr(part, "main_input_name", "") == PIXELS else None
+
+    def check_memory(self, given: Mapping[str, Any], layers: int) -> None:
+        """Reject a text if the weights of ``layers`` layers would not fit into free memory."""
+        heads = self.size("num_attention_heads") or 1
+        with self.ranks.agreed():
+            check_memory(layers, heads, given["input_ids"].shape[-1])
+
+    @property
+    def last_logits_only(self) -> dict[str, int]:
+        """The argument that omits the logits of all tokens but the last, if supported."""
+        name = "logits_to_keep"
+        return {name: 1} if name in signature(self.model.forward).parameters else {}
+
+    def inputs(self, text: str, second: str | None = None, *, is_chat: bool = False) -> Inputs:
+        """Return the model's inputs, the query tokens, and the key tokens if they differ."""
+        tokenizer = self.tokenizer_for_text
+        if not text.strip():
+            raise InputError("text", NOTHING)
+        is_pair = bool(second) and not self.has_decoder
+        given_text = self.as_given(text, is_chat=is_chat)
+        # A rendered chat template already contains the special tokens.
+        coded = tokenizer.encode(given_text, second if is_pair else None, has_special=not is_chat)
+        if not coded.count:
+            raise InputError("text", NOTHING)
+        if is_pair and coded.count > (alone := tokenizer.encode(given_text).count):
+            self.check_length(alone)
+            self.check_length(coded.count, "second")
+        self.check_length(coded.count)
+        device = self.model.device
+        given = {name: torch.tensor([each], device=device) for name, each in coded.numbers.items()}
+        words = join_split_characters(coded.words)
+        if not self.has_decoder:
+            return given, words, ()
+        start = self._decoder_ids(second)
+        given["decoder_input_ids"] = torch.tensor([start], device=device)
+        return given, join_split_characters(self.tokens(start)), words
+
+    def double_start_notice(self, given: Mapping[str, Any]) -> str:
+        """Return a notice if a text starts with two BOS tokens; empty otherwise."""
+        ids = given.get("input_ids")
+        if ids is None or self.tokenizer is None or not self.tokenizer.bos_token:
+            return ""
+        names = [self.tokenizer.special_names.get(number) for number in ids[0, :2].tolist()]
+        if names != [NAMES["bos_token"]] * 2:
+            return ""
+        return BEGINS_TWICE.format(token=self.tokenizer.bos_token)
+
+    @property
+    def tokenizer_for_text(self) -> ModelTokenizer:
+        """The tokenizer; raises an InputError of ``model`` if there is none."""
+        if self.tokenizer is None:
+            sentence = f"{self.folder.name} has no tokenizer, so it cannot process text."
+            if self.part_for_images is not None:
+                sentence = f"{self.folder.name} takes images instead of text. Use {IMAGE_COMMANDS}."
+            raise InputError("model", sentence)
+        return self.tokenizer
+
+    def as_given(self, text: str, *, is_chat: bool = False) -> str:
+        """Return a text for the tokenizer: unchanged, or as a user message in a chat template."""
+        if not is_chat or not text.strip():
+            return text
+        return self.tokenizer_for_text.as_users_message(text, self.folder.name)
+
+    def special_tokens(
+        self, text: str, second: str = "", *, is_chat: bool = False, of_decoder: bool = False
+    ) -> SpecialTokens:
+        """Return the positions and names of the special tokens of a text.
+
+        Parameters
+        ----------
+        of_decoder : bool
+            Whether to return those of the decoder.
+        """
+        given, *_ = self.inputs(text, second or None, is_chat=is_chat)
+        # Decoder-only models such as OPT may be called decoders, but have the usual inputs.
+        own = "decoder_input_ids"
+        ids = given[own if of_decoder and own in given else "input_ids"]
+        names = self.tokenizer_for_text.special_names
+        numbers = enumerate(ids[0].tolist())
+        return tuple((at, names[number]) for at, number in numbers if number in names)
+
+    @property
+    def second_text(self) -> SecondText:
+        """How the model uses a second text."""
+        if self.tokenizer is None:
+            return SecondText.NONE
+        if self.has_decoder:
+            return SecondText.DECODER
+        return SecondText.NONE if self.model.can_generate() else SecondText.PAIR
+
+    def _decoder_ids(self, second: str | None) -> list[int]:
+        config = self.model.config
+        first = getattr(config, "decoder_start_token_id", None)
+        first = getattr(config, "bos_token_id", None) if first is None else first
+        ids = [] if first is None else [first]
+        if second:
+            coded = self.tokenizer_for_text.encode(second, has_special=False)
+            self.check_length(len(ids) + coded.count, "second")
+            ids += coded.numbers["input_ids"]
+        if not ids:
+            raise InputError(
+                "second", "The decoder has no start token. Enter a text for it to start with."
+            )
+        self.check_length(len(ids), "second")
+        return ids
+
+    def check_length(self, count: int, field: str = "text") -> None:
+        """Reject more tokens than the model supports."""
+        learned = self.size("max_position_embeddings")
+        longest = min(MAX_LISTED_TOKENS, learned or MAX_LISTED_TOKENS)
+        if count > longest:
+            is_pair = field == "second" and not self.has_decoder
+            what = "The two texts have" if is_pair else "The text has"
+            sentence = f"{what} {count:,} tokens; {self.folder.name} supports at most {longest:,}."
+            raise InputError(field, f"{sentence} Use a shorter text.")
+
+    def likeliest(self, logs: torch.Tensor, most: int) -> list[tuple[str, float]]:
+        """Return the most likely tokens with their probabilities, from log-probabilities [token].
+
+        Raises
+        ------
+        InputError
+            With field ``most`` if it is less than 1 or exceeds the vocabulary.
+        """
+        if not 1 <= most <= len(logs):
+            raise InputError("most", f"most must be from 1 to {len(logs):,}. It is {most:,}.")
+        values, numbers = logs.topk(most)
+        return [*zip(self.tokens(numbers.tolist()), values.exp().tolist(), strict=True)]
+
+    def tokens(self, numbers: Sequence[int]) -> tuple[str, ...]:
+        """Return tokens of the vocabulary as texts."""
+        return self.tokenizer_for_text.words(numbers)
+
+    def token(self, number: int) -> str:
+        """Return a token of the vocabulary as text."""
+        return self.tokens((number,))[0]
+
+    def decoded(self, numbers: Sequence[int]) -> str:
+        """Return tokens as one text."""
+        return self.tokenizer_for_text.decode(numbers)
+
+    def number_of(self, token: str) -> int:
+        """Return the id of a token of the vocabulary by its text.
+
+        Raises
+        ------
+        InputError
+            With field ``token`` if the text is not exactly one token.
+        """
+        found = self.tokenizer_for_text.encode(token, has_special=False)
+        if found.count != 1:
+            tokens = f"{found.count:,} tokens"
+            sentence = f"“{token[:60]}” is {tokens} of {self.folder.name}. Enter a single token."
+            raise InputError("token", sentence)
+        return found.numbers["input_ids"][0]
