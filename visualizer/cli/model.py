@@ -25,7 +25,7 @@ from visualizer.cli.export_files import (
     named_path,
     write_all,
 )
-from visualizer.cli.invalid_and_idle_options import complaint_about_files
+from visualizer.cli.option_checks import complaint_about_files
 from visualizer.cli.options import OPTION_GROUPS
 from visualizer.console import ConsoleProgress, say, write_out
 from visualizer.errors import InputError
