@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from visualizer.api.argument_conversion import attention_document_of, naming_arguments
-from visualizer.api.arguments_without_effect import argument_of
+from visualizer.api.argument_validation import argument_of
 from visualizer.attention.settings import BY_NAME, SETTINGS, Setting, SettingKind, without_effect
 from visualizer.attention.spec import Mask, Normalisation, Projection
 from visualizer.cli.document_options import document_of
