@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from visualizer.lab.collapse_controller import CollapseController
     from visualizer.lab.controller import LabStateController
-    from visualizer.lab.generation.controller import GenerationController
+    from visualizer.lab.generation_controller import LabGenerationController
     from visualizer.lab.loss_plot.controller import LossPlotController
     from visualizer.lab.loss_plot.model import PlotOptions
     from visualizer.lab.runs.export_controller import RunExportController
@@ -39,7 +39,7 @@ class LabControllers(Struct, frozen=True, eq=False):
     lab: LabStateController
     run_controller: RunController
     run_export_controller: RunExportController
-    generation_controller: GenerationController
+    generation_controller: LabGenerationController
     collapse_controller: CollapseController
     loss_plot_controller: LossPlotController
     training_views_controller: TrainingViewsController

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from visualizer.lab.attention_view.probe_controller import ProbeController
     from visualizer.lab.attention_view.widget import LabAttentionView
     from visualizer.lab.controller import LabStateController
-    from visualizer.lab.generation.controller import GenerationController
+    from visualizer.lab.generation_controller import LabGenerationController
     from visualizer.lab.snapshot_bar.widget import SnapshotBar
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
@@ -73,7 +73,7 @@ class TrainingViewsController(QObject):
         self,
         lab: LabStateController,
         probe_controller: ProbeController,
-        generation_controller: GenerationController,
+        generation_controller: LabGenerationController,
         widgets: WatchedTraining,
     ) -> None:
         super().__init__(lab)

@@ -22,7 +22,7 @@ from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.collapse_controller import CollapseController
 from visualizer.lab.commands import LAB_COMMANDS, LabControllers, LabState
 from visualizer.lab.controller import LabStateController
-from visualizer.lab.generation.controller import GenerationController
+from visualizer.lab.generation_controller import LabGenerationController
 from visualizer.lab.layer_document import saved_of
 from visualizer.lab.loss_plot.controller import LossPlotController
 from visualizer.lab.loss_plot.widget import PlotPane
@@ -150,7 +150,7 @@ class LabWindow(QMainWindow):
         bar = add_status_bar(self, self.facts)
         bar.addPermanentWidget(self.run_export_controller.progress.widget)
         self.next, self.generation_pane = NextTokensPane(), GenerationPane()
-        self.generation_controller = GenerationController(self.lab, self.probe_controller)
+        self.generation_controller = LabGenerationController(self.lab, self.probe_controller)
         self.plot_pane, self.layer_document_controller = (
             PlotPane(self._actions_by_name(AXES)),
             LayerDocumentController(self.lab),
@@ -455,7 +455,8 @@ def _connect_views(window: LabWindow) -> None:
     attention.walked.connect(views.walk)
     attention.roomChanged.connect(views.make_room)
     attention.layerWanted.connect(views.open_layer_of)
-    _connect_generation(window)
+    window.generation_controller.changed.connect(window.show_training_views)
+    window.generation_controller.connect_panes(window.next, window.generation_pane)
     plot = window.plot_pane
     plot.optionsChosen.connect(window.loss_plot_controller.choose)
     plot.view.stepPicked.connect(window.loss_plot_controller.pick)
@@ -466,17 +467,3 @@ def _connect_views(window: LabWindow) -> None:
     window.layer_document_controller.opened.connect(window.layerOpened)
     window.layer_document_controller.refused.connect(window.statusBar().showMessage)
     window.scrub.stepLooked.connect(lab.scrub)
-
-
-def _connect_generation(window: LabWindow) -> None:
-    generation_controller, generation_pane = window.generation_controller, window.generation_pane
-    generation_controller.changed.connect(window.show_training_views)
-    window.next.tokenPicked.connect(generation_controller.pick)
-    window.next.samplingChosen.connect(generation_controller.choose)
-    generation_pane.sampleWanted.connect(generation_controller.sample)
-    generation_pane.runWanted.connect(generation_controller.run)
-    generation_pane.steppedBack.connect(generation_controller.step_back)
-    generation_pane.steppedOn.connect(generation_controller.step_forward)
-    generation_pane.turned.connect(generation_controller.switch_branch)
-    generation_pane.nodeChosen.connect(generation_controller.go)
-    generation_pane.seedChosen.connect(generation_controller.reseed)
