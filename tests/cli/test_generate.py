@@ -19,7 +19,7 @@ from tests.support.small_trainings import begun
 from visualizer import app
 from visualizer.app import main
 from visualizer.generation.generation_tree import GenerationTree
-from visualizer.lab.runs.run_store import keep_probe
+from visualizer.lab.runs.store import keep_probe
 from visualizer.language import probe as language_probe
 from visualizer.language.first_probe_text import first_probe_of
 from visualizer.language.opened_training_run import OpenRun

@@ -14,8 +14,7 @@ from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.generation_tree import GenerationTree
 from visualizer.generation.next_tokens_presenter import present_bars
 from visualizer.generation.next_tokens_widget import NextTokenBarView
-from visualizer.lab.attention_view.cell_cursor import LabCellPointer
-from visualizer.lab.attention_view.presenter import present_attention
+from visualizer.lab.attention_view.presenter import LabCellPointer, present_attention
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.snapshot_bar.presenter import present_scrub
 from visualizer.lab.snapshot_bar.widget import SnapshotBar

@@ -16,12 +16,11 @@ from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.generation_tree import GenerationTree
 from visualizer.generation.next_tokens_presenter import present_bars
 from visualizer.generation.next_tokens_widget import NextTokensPane
-from visualizer.lab.attention_view.cell_cursor import LabCellPointer
-from visualizer.lab.attention_view.presenter import present_attention
+from visualizer.lab.attention_view.presenter import LabCellPointer, present_attention
 from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.attention_view.widget import LabAttentionView
-from visualizer.lab.runs.run_store import StoredRun
-from visualizer.lab.runs.saved_runs_controller import ask_delete, ask_leaving, ask_losing
+from visualizer.lab.runs.controller import ask_delete, ask_leaving, ask_losing
+from visualizer.lab.runs.store import StoredRun
 from visualizer.lab.runs.widget import RunsPane
 from visualizer.lab.training.run_state import Failure
 from visualizer.language.sampling import Sampling

@@ -17,7 +17,7 @@ from visualizer.export.film_settings import FilmSettings
 from visualizer.export.option_parsing import figure_settings
 from visualizer.file_opening import ROOMY
 from visualizer.lab.layer_document import saved_of
-from visualizer.lab.runs.run_store import opening_probe
+from visualizer.lab.runs.store import opening_probe
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.wire_format import Message
 from visualizer.session import document_builder

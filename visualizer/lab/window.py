@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QApplication,
     QLineEdit,
@@ -23,24 +23,23 @@ from visualizer.lab.collapse_controller import CollapseController
 from visualizer.lab.commands import LAB_COMMANDS, LabControllers, LabState
 from visualizer.lab.controller import LabStateController
 from visualizer.lab.generation_controller import LabGenerationController
-from visualizer.lab.layer_document import saved_of
 from visualizer.lab.loss_plot.controller import LossPlotController
 from visualizer.lab.loss_plot.widget import PlotPane
+from visualizer.lab.runs.controller import RunController
 from visualizer.lab.runs.export_controller import RunExportController
-from visualizer.lab.runs.saved_runs_controller import RunController
 from visualizer.lab.runs.widget import RunsPane
 from visualizer.lab.settings.preview_controller import TextSampleController
 from visualizer.lab.settings.widget import SettingsPane
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
+from visualizer.lab.training.bar_widget import RunNotices, TrainingBar
 from visualizer.lab.training.process_controller import SERVICE
-from visualizer.lab.training.training_bar_widget import RunNotices, TrainingBar
 from visualizer.lab.training_views_controller import (
+    LayerDocumentController,
     TrainingViewsController,
     WatchedTraining,
 )
 from visualizer.language.run_folder import RunFolder
 from visualizer.widgets import accessibility, app_settings, dialogs
-from visualizer.widgets.app_settings import NOTICE_MS
 from visualizer.widgets.commands import CommandMenus
 from visualizer.widgets.fixed_splitter import SizeKeepingSplitter
 from visualizer.widgets.focus_ring import FocusRing
@@ -55,47 +54,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from PySide6.QtGui import QAction, QCloseEvent, QKeyEvent, QShowEvent
-
-    from visualizer.language.wire_format import Message
-
-
-class LayerDocumentController(QObject):
-    """Requests a layer's input and weights, and creates a document from them."""
-
-    opened = Signal(object)
-    """Carries a `SavedDocument`: a document and its view."""
-    refused = Signal(str, int)
-    """Carries an error message and the time in milliseconds for which it is shown."""
-
-    def __init__(self, lab: LabStateController) -> None:
-        super().__init__(lab)
-        self._lab = lab
-        self._request_count = 0
-        self._head_and_cell: tuple[int, tuple[int, int] | None] = (0, None)
-        lab.answered.connect(self._on_answer)
-
-    def want(self, layer: int, head: int, cell: tuple[int, int] | None) -> None:
-        """Open a layer as it is at the selected step.
-
-        Parameters
-        ----------
-        cell : tuple of (query, key) or None
-            The cell to pin.
-        """
-        view = self._lab.view
-        self._request_count, self._head_and_cell = self._request_count + 1, (head, cell)
-        request = {"id": f"layer {self._request_count}", "text": view.probe, "step": view.step}
-        self._lab.ask("layer", **request, layer=layer)
-
-    def _on_answer(self, message: Message) -> None:
-        if message.values.get("id") != f"layer {self._request_count}":
-            return
-        if message.says == "refused":
-            self.refused.emit(str(message.values["sentence"]), NOTICE_MS)
-        else:
-            run, tokenizer = self._lab.run, self._lab.settings.source.effective_tokenizer
-            name = run.name if run else ""
-            self.opened.emit(saved_of(message, tokenizer, *self._head_and_cell, name))
 
 
 WIDTHS = [320, 620, 340]
