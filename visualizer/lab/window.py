@@ -44,6 +44,7 @@ from visualizer.widgets.commands import CommandMenus
 from visualizer.widgets.fixed_splitter import SizeKeepingSplitter
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.icons import icon
+from visualizer.widgets.input_filters import is_escape
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.status_bar import add_status_bar
@@ -348,7 +349,7 @@ class LabWindow(QMainWindow):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Unpin on Esc unless the focused widget handles it."""
-        if event.key() == Qt.Key.Key_Escape and not event.modifiers():
+        if is_escape(event):
             self.training_views_controller.pin(None)
         else:
             super().keyPressEvent(event)
