@@ -32,7 +32,7 @@ from visualizer.documents.recent_files import recent
 from visualizer.documents.recovery_file import recovery_files_of_crashes
 from visualizer.errors import InputError
 from visualizer.file_opening import read_file
-from visualizer.lab.runs.run_store import losses_of
+from visualizer.lab.runs.store import losses_of
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_run import DivergedError

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from visualizer.api.argument_conversion import attention_document_of, naming_arguments
-from visualizer.api.arguments_without_effect import argument_of
+from visualizer.api.argument_validation import argument_of
 from visualizer.attention.settings import BY_NAME, SETTINGS, Setting, SettingKind, without_effect
 from visualizer.attention.spec import Mask, Normalisation, Projection
 from visualizer.cli.document_options import document_of
-from visualizer.cli.invalid_and_idle_options import complaint
+from visualizer.cli.option_checks import complaint
 from visualizer.cli.options import option_of, parser, word_option
 from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.errors import InputError

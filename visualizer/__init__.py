@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 from visualizer.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from visualizer.api.argument_conversion import Look, Settings
     from visualizer.api.attention_api import Attention, attend, load
-    from visualizer.api.keyword_argument_types import Look, Settings
-    from visualizer.api.model_api import Model, ModelAttention, capture, open_model
+    from visualizer.api.model_api import Model, open_model
+    from visualizer.api.model_attention import ModelAttention, capture
     from visualizer.api.notebook_values import Figure
     from visualizer.api.trained_model import TrainedModel
     from visualizer.errors import InputError
@@ -40,16 +41,22 @@ __all__ = [
     "load",
     "open_model",
 ]
-_MODEL_NAMES = frozenset({"Model", "ModelAttention", "capture", "open_model"})
+_MODULES = {
+    "Model": "model_api",
+    "open_model": "model_api",
+    "ModelAttention": "model_attention",
+    "capture": "model_attention",
+}
+"""Modules of the names that are not in `attention_api`."""
 
 
 def __getattr__(name: str) -> Any:
     """Import the notebook API on first use; the program itself does not need it."""
     if name not in __all__:
         raise AttributeError(f"module 'visualizer' has no attribute {name!r}")
-    from visualizer.api import attention_api, model_api
+    from importlib import import_module
 
-    return getattr(model_api if name in _MODEL_NAMES else attention_api, name)
+    return getattr(import_module(f"visualizer.api.{_MODULES.get(name, 'attention_api')}"), name)
 
 
 def __dir__() -> list[str]:

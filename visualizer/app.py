@@ -90,10 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def obey(given: list[str]) -> int:
     """Execute the command line's arguments and return the exit status."""
     from visualizer.cli.generate import GENERATE, generate
-    from visualizer.cli.invalid_and_idle_options import idle_beside_what_ends
-    from visualizer.cli.lab_options import LAB, lab_parser
     from visualizer.cli.model import MODEL, model
-    from visualizer.cli.options import parser
+    from visualizer.cli.option_checks import idle_beside_what_ends
+    from visualizer.cli.options import LAB, lab_parser, parser
     from visualizer.cli.serve import SERVE, serve
     from visualizer.cli.shell_completion import print_completion
     from visualizer.cli.train import TRAIN, train
@@ -121,7 +120,7 @@ def obey(given: list[str]) -> int:
 
 def open_or_export_each(options: argparse.Namespace) -> int:
     """Open or export the document that the options describe, or each layer of a run."""
-    from visualizer.cli.opened_run_folder import each_layer_of_run
+    from visualizer.cli.document_options import each_layer_of_run
     from visualizer.cli.options import option_of
 
     status = 0
@@ -145,7 +144,7 @@ def open_or_export(options: argparse.Namespace) -> int:
     InputError
         As `open_file`.
     """
-    from visualizer.cli.invalid_and_idle_options import complaint
+    from visualizer.cli.option_checks import complaint
 
     if options.device in {Device.CUDA, Device.MPS}:  # the others are always available
         from visualizer.attention.device import check_available
@@ -193,8 +192,12 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
     InputError
         If the file cannot be opened; its field is in `OPENING` if that option is the cause.
     """
-    from visualizer.cli.document_options import document_of, with_weights
-    from visualizer.cli.opened_run_folder import is_run_folder, layer_of_run
+    from visualizer.cli.document_options import (
+        document_of,
+        is_run_folder,
+        layer_of_run,
+        with_weights,
+    )
 
     base, saved, notices = None, SavedDocument(Document(), ROOMY), []
     if options.file and is_run_folder(options.file):

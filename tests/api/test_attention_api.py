@@ -22,8 +22,8 @@ import visualizer
 from tests.architecture.project_graph import ROOT
 from tests.cli.test_export import BOOK, numbers, printed
 from visualizer.api import notebook_values
+from visualizer.api.argument_conversion import Look, Settings
 from visualizer.api.attention_api import Attention, attend, load
-from visualizer.api.keyword_argument_types import Look, Settings
 from visualizer.attention import device
 from visualizer.attention.modules import MultiHeadAttention
 from visualizer.attention.spec import Device, Dtype, Mask

@@ -9,8 +9,8 @@ from enum import StrEnum
 import pytest
 
 import visualizer
-from visualizer.api.arguments_without_effect import ARGUMENTS
-from visualizer.api.keyword_argument_types import Look, Settings
+from visualizer.api.argument_conversion import Look, Settings
+from visualizer.api.argument_validation import ARGUMENTS
 from visualizer.api.notebook_values import Explained
 from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import MAX_SEED, AttentionSpec

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from visualizer.api import attention_api
-from visualizer.api.arguments_without_effect import OWN
-from visualizer.api.keyword_argument_types import Look, Settings
+from visualizer.api.argument_conversion import Look, Settings
+from visualizer.api.argument_validation import OWN
 from visualizer.attention.stages import TABLE
 from visualizer.errors import InputError
 

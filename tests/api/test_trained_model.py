@@ -20,7 +20,7 @@ from visualizer.api.trained_model import TrainedModel
 from visualizer.attention import device
 from visualizer.attention.modules import MultiHeadAttention
 from visualizer.errors import InputError
-from visualizer.generation.generation_tree import new_generation_tree
+from visualizer.generation.generation_tree import GenerationTree
 from visualizer.language.loss_log import MISSING
 from visualizer.language.probe import Probe, read
 from visualizer.language.run_folder import RunFolder
@@ -100,7 +100,7 @@ def test_a_text_goes_on_from_the_prompt(trained: TrainedModel) -> None:
 
 def test_it_is_the_text_that_the_lab_samples(trained: TrainedModel) -> None:
     vocabulary, model = trained.saved.about.vocabulary, trained.saved.model
-    tree = new_generation_tree(tuple("the cat"), 3)
+    tree = GenerationTree(tuple("the cat"), seed=3)
     for _ in range(25):
         probe = Probe.of(vocabulary.write(tree.tokens), vocabulary, model)
         last = read(model, probe)["logits"][-1]

@@ -46,8 +46,7 @@ QT_EXCEPTIONS = {
     "visualizer/lab/attention_view/layout.py": "QRectF and font metrics",
     "visualizer/lab/commands.py": "table of commands with their shortcuts",
     "visualizer/lab/loss_plot/chart_paint.py": "QRectF and font metrics",
-    "visualizer/lab/loss_plot/legend.py": "font metrics",
-    "visualizer/lab/training_film/film_writer.py": "paints the frames of a film",
+    "visualizer/lab/training_film/writer.py": "paints the frames of a film",
     "visualizer/lab/window.py": "a window",
     "visualizer/session/newest_request_worker.py": "a QThread, QtCore alone",
     "visualizer/session/workspace.py": "one QObject with one signal, QtCore alone",
@@ -62,7 +61,7 @@ HTML_HOMES = {
     "visualizer/widgets/plain_text_tooltips.py": {"QToolTip"},
     "visualizer/widgets/dialogs.py": {"QMessageBox", "QTextBrowser"},
     "visualizer/widgets/documentation_page_browser.py": {"QTextBrowser", "QTextEdit"},
-    "visualizer/lab/runs/saved_runs_controller.py": {"QMessageBox"},
+    "visualizer/lab/runs/controller.py": {"QMessageBox"},
 }
 """Where these widgets are told the format of their text; elsewhere these modules are used."""
 TIP_SETTERS = {"setToolTip", "setWhatsThis"}

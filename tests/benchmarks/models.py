@@ -27,7 +27,7 @@ from visualizer.api.model_api import Model, open_model
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from visualizer.api.model_api import ModelAttention
+    from visualizer.api.model_attention import ModelAttention
 
 TOKENS = (14, 64, 256)
 WORDS = ("the", "cat", "sat", "on", "mat", "dog", "ran", "to", "a", "log")

@@ -18,8 +18,8 @@ from tests.cli.test_options import refusal
 from tests.support.small_trainings import begun
 from visualizer import app
 from visualizer.app import main
-from visualizer.generation.generation_tree import new_generation_tree
-from visualizer.lab.runs.run_store import keep_probe
+from visualizer.generation.generation_tree import GenerationTree
+from visualizer.lab.runs.store import keep_probe
 from visualizer.language import probe as language_probe
 from visualizer.language.first_probe_text import first_probe_of
 from visualizer.language.opened_training_run import OpenRun
@@ -54,7 +54,7 @@ def test_the_text_is_that_of_the_lab_with_the_same_seed(
 ) -> None:
     opened = OpenRun(RunFolder(trained), is_held=False)
     vocabulary, (model, _) = opened.about.vocabulary, opened.model(None)
-    tree = new_generation_tree(tuple("abc"), seed=5)
+    tree = GenerationTree(tuple("abc"), seed=5)
     for _ in range(15):  # longer than the block
         probe = language_probe.Probe.of(vocabulary.write(tree.tokens), vocabulary, model)
         logits = language_probe.read(model, probe)["logits"][-1]

@@ -27,7 +27,7 @@ from visualizer.attention.mechanisms import Mechanism, mechanism_of
 from visualizer.attention.spec import Device, Dtype, Mask, Projection
 from visualizer.cli import option_types
 from visualizer.cli.document_options import document_of, figure_settings_of
-from visualizer.cli.invalid_and_idle_options import complaint
+from visualizer.cli.option_checks import complaint
 from visualizer.cli.options import OPTION_GROUPS, parser
 from visualizer.cli.shell_completion import COMMANDS as COMPLETED
 from visualizer.cli.train import TRAIN, train_parser

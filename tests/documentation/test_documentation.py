@@ -26,9 +26,8 @@ from tests.support.small_trainings import begun, finish
 from visualizer.attention.settings import SETTINGS
 from visualizer.attention.stages import TABLE
 from visualizer.cli.generate import generate_parser
-from visualizer.cli.lab_options import lab_parser
 from visualizer.cli.model import model_parser
-from visualizer.cli.options import parser
+from visualizer.cli.options import lab_parser, parser
 from visualizer.cli.serve import serve_parser
 from visualizer.cli.train import train_parser
 from visualizer.export.formats import FORMATS

@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 
 from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.generated_tokens_widget import GenerationPane
-from visualizer.generation.generation_tree import ROOT, GenerationTree, new_generation_tree
+from visualizer.generation.generation_tree import ROOT, GenerationTree
 from visualizer.heatmap import colour_mapping
 from visualizer.widgets.accessibility import VALUE
 from visualizer.widgets.theme import DARK, LIGHT, Theme
@@ -31,7 +31,7 @@ class Told:
     def __init__(self, show: Show) -> None:
         self.pane, self.tree, self.is_running = (
             GenerationPane(),
-            new_generation_tree(tuple("once"), 1),
+            GenerationTree(tuple("once"), seed=1),
             False,
         )
         pane = self.pane

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from visualizer.generation.generated_tokens_presenter import present_generation
-from visualizer.generation.generation_tree import ROOT, GenerationTree, new_generation_tree
+from visualizer.generation.generation_tree import ROOT, GenerationTree
 
 LETTERS = ("a", "b", "c", "d")
 EVEN = np.full(4, 0.25)
@@ -21,7 +21,7 @@ class Telling(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tree = new_generation_tree(("x", "y"), seed=3)
+        self.tree = GenerationTree(("x", "y"), seed=3)
         self.here = ""
         self.tried: list[str] = []
         self.before: list[GenerationTree] = []
@@ -107,7 +107,7 @@ TestTelling = Telling.TestCase
 def test_a_seed_tells_the_same_story(seed: int, count: int) -> None:
     stories = []
     for _ in range(2):
-        tree = new_generation_tree(("x",), seed)
+        tree = GenerationTree(("x",), seed=seed)
         for _ in range(count):
             tree = tree.drawn(EVEN, LETTERS, EVEN)
         stories.append(tree)
@@ -116,7 +116,7 @@ def test_a_seed_tells_the_same_story(seed: int, count: int) -> None:
 
 
 def test_one_can_draw_again_in_the_same_place() -> None:
-    tree = new_generation_tree(("x",), 5)
+    tree = GenerationTree(("x",), seed=5)
     found = set()
     for _ in range(60):
         tree = tree.drawn(EVEN, LETTERS, EVEN)
@@ -127,7 +127,7 @@ def test_one_can_draw_again_in_the_same_place() -> None:
 
 
 def test_a_token_in_words() -> None:
-    tree = new_generation_tree(("x",)).picked(0, "a", 0.5).stepped_back()
+    tree = GenerationTree(("x",)).picked(0, "a", 0.5).stepped_back()
     tree = tree.drawn(np.array([0, 1.0, 0, 0]), LETTERS, EVEN)
     words = [chip.words for chip in present_generation(tree).chips]
     assert words == [
@@ -143,13 +143,13 @@ def test_a_token_in_words() -> None:
 
 @pytest.mark.parametrize("length", [32, 33, 780])
 def test_of_a_long_text_what_is_read_is_shown(length: int) -> None:
-    panel = present_generation(new_generation_tree(("a",) * length), block=32)
+    panel = present_generation(GenerationTree(("a",) * length), block=32)
     assert len(panel.chips) == 32
     assert panel.said == "0 tokens added"  # how many are left out is said of what is read
 
 
 @pytest.mark.parametrize("node", [-2, 5])
 def test_one_goes_nowhere_that_is_not_there(node: int) -> None:
-    tree = new_generation_tree(("x",)).picked(0, "a", 0.5)
+    tree = GenerationTree(("x",)).picked(0, "a", 0.5)
     assert tree.gone_to(node) is tree
-    assert new_generation_tree(()).turned() == new_generation_tree(())
+    assert GenerationTree(()).turned() == GenerationTree(())

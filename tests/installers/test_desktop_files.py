@@ -20,7 +20,7 @@ from installers.linux.names_and_paths import APPSTREAM_ID, DOCUMENT_TYPE, NAME
 from tests.architecture.project_graph import ROOT
 from visualizer.app import NAME as WINDOW_CLASS
 from visualizer.app import name_menu_entry
-from visualizer.cli.lab_options import LAB
+from visualizer.cli.options import LAB
 from visualizer.version import __version__
 
 if TYPE_CHECKING:

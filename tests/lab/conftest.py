@@ -9,7 +9,7 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication
 
 from tests.support.lab_input import FAKE, Student
-from visualizer.lab.runs.run_store import stored_runs
+from visualizer.lab.runs.store import stored_runs
 from visualizer.lab.training.detached_controller import ask_to_stop, is_at_work
 from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.lab.window import LabWindow

@@ -11,11 +11,10 @@ from tests.support.accessible_text import heard
 from tests.support.probe_results import a_reading
 from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.generated_tokens_widget import GenerationPane
-from visualizer.generation.generation_tree import new_generation_tree
+from visualizer.generation.generation_tree import GenerationTree
 from visualizer.generation.next_tokens_presenter import present_bars
 from visualizer.generation.next_tokens_widget import NextTokenBarView
-from visualizer.lab.attention_view.cell_cursor import LabCellPointer
-from visualizer.lab.attention_view.presenter import present_attention
+from visualizer.lab.attention_view.presenter import LabCellPointer, present_attention
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.snapshot_bar.presenter import present_scrub
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
@@ -46,9 +45,7 @@ def test_what_draws_itself_says_what_it_shows(show: Show) -> None:
     attention.show_attention(present_attention(a_reading(), ModelKind.TRANSFORMER, pointing), LIGHT)
     scrub.show_scrub(present_scrub([0, 10], 100, 10, Measured(2.0, 10)), LIGHT)
     bars.show_bars(present_bars("a", np.zeros((1, 2)), "xy", Sampling()), LIGHT)
-    tree.show_generation(
-        present_generation(new_generation_tree(("a",)).picked(0, "b", 0.25)), LIGHT
-    )
+    tree.show_generation(present_generation(GenerationTree(("a",)).picked(0, "b", 0.25)), LIGHT)
     found = {
         part: (heard(part).role, heard(part).value)
         for part in (attention.board, scrub.track, bars, tree.strip)

@@ -13,15 +13,14 @@ from tests.support.hostile_markup import HOSTILE, hostile_places, is_hostile, ri
 from tests.support.probe_results import causal_weights
 from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.generated_tokens_widget import GenerationPane
-from visualizer.generation.generation_tree import new_generation_tree
+from visualizer.generation.generation_tree import GenerationTree
 from visualizer.generation.next_tokens_presenter import present_bars
 from visualizer.generation.next_tokens_widget import NextTokensPane
-from visualizer.lab.attention_view.cell_cursor import LabCellPointer
-from visualizer.lab.attention_view.presenter import present_attention
+from visualizer.lab.attention_view.presenter import LabCellPointer, present_attention
 from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.attention_view.widget import LabAttentionView
-from visualizer.lab.runs.run_store import StoredRun
-from visualizer.lab.runs.saved_runs_controller import ask_delete, ask_leaving, ask_losing
+from visualizer.lab.runs.controller import ask_delete, ask_leaving, ask_losing
+from visualizer.lab.runs.store import StoredRun
 from visualizer.lab.runs.widget import RunsPane
 from visualizer.lab.training.run_state import Failure
 from visualizer.language.sampling import Sampling
@@ -58,7 +57,7 @@ def test_what_may_come_next_is_plain(show: Show) -> None:
 def test_a_story_is_plain(show: Show) -> None:
     pane = GenerationPane()
     show(pane, (900, 300))
-    tree = new_generation_tree(HOSTILE, 1).picked(0, BOLD, 0.5).picked(1, FILE, 0.25)
+    tree = GenerationTree(HOSTILE, seed=1).picked(0, BOLD, 0.5).picked(1, FILE, 0.25)
     pane.show_generation(present_generation(tree, False), LIGHT)
     strip = pane.strip
     places = [strip.box(chip).center().toPoint() for chip in range(COUNT + 2)]

@@ -19,7 +19,7 @@ from tests.support.lab_input import Student
 from tests.support.window_input import CONTROL, LEFT, SHIFT
 from visualizer import app
 from visualizer.heatmap.panel_cells import cell_of
-from visualizer.lab.runs.run_store import losses_of
+from visualizer.lab.runs.store import losses_of
 from visualizer.lab.training import detached_controller
 from visualizer.lab.window import LabWindow
 from visualizer.language.run_folder import RunFolder

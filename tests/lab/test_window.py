@@ -25,7 +25,7 @@ from tests.support.window_input import CONTROL, LEFT, SHIFT, link_in, name_file,
 from visualizer.errors import InputError
 from visualizer.generation.generated_tokens_presenter import LOADING
 from visualizer.lab.commands import LAB_COMMANDS, shortcut_list
-from visualizer.lab.runs import run_store
+from visualizer.lab.runs import store
 from visualizer.lab.settings import preview_controller
 from visualizer.lab.training import detached_controller, process_controller
 from visualizer.lab.training.process_controller import TrainingProcess
@@ -980,13 +980,13 @@ def test_losses_that_are_laid_over_are_read_beside_the_window(
     shutil.copytree(home / "repeat-attention-only-1", home / "copy")
     run_controller.look()
     threads: list[int] = []
-    read = run_store.losses_of
+    read = store.losses_of
 
     def reading(folder: Path, rest: Callable[[], None]) -> Losses:
         threads.append(threading.get_ident())
         return read(folder, rest)
 
-    monkeypatch.setattr(run_store, "losses_of", reading)
+    monkeypatch.setattr(store, "losses_of", reading)
     names = {"copy", "repeat-attention-only-1"}
     for name in names:
         run_controller.overlay(name, True)
@@ -1009,7 +1009,7 @@ def test_losses_that_are_no_longer_wanted_when_they_arrive_are_not_shown(
         assert goes_on.wait(10)
         return Losses.of([1], [2.0], [0.1])
 
-    monkeypatch.setattr(run_store, "losses_of", reading)
+    monkeypatch.setattr(store, "losses_of", reading)
     arrived: list[object] = []
     run_controller._worker.answered.connect(arrived.append)
     run_controller.overlay(name, True)
@@ -1034,7 +1034,7 @@ def test_closing_waits_for_no_long_reading(
         while True:
             rest()
 
-    monkeypatch.setattr(run_store, "losses_of", reading)
+    monkeypatch.setattr(store, "losses_of", reading)
     run_controller.overlay("repeat-attention-only-1", True)
     assert begun.wait(10)
     worker = run_controller._worker
@@ -1073,13 +1073,13 @@ def delete_first(student: Student) -> None:
 @pytest.fixture
 def held_deleting(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Runs are deleted once this is set, which may take long."""
-    goes_on, delete = threading.Event(), run_store.delete
+    goes_on, delete = threading.Event(), store.delete
 
     def deleting(folder: Path) -> None:
         assert goes_on.wait(10)
         delete(folder)
 
-    monkeypatch.setattr(run_store, "delete", deleting)
+    monkeypatch.setattr(store, "delete", deleting)
     return goes_on
 
 
@@ -1116,7 +1116,7 @@ def test_a_run_that_cannot_be_deleted_is_said_and_listed_again(
     def deleting(folder: Path) -> None:
         raise InputError("folder", f"“{folder.name}” could not be deleted: it is in use.")
 
-    monkeypatch.setattr(run_store, "delete", deleting)
+    monkeypatch.setattr(store, "delete", deleting)
     delete_first(student)
     student.until(lambda: "it is in use" in student.window.statusBar().currentMessage())
     student.see()

@@ -22,7 +22,7 @@ from tests.support.small_trainings import begun, finish, quick, rows_of
 from visualizer.attention import device
 from visualizer.cli.train import train
 from visualizer.errors import InputError
-from visualizer.lab.runs.run_store import losses_of, stored_runs
+from visualizer.lab.runs.store import losses_of, stored_runs
 from visualizer.language import run_folder, training_run
 from visualizer.language import training_run as snapshot_retention
 from visualizer.language.checkpoints import (

@@ -14,7 +14,7 @@ from tests.support.planted_links import KINDS, LINKS, Tree, make_outside, plant,
 from tests.support.small_trainings import begun, finish
 from visualizer.app import main
 from visualizer.errors import InputError
-from visualizer.lab.runs.run_store import (
+from visualizer.lab.runs.store import (
     delete,
     keep_probe,
     kept_probe,

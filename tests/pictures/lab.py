@@ -15,8 +15,11 @@ from PySide6.QtCore import QEventLoop, QTimer
 from visualizer.app import make_application
 from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.training.run_state import Phase
-from visualizer.lab.training_film.film_frames import TrainingFilmSettings, training_film
-from visualizer.lab.training_film.film_writer import write_training_film
+from visualizer.lab.training_film.writer import (
+    TrainingFilmSettings,
+    training_film,
+    write_training_film,
+)
 from visualizer.lab.window import LabWindow
 from visualizer.session.cell_address import Cell
 

@@ -15,20 +15,22 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from visualizer.api.argument_conversion import (
+    Look,
+    Settings,
     attention_document_of,
     figure_settings_of,
     naming_arguments,
 )
 from visualizer.api.argument_validation import (
     MAX_QUOTED_NAME_LENGTH,
+    check_layout,
     file_path,
+    read_weight_names,
     several,
     shown,
     string,
     whole_number,
 )
-from visualizer.api.arguments_without_effect import check_layout, read_weight_names
-from visualizer.api.keyword_argument_types import Look, Settings
 from visualizer.api.notebook_values import Explained, Figure
 from visualizer.api.trained_model import TrainedModel, trained_model
 from visualizer.attention.fixed_weights import biases_of, weights_of

@@ -1,4 +1,4 @@
-"""Figures and explained numbers, as displayed by notebooks."""
+"""Figures, overviews and explained numbers, as displayed by notebooks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from visualizer.api.argument_validation import file_path, several
 from visualizer.brief_repr import shortened
+from visualizer.errors import InputError
 from visualizer.export.figure_settings import PIXELS_AN_INCH
 from visualizer.export.missing_characters import missing_fonts
 from visualizer.export.offscreen_qt_application import qt_for_drawing
 from visualizer.progress import no_progress
 from visualizer.session.computation_caption import caption
+from visualizer.storage import atomic_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,3 +154,30 @@ class Explained:
             padded = (part.ljust(width) for part, width in zip(term, widths, strict=True))
             yield f"  {'  '.join(padded).rstrip()}"
         yield from filter(None, (self.readout.rest, self.readout.closing))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Overview:
+    """A picture of all heads, displayed by notebooks."""
+
+    png: bytes
+    about: str = ""
+
+    def __repr__(self) -> str:
+        return shortened(f"<Overview: PNG of {len(self.png):,} bytes · {self.about}>")
+
+    def save(self, path: str | Path) -> None:
+        """Write the picture as a PNG file, replacing an existing file.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written, or its name does not end in ``.png``.
+        """
+        place = file_path("path", path)
+        if place.suffix.lower() != ".png":
+            raise InputError("path", ("The overview is a PNG. Use a name that ends in .png."))
+        atomic_file.write(place, lambda file: file.write(self.png))
+
+    def _repr_png_(self) -> bytes:
+        return self.png

@@ -20,12 +20,11 @@ from visualizer.cli.document_options import (
 from visualizer.cli.export_files import (
     ALL,
     STANDARD_OUTPUT,
-    ExportJob,
-    format_of_export,
+    jobs_of,
     named_path,
     write_all,
 )
-from visualizer.cli.invalid_and_idle_options import complaint_about_files
+from visualizer.cli.option_checks import complaint_about_files
 from visualizer.cli.options import OPTION_GROUPS
 from visualizer.console import ConsoleProgress, say, write_out
 from visualizer.errors import InputError
@@ -44,6 +43,7 @@ from visualizer.storage import atomic_file
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from visualizer.cli.export_files import ExportJob
     from visualizer.models.opened_model import OpenedModel
     from visualizer.models.recorded_runs import LayerRun
 
@@ -320,7 +320,7 @@ def _unique_notices(runs: Sequence[LayerRun]) -> dict[str, None]:
 
 def _export_jobs(
     options: argparse.Namespace, runs: Sequence[LayerRun], layer: int, words: str
-) -> list[ExportJob]:
+) -> tuple[ExportJob, ...]:
     """Return the files that show a layer."""
     from visualizer.models.layer_lookup import layer_numbers, run_of_layer
 
@@ -335,12 +335,8 @@ def _export_jobs(
     view = replace(view, colouring=colours_of(options, view.colouring))
     document = Document().set("captured", captured_header(each.run))
     snapshot = Snapshot(document, view, each.run)
-    jobs = []
-    for path in options.export:
-        known = format_of_export(path, options)
-        assert known, "names without a format are rejected"
-        jobs.append(ExportJob(named_path(path, words), known, snapshot))
-    return jobs
+    files = {"layer": None, "export": [named_path(path, words) for path in options.export]}
+    return jobs_of(argparse.Namespace(**vars(options) | files), snapshot)
 
 
 def _write_overview(runs: Sequence[LayerRun], path: Path) -> None:

@@ -12,8 +12,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
+from visualizer.attention.importers.state_dict import MAX_ELEMENTS, is_module
+from visualizer.attention.masks import parse_mask
 from visualizer.attention.settings import InvalidValueError, choose
-from visualizer.console import say
+from visualizer.attention.spec import OWN_BIASES, OWN_LAYERS, BooleanMatrix, NumberMatrix
+from visualizer.console import say, write_out
+from visualizer.documents.open_document import text_in
 from visualizer.errors import InputError, reason_of
 from visualizer.export.figure_settings import MAX_DPI, MIN_DPI
 from visualizer.export.formats import format_of, suffixes
@@ -27,12 +33,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
 
+    from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
     from visualizer.attention.settings import Setting
 
 Value = TypeVar("Value")
 
+Names = list[tuple[str, str]]
+"""Names with their descriptions."""
 MAX_TEXT_FILE_BYTES = 2**24
 """Maximum size of a text file, in bytes."""
+TEXT_SUFFIXES = (".txt", ".csv", ".tsv")
+"""Suffixes of files in which a mask is written as rows of 0 and 1."""
+_OWN = (*OWN_LAYERS, *OWN_BIASES)
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -203,6 +215,34 @@ def name_option(values: Sequence[str], said: str) -> dict[str, Any]:
     return {"type": one_of(values), "choices": values, "metavar": "NAME", "help": said}
 
 
+def text_of_names(names: Names) -> str:
+    """Format the names and their descriptions in two columns, one name per line."""
+    width = max(len(name) for name, _ in names)
+    return "".join(f"{name.ljust(width)}  {words}\n" for name, words in names)
+
+
+def list_option(lists: dict[str, Callable[[], Names]]) -> dict[str, Any]:
+    """Return the settings of an option that prints names and exits."""
+
+    class ListNames(argparse.Action):
+        def __call__(
+            self,
+            parser: argparse.ArgumentParser,
+            namespace: argparse.Namespace,
+            values: Any,
+            option_string: str | None = None,
+        ) -> None:
+            write_out(text_of_names(lists[values]()))
+            parser.exit()
+
+    words = " or ".join(filter(None, [", ".join([*lists][:-1]), [*lists][-1]]))
+    return {
+        **name_option([*lists], f"list all {words}, one per line with a description"),
+        "action": ListNames,
+        "metavar": "WHAT",
+    }
+
+
 def size(text: str) -> str:
     """Validate the name of a size preset, or lengths."""
     if text not in SIZES:
@@ -276,3 +316,91 @@ def file(text: str) -> Path:
     if text != "-" and format_of(text) is None:
         raise invalid_value(text, f"must end in {suffixes()}")
     return Path(text)
+
+
+def vectors_in_file(name: str) -> NumberMatrix:
+    """Read the token vectors [token, d_in].
+
+    Raises
+    ------
+    InputError
+        If the file does not contain exactly one matrix of numbers.
+    """
+    return _read_matrix(_single_matrix_entry(name))
+
+
+def mask_in_file(name: str) -> BooleanMatrix:
+    """Read a matrix [query, key] of 0 and 1 from a text file or an array file.
+
+    Raises
+    ------
+    InputError
+        If the file does not contain such a matrix.
+    """
+    path = Path(name)
+    if path.suffix.lower() in TEXT_SUFFIXES:
+        return parse_mask(text_in(path))
+    array = _single_matrix_entry(name).read()
+    if not np.isin(array, (0, 1)).all():
+        raise _open_error(f"“{path.name}” contains numbers other than 0 and 1.")
+    return BooleanMatrix.of(array != 0)
+
+
+def weights_in_file(name: str) -> FileContents:
+    """List the arrays of a weights file; their numbers are read later, with the document.
+
+    Raises
+    ------
+    InputError
+        If it contains neither own weights nor the weights of a module.
+    """
+    contents = _list_arrays(name)
+    if not (_has_only_own_weights(contents) or is_module(contents)):
+        takes = f"Name the arrays {', '.join(OWN_LAYERS)}, or save a module's state_dict."
+        raise _open_error(f"“{Path(name).name}” does not contain weights. {contents.said} {takes}")
+    return contents
+
+
+def own_weights_in(contents: FileContents) -> tuple[tuple[str, NumberMatrix], ...]:
+    """Read own weights, in their order; return none if the file contains a module's state."""
+    if not _has_only_own_weights(contents):
+        return ()
+    entries = {entry.name: entry for entry in contents.entries}
+    found = [(name, entries[name]) for name in _OWN if name in entries]
+    return tuple((name, _read_matrix(_as_matrix(name, entry))) for name, entry in found)
+
+
+def _has_only_own_weights(contents: FileContents) -> bool:
+    return bool(contents.entries) and all(entry.name in _OWN for entry in contents.entries)
+
+
+def _list_arrays(name: str) -> FileContents:
+    from visualizer.attention.importers.readers import list_arrays  # loads torch
+
+    return list_arrays(Path(name))
+
+
+def _single_matrix_entry(name: str) -> ArrayEntry:
+    contents = _list_arrays(name)
+    if len(contents.entries) != 1:
+        raise _open_error(f"“{Path(name).name}” must contain exactly one matrix. {contents.said}")
+    return _as_matrix(Path(name).name, contents.entries[0])
+
+
+def _as_matrix(name: str, entry: ArrayEntry) -> ArrayEntry:
+    if len(entry.shape) != 2 or not 0 < np.prod(entry.shape, dtype=float) <= MAX_ELEMENTS:
+        shape = " × ".join(f"{size:,}" for size in entry.shape) or "a single number"
+        takes = f"must be a matrix with at most {MAX_ELEMENTS:,} numbers"
+        raise _open_error(f"“{name}” {takes}. It is {shape}.")
+    return entry
+
+
+def _read_matrix(entry: ArrayEntry) -> NumberMatrix:
+    array = entry.read()
+    if not np.isfinite(array).all():
+        raise _open_error(f"{entry.said} contains infinite or NaN values.")
+    return NumberMatrix.of(array)
+
+
+def _open_error(sentence: str) -> InputError:
+    return InputError("open", sentence)

@@ -5,23 +5,28 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from visualizer.attention.layer_stages import DESCRIPTIONS, ORDER
 from visualizer.attention.settings import BY_NAME, Setting, SettingKind
 from visualizer.attention.spec import OWN_LAYERS
-from visualizer.cli import listed_names, option_types, own_matrices
+from visualizer.cli import option_types
+from visualizer.cli.option_types import Names, OptionParser, run_folder
+from visualizer.export.export_settings import PAPERS
 from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
-from visualizer.export.formats import FORMATS, suffixes
+from visualizer.export.formats import FORMATS, suffixes, why_not_writable
 from visualizer.export.option_parsing import SIZES, span_of, speed_of
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session import document_builder
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.document_builder import heads_of, stages_of
 from visualizer.session.timeline import Grain
-from visualizer.session.view_options import COLOUR_MAPS
+from visualizer.session.view_options import COLOUR_MAPS, MapKind
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from enum import StrEnum
+
+    from visualizer.export.formats import ExportFormat
 
 OPTIONS = {
     "d_in": "--embedding-size",
@@ -60,11 +65,45 @@ which leave no incomplete files.
 """
 
 
+def list_stages() -> Names:
+    """List the stages in order of computation; no module or model has all of them."""
+    return [(name, DESCRIPTIONS[name]) for name in ORDER]
+
+
+def list_formats() -> Names:
+    """List the formats, with the requirements of those that cannot be written here."""
+    return [(each.suffix[1:], _describe_format(each)) for each in FORMATS]
+
+
+def _describe_format(each: ExportFormat) -> str:
+    parts = filter(None, (each.words, why_not_writable(each.suffix), each.note.rstrip(".")))
+    return ". ".join(parts)
+
+
+def list_presets() -> Names:
+    """List the size presets."""
+    return [
+        (name, (f"{_describe_size(one.width_mm, one.height_mm)}, {one.dpi} dpi, "
+f"{PAPERS[one.paper].lower()}"))
+        for name, one in SIZES.items()
+    ]  # fmt: skip
+
+
+def _describe_size(width: float, height: float | None) -> str:
+    return f"{width:.0f} mm wide" if height is None else f"{width:.0f} × {height:.0f} mm"
+
+
+def list_colour_maps() -> Names:
+    """List the colour maps, with the kind of numbers that each is for."""
+    of_kind = {MapKind.SEQUENTIAL: "for weights", MapKind.DIVERGING: "for signed numbers"}
+    return [(each.id, f"{each.title}, {of_kind[each.kind]}") for each in COLOUR_MAPS]
+
+
 LISTS = {
-    "stages": listed_names.stages,
-    "formats": listed_names.formats,
-    "presets": listed_names.presets,
-    "colour-maps": listed_names.colour_maps,
+    "stages": list_stages,
+    "formats": list_formats,
+    "presets": list_presets,
+    "colour-maps": list_colour_maps,
 }
 """Names that --list prints, by topic."""
 
@@ -95,7 +134,7 @@ def parser(*, has_file: bool = True) -> argparse.ArgumentParser:
     main_parser.general.add_argument(
         "--version", action="version", version=f"%(prog)s {__version__}"
     )
-    main_parser.general.add_argument("--list", **listed_names.list_option(LISTS))
+    main_parser.general.add_argument("--list", **option_types.list_option(LISTS))
     main_parser.general.add_argument(
         "--print-completion",
         **option_types.name_option(SHELLS, "print a completion script for a shell: bash, zsh"),
@@ -122,14 +161,14 @@ _DEFAULTS, _FIGURE = Document(), FigureSettings()
 _MATRIX_FILES = ".npy, .npz, .safetensors or .pt"
 _FILES: dict[str, tuple[Callable[[str], object], str]] = {
     "own_input": (
-        own_matrices.vectors_in_file,
+        option_types.vectors_in_file,
         (
             "file with the token vectors, instead of random ones: a matrix with one row "
             f"per token, in {_MATRIX_FILES}"
         ),
     ),
     "own_weights": (
-        own_matrices.weights_in_file,
+        option_types.weights_in_file,
         (
             "file with weights, instead of random ones: the state_dict of a module, or "
             f"any of the matrices {', '.join(OWN_LAYERS)}, applied as x @ W; in "
@@ -137,15 +176,15 @@ _FILES: dict[str, tuple[Callable[[str], object], str]] = {
         ),
     ),
     "own_mask": (
-        own_matrices.mask_in_file,
+        option_types.mask_in_file,
         (
             "file with the mask: one row per query, one column per key, 1 allowed, 0 "
-            f"forbidden; as text in {', '.join(own_matrices.TEXTS)}, or as a matrix "
+            f"forbidden; as text in {', '.join(option_types.TEXT_SUFFIXES)}, or as a matrix "
             f"in {_MATRIX_FILES}"
         ),
     ),
     "own_kept": (
-        own_matrices.mask_in_file,
+        option_types.mask_in_file,
         (
             "file with the weights that dropout keeps, instead of random ones; in the "
             "format of --own-mask"
@@ -350,3 +389,21 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         },
     },
 }
+
+
+LAB = "lab"
+
+
+def lab_parser() -> OptionParser:
+    """Create the argument parser of ``lab``."""
+    parser = OptionParser(
+        prog=f"attention-visualizer {LAB}",
+        usage="%(prog)s [RUN]",
+        description=(
+            "Open the language lab: train small language models and watch attention form."
+        ),
+    )
+    parser.add_argument_group("What to open").add_argument(
+        "folder", type=run_folder, metavar="RUN", nargs="?", help="folder of a training run"
+    )
+    return parser

@@ -6,9 +6,8 @@ import argparse
 from typing import Any
 
 from visualizer.cli.generate import GENERATE, generate_parser
-from visualizer.cli.lab_options import LAB, lab_parser
 from visualizer.cli.model import MODEL, model_parser
-from visualizer.cli.options import parser
+from visualizer.cli.options import LAB, lab_parser, parser
 from visualizer.cli.serve import SERVE, serve_parser
 from visualizer.cli.train import TRAIN, train_parser
 from visualizer.console import say, write_out

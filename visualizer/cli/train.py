@@ -1,19 +1,25 @@
-"""Trains a language model from the command line: ``attention-visualizer train``. No torch here."""
+"""Trains a language model from the command line: ``attention-visualizer train``. No torch here.
+
+Of the processes that torchrun starts for one run, the first parses the arguments, writes files and
+prints messages; the others follow it and exit when it does.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
 from visualizer.attention.spec import Device
-from visualizer.cli import listed_names, option_types
-from visualizer.cli.torchrun import is_started_by_torchrun, train_together
+from visualizer.cli import option_types
 from visualizer.console import ConsoleProgress, say, write_out
-from visualizer.errors import InputError
+from visualizer.errors import InputError, is_out_of_memory
 from visualizer.lab.settings.definitions import LAB_SETTINGS
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_presets import PRESETS
@@ -30,7 +36,7 @@ from visualizer.runtime import STOPPED, InterruptedRunError, stoppable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from enum import StrEnum
     from types import FrameType
 
@@ -54,6 +60,8 @@ the text is invalid; 130 after Ctrl+C, 143 after SIGTERM and 129 if the terminal
 case with a checkpoint. Processes started by torchrun share each batch; the result is the same as
 with one process.
 """
+TORCHRUN_VARIABLES = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+"""Environment variables that torchrun sets in its processes."""
 _GROUPS = {
     "Model": {
         "model": "kind of model",
@@ -86,6 +94,12 @@ _CHOICES: dict[str, type[StrEnum]] = {
 
 _GENERATED = [kind for kind in CorpusKind if kind is not CorpusKind.FILE]
 _PRESETS = {preset.name: preset.settings for preset in PRESETS}
+PROGRESS_INTERVAL_S = 0.25
+
+
+def list_presets() -> option_types.Names:
+    """List the training presets."""
+    return [(preset.name, f"{preset.title}. {preset.says}") for preset in PRESETS]
 
 
 def train_parser() -> option_types.OptionParser:
@@ -96,8 +110,8 @@ def train_parser() -> option_types.OptionParser:
         description="Train a small language model without a window.",
         epilog=EXAMPLES,
     )
-    lists = {"presets": listed_names.training_presets}
-    parser.general.add_argument("--list", **listed_names.list_option(lists))
+    lists = {"presets": list_presets}
+    parser.general.add_argument("--list", **option_types.list_option(lists))
     parser.general.add_argument("--quiet", action="store_true", help="do not report progress")
     _add_run_options(parser)
     for title, names in _GROUPS.items():
@@ -233,9 +247,6 @@ def _parse_source(source: str) -> CorpusSource:
     )
 
 
-TOLD_EVERY_S = 0.25
-
-
 class TrainingConsoleProgress(ConsoleProgress):
     """Progress of a training run; a signal takes effect at the end of a step."""
 
@@ -341,7 +352,7 @@ def _train_run(
     if running.notice:
         say(running.notice)
     if progress.asked and not running.is_done:
-        say(f"stopped at step {running.step:,}; continue with --resume {opened.folder.path}")
+        say(_resume_hint(running))
         return progress.asked.status
     _write_summary(opened, running)
     return 1 if running.notice else 0
@@ -401,7 +412,7 @@ def _train_until_stopped(
         running.advance()
         now = time.monotonic()
         speed.add(running.settings.batch * running.settings.block, now)
-        if now - reported_at > TOLD_EVERY_S:
+        if now - reported_at > PROGRESS_INTERVAL_S:
             reported_at = now
             done, of = running.step, running.settings.steps
             progress.count(_describe_progress(running, speed), done, of, quarters)
@@ -431,3 +442,84 @@ def _write_summary(opened: OpenRun, running: TrainingRun) -> None:
         losses = [("training loss", final.training), ("validation loss", final.validation)]
         rows = losses + rows
     write_out("".join(f"{name:<16} {loss:.4f}\n" for name, loss in rows))
+
+
+def is_started_by_torchrun() -> bool:
+    """Whether this process is one of several that train together."""
+    return os.environ.keys() >= TORCHRUN_VARIABLES
+
+
+def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
+    """Join the other processes and train; exits this process unless joining fails.
+
+    Parameters
+    ----------
+    train : callable
+        Trains with the group as its first process and returns the exit status.
+
+    Returns
+    -------
+    int
+        The exit status if the other processes cannot be joined.
+    """
+    try:
+        group = _join_group()
+    except InputError as refused:
+        say(refused.sentence)
+        return 2
+    status = 1
+    try:
+        status = train(group) if group.is_first else _follow_first_process(group)
+    except SystemExit as ended:  # after --help, --list or an invalid option
+        status = ended.code if isinstance(ended.code, int) else 0
+    except KeyboardInterrupt:  # between joining and training
+        status = STOPPED["SIGINT"]
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        raise
+    finally:
+        group.end(status)
+        _end_process(status)
+
+
+def _join_group() -> DistributedProcessGroup:
+    """Wait for the other processes; Ctrl+C exits at once, which Python's handler does not."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        from visualizer.language.process_group import DistributedProcessGroup
+
+        return DistributedProcessGroup()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _follow_first_process(group: DistributedProcessGroup) -> int:
+    """Follow the first process; signals are passed on to it."""
+    from visualizer.language.distributed_training import follow
+    from visualizer.language.process_group import LostProcessError
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        group.ask_to_end(STOPPED[signal.Signals(number).name])
+
+    name = f"process {group.rank + 1} of {group.count}"
+    try:
+        with stoppable(stop):
+            return follow(group)
+    except LostProcessError:
+        if group.rank == 1:  # the first process prints more, unless it is the one that was lost
+            say(f"{name}: stopped because another process of this training run ended.")
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        say(f"{name}: out of memory. Use a smaller batch size, block size or embedding size.")
+    return 1
+
+
+def _end_process(status: int) -> NoReturn:
+    """Exit without Python's clean-up, in which torch's connection threads can crash."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):  # the stream is missing or closed
+            stream.flush()
+    os._exit(status)

@@ -13,7 +13,6 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QGuiApplication
 
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import FigureSettings
 from visualizer.format import format_count
 from visualizer.progress import CancelledError
 from visualizer.runtime import trim_freed_memory

@@ -157,8 +157,3 @@ class GenerationTree(Struct, frozen=True):
     def reseeded(self, seed: int) -> GenerationTree:
         """Set the seed for subsequent sampling."""
         return replace(self, seed=seed, draws=0)
-
-
-def new_generation_tree(prompt: tuple[str, ...], seed: int = 0) -> GenerationTree:
-    """Start a tree from a prompt."""
-    return GenerationTree(prompt, seed=seed)

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QRect, QRectF, QSize, Qt
 from PySide6.QtGui import (
     QAccessible,
     QColor,
@@ -15,9 +15,11 @@ from PySide6.QtGui import (
     QPainter,
     QPen,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from visualizer.format import format_short
+from visualizer.heatmap.cell_pointing_widget import STEPS
+from visualizer.heatmap.cell_table_widget import CellTable
 from visualizer.heatmap.colour_mapping import (
     MAX_COLOUR_INDEX,
     NAN_COLOUR_INDEX,
@@ -26,13 +28,12 @@ from visualizer.heatmap.colour_mapping import (
     table,
 )
 from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
-    from PySide6.QtCore import QEvent, QPointF
-    from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
+    from PySide6.QtCore import QPointF
+    from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent
 
     from visualizer.heatmap.labelled_cells import LabelledCells, Place
 
@@ -42,12 +43,6 @@ CELL_HEIGHTS = (7, 22)
 """Minimum and maximum height of a cell without text."""
 GAP = 6
 MAX_TITLE_PX = 90
-STEPS = {
-    Qt.Key.Key_Left: (0, -1),
-    Qt.Key.Key_Right: (0, 1),
-    Qt.Key.Key_Up: (-1, 0),
-    Qt.Key.Key_Down: (1, 0),
-}
 CENTRE = Qt.AlignmentFlag.AlignCenter
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -58,26 +53,13 @@ def _cells_between(start: float, end: float, size: float, count: int) -> range:
     return range(max(0, int((start - 1) // size)), min(count, int((end + 1) // size) + 1))
 
 
-class LabelledCellsView(QAbstractScrollArea):
-    """The table; it emits a description of the hovered cell, and the clicked cell."""
-
-    ACCESSIBLE_ROLE = QAccessible.Role.Table
-    pointed = Signal(str)
-    chosen = Signal(int, int)
+class LabelledCellsView(CellTable):
+    """The table; a cell is identified by its row and column."""
 
     def __init__(self, name: str, keys: str) -> None:
-        super().__init__()
-        self.setAccessibleName(name)
-        self.setAccessibleDescription(keys)
-        self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
-        self.setProperty(SHOWS_OWN_FOCUS, True)
-        self.viewport().setMouseTracking(True)
-        self.viewport().setAutoFillBackground(False)
+        super().__init__(name, keys)
         self.cells: LabelledCells | None = None
-        self._theme = LIGHT
-        self._focused: Place = (0, 0)
-        """The cell with keyboard focus."""
-        self._hovered: Place | None = None
+        self._focused = (0, 0)
         self._side = self._top = self._width = self._height = self._gap = 0.0
         """Measured once for each table and size, since every cell is placed by them."""
 
@@ -98,7 +80,7 @@ class LabelledCellsView(QAbstractScrollArea):
         if cells is not None and cells.words and cells.columns != before:
             bar = self.horizontalScrollBar()  # the end of the text is of most interest
             bar.setValue(bar.maximum())
-        self._report_cell()
+        self._announce_cell()
         self.viewport().update()
 
     # ------------------------------------------------------------------ places
@@ -140,13 +122,19 @@ class LabelledCellsView(QAbstractScrollArea):
         top = self._top + row * self._height - self.verticalScrollBar().value()
         return QRect(round(left), round(top), round(self._width), round(self._height))
 
+    def _box_of(self, cell: Place) -> QRect:
+        return self.rect_of(*cell)
+
+    def _describe_cell(self, cell: Place) -> str:
+        return self.cells.describe(*cell) if self.cells else ""
+
     def _column_left(self, column: int) -> float:
         cells = self.cells
         assert cells is not None
         is_apart = cells.apart and column >= cells.apart
         return self._side + column * self._width + (self._gap if is_apart else 0)
 
-    def _place_at(self, point: QPointF) -> Place | None:
+    def _cell_at(self, point: QPointF) -> Place | None:
         cells = self.cells
         if cells is None or point.x() < self._side or point.y() < self._top:
             return None
@@ -303,20 +291,8 @@ class LabelledCellsView(QAbstractScrollArea):
 
     # ------------------------------------------------------------------ input
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._update_scroll_ranges()
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._set_hovered(self._place_at(event.position()))
-
-    def viewportEvent(self, event: QEvent) -> bool:
-        if event.type() == event.Type.Leave:
-            self._set_hovered(None)
-        return super().viewportEvent(event)
-
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        place = self._place_at(event.position())
+        place = self._cell_at(event.position())
         if event.button() is Qt.MouseButton.LeftButton and place is not None:
             self._focused = place
             self.viewport().update()
@@ -331,56 +307,11 @@ class LabelledCellsView(QAbstractScrollArea):
         elif key in STEPS and not event.modifiers():
             row, column = (at + by for at, by in zip(self._focused, STEPS[key], strict=True))
             if 0 <= row < len(cells.rows) and 0 <= column < len(cells.columns):
-                self._focused = (row, column)
-                self._scroll_to_focused()
-                self._report_cell()
-                self.viewport().update()
+                self._focus_cell((row, column), self._side, self._top)
         elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
             self.chosen.emit(*self._focused)
         else:
             super().keyPressEvent(event)
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self._report_cell()
-        self.viewport().update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self._report_cell()
-        self.viewport().update()
-
-    def _set_hovered(self, place: Place | None) -> None:
-        if place != self._hovered:
-            before, self._hovered = self._hovered, place
-            self._report_cell()
-            edge = math.ceil(self._theme.stroke)  # of the frame
-            for changed in filter(None, (before, place)):
-                box = self.rect_of(*changed)
-                self.viewport().update(box.adjusted(-edge, -edge, edge, edge))
-
-    def _report_cell(self) -> None:
-        """Report the description of the hovered cell, otherwise of the focused cell."""
-        is_asked = self._hovered is not None or self.hasFocus()
-        words = (
-            self.cells.describe(*(self._hovered or self._focused))
-            if self.cells and is_asked
-            else ""
-        )
-        if words:
-            set_accessible_value(self, words)
-        self.pointed.emit(words)
-
-    def _scroll_to_focused(self) -> None:
-        box, view = self.rect_of(*self._focused), self.viewport().size()
-        for bar, start, end, least, most in (
-            (self.verticalScrollBar(), box.top(), box.bottom(), self._top, view.height()),
-            (self.horizontalScrollBar(), box.left(), box.right(), self._side, view.width()),
-        ):
-            if start < least:
-                bar.setValue(bar.value() + round(start - least))
-            elif end > most:
-                bar.setValue(bar.value() + round(end - most))
 
 
 class CellColourBar(QWidget):

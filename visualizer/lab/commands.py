@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.lab.collapse_controller import LEFT, LOSSES
-from visualizer.lab.loss_plot.axis import AxisScale
+from visualizer.lab.loss_plot.model import AxisScale
 from visualizer.session.view_options import ColourLimits
 from visualizer.widgets import dialogs
 from visualizer.widgets.commands import Command, Face, shortcuts_by_menu
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from visualizer.lab.collapse_controller import CollapseController
     from visualizer.lab.controller import LabStateController
-    from visualizer.lab.generation.controller import GenerationController
+    from visualizer.lab.generation_controller import LabGenerationController
     from visualizer.lab.loss_plot.controller import LossPlotController
     from visualizer.lab.loss_plot.model import PlotOptions
+    from visualizer.lab.runs.controller import RunController
     from visualizer.lab.runs.export_controller import RunExportController
-    from visualizer.lab.runs.saved_runs_controller import RunController
     from visualizer.lab.screen_presenter import LabScreen
     from visualizer.lab.snapshot_bar.widget import SnapshotBar
     from visualizer.lab.training_views_controller import TrainingViewsController
@@ -39,7 +39,7 @@ class LabControllers(Struct, frozen=True, eq=False):
     lab: LabStateController
     run_controller: RunController
     run_export_controller: RunExportController
-    generation_controller: GenerationController
+    generation_controller: LabGenerationController
     collapse_controller: CollapseController
     loss_plot_controller: LossPlotController
     training_views_controller: TrainingViewsController

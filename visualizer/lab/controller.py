@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError
-from visualizer.lab.runs.run_store import opening_probe, unused_folder
+from visualizer.lab.runs.store import opening_probe, unused_folder
 from visualizer.lab.screen_presenter import LabScreen, LabView, present_lab
 from visualizer.lab.settings.definitions import STAYING, put
 from visualizer.lab.training import detached_controller, run_state

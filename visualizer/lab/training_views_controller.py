@@ -10,18 +10,18 @@ from PySide6.QtCore import QObject, Signal
 from visualizer.format import shorten
 from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.next_tokens_presenter import NextTokensPanel, present_bars
-from visualizer.lab.attention_view.cell_cursor import (
-    LabCellPointer,
-    cell_index_of,
-)
 from visualizer.lab.attention_view.presenter import (
     TEXT_REQUIRED,
     LabAttentionPanel,
+    LabCellPointer,
+    cell_index_of,
     present_attention,
 )
+from visualizer.lab.layer_document import saved_of
 from visualizer.lab.snapshot_bar.presenter import present_scrub
 from visualizer.lab.training.run_state import Phase
 from visualizer.session.view_options import ColourLimits, ColourOptions
+from visualizer.widgets.app_settings import NOTICE_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from visualizer.lab.attention_view.probe_controller import ProbeController
     from visualizer.lab.attention_view.widget import LabAttentionView
     from visualizer.lab.controller import LabStateController
-    from visualizer.lab.generation.controller import GenerationController
+    from visualizer.lab.generation_controller import LabGenerationController
     from visualizer.lab.snapshot_bar.widget import SnapshotBar
+    from visualizer.language.wire_format import Message
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
@@ -73,7 +74,7 @@ class TrainingViewsController(QObject):
         self,
         lab: LabStateController,
         probe_controller: ProbeController,
-        generation_controller: GenerationController,
+        generation_controller: LabGenerationController,
         widgets: WatchedTraining,
     ) -> None:
         super().__init__(lab)
@@ -234,3 +235,42 @@ class TrainingViewsController(QObject):
             place = cell_index_of(self._panel.board, cell) if cell else None
             if cell and place:
                 yield place, cell
+
+
+class LayerDocumentController(QObject):
+    """Requests a layer's input and weights, and creates a document from them."""
+
+    opened = Signal(object)
+    """Carries a `SavedDocument`: a document and its view."""
+    refused = Signal(str, int)
+    """Carries an error message and the time in milliseconds for which it is shown."""
+
+    def __init__(self, lab: LabStateController) -> None:
+        super().__init__(lab)
+        self._lab = lab
+        self._request_count = 0
+        self._head_and_cell: tuple[int, tuple[int, int] | None] = (0, None)
+        lab.answered.connect(self._on_answer)
+
+    def want(self, layer: int, head: int, cell: tuple[int, int] | None) -> None:
+        """Open a layer as it is at the selected step.
+
+        Parameters
+        ----------
+        cell : tuple of (query, key) or None
+            The cell to pin.
+        """
+        view = self._lab.view
+        self._request_count, self._head_and_cell = self._request_count + 1, (head, cell)
+        request = {"id": f"layer {self._request_count}", "text": view.probe, "step": view.step}
+        self._lab.ask("layer", **request, layer=layer)
+
+    def _on_answer(self, message: Message) -> None:
+        if message.values.get("id") != f"layer {self._request_count}":
+            return
+        if message.says == "refused":
+            self.refused.emit(str(message.values["sentence"]), NOTICE_MS)
+        else:
+            run, tokenizer = self._lab.run, self._lab.settings.source.effective_tokenizer
+            name = run.name if run else ""
+            self.opened.emit(saved_of(message, tokenizer, *self._head_and_cell, name))

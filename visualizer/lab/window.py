@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QApplication,
     QLineEdit,
@@ -22,29 +22,29 @@ from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.collapse_controller import CollapseController
 from visualizer.lab.commands import LAB_COMMANDS, LabControllers, LabState
 from visualizer.lab.controller import LabStateController
-from visualizer.lab.generation.controller import GenerationController
-from visualizer.lab.layer_document import saved_of
+from visualizer.lab.generation_controller import LabGenerationController
 from visualizer.lab.loss_plot.controller import LossPlotController
 from visualizer.lab.loss_plot.widget import PlotPane
+from visualizer.lab.runs.controller import RunController
 from visualizer.lab.runs.export_controller import RunExportController
-from visualizer.lab.runs.saved_runs_controller import RunController
 from visualizer.lab.runs.widget import RunsPane
 from visualizer.lab.settings.preview_controller import TextSampleController
 from visualizer.lab.settings.widget import SettingsPane
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
+from visualizer.lab.training.bar_widget import RunNotices, TrainingBar
 from visualizer.lab.training.process_controller import SERVICE
-from visualizer.lab.training.training_bar_widget import RunNotices, TrainingBar
 from visualizer.lab.training_views_controller import (
+    LayerDocumentController,
     TrainingViewsController,
     WatchedTraining,
 )
 from visualizer.language.run_folder import RunFolder
 from visualizer.widgets import accessibility, app_settings, dialogs
-from visualizer.widgets.app_settings import NOTICE_MS
 from visualizer.widgets.commands import CommandMenus
 from visualizer.widgets.fixed_splitter import SizeKeepingSplitter
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.icons import icon
+from visualizer.widgets.input_filters import is_escape
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.status_bar import add_status_bar
@@ -55,47 +55,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from PySide6.QtGui import QAction, QCloseEvent, QKeyEvent, QShowEvent
-
-    from visualizer.language.wire_format import Message
-
-
-class LayerDocumentController(QObject):
-    """Requests a layer's input and weights, and creates a document from them."""
-
-    opened = Signal(object)
-    """Carries a `SavedDocument`: a document and its view."""
-    refused = Signal(str, int)
-    """Carries an error message and the time in milliseconds for which it is shown."""
-
-    def __init__(self, lab: LabStateController) -> None:
-        super().__init__(lab)
-        self._lab = lab
-        self._request_count = 0
-        self._head_and_cell: tuple[int, tuple[int, int] | None] = (0, None)
-        lab.answered.connect(self._on_answer)
-
-    def want(self, layer: int, head: int, cell: tuple[int, int] | None) -> None:
-        """Open a layer as it is at the selected step.
-
-        Parameters
-        ----------
-        cell : tuple of (query, key) or None
-            The cell to pin.
-        """
-        view = self._lab.view
-        self._request_count, self._head_and_cell = self._request_count + 1, (head, cell)
-        request = {"id": f"layer {self._request_count}", "text": view.probe, "step": view.step}
-        self._lab.ask("layer", **request, layer=layer)
-
-    def _on_answer(self, message: Message) -> None:
-        if message.values.get("id") != f"layer {self._request_count}":
-            return
-        if message.says == "refused":
-            self.refused.emit(str(message.values["sentence"]), NOTICE_MS)
-        else:
-            run, tokenizer = self._lab.run, self._lab.settings.source.effective_tokenizer
-            name = run.name if run else ""
-            self.opened.emit(saved_of(message, tokenizer, *self._head_and_cell, name))
 
 
 WIDTHS = [320, 620, 340]
@@ -150,7 +109,7 @@ class LabWindow(QMainWindow):
         bar = add_status_bar(self, self.facts)
         bar.addPermanentWidget(self.run_export_controller.progress.widget)
         self.next, self.generation_pane = NextTokensPane(), GenerationPane()
-        self.generation_controller = GenerationController(self.lab, self.probe_controller)
+        self.generation_controller = LabGenerationController(self.lab, self.probe_controller)
         self.plot_pane, self.layer_document_controller = (
             PlotPane(self._actions_by_name(AXES)),
             LayerDocumentController(self.lab),
@@ -390,7 +349,7 @@ class LabWindow(QMainWindow):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Unpin on Esc unless the focused widget handles it."""
-        if event.key() == Qt.Key.Key_Escape and not event.modifiers():
+        if is_escape(event):
             self.training_views_controller.pin(None)
         else:
             super().keyPressEvent(event)
@@ -455,7 +414,8 @@ def _connect_views(window: LabWindow) -> None:
     attention.walked.connect(views.walk)
     attention.roomChanged.connect(views.make_room)
     attention.layerWanted.connect(views.open_layer_of)
-    _connect_generation(window)
+    window.generation_controller.changed.connect(window.show_training_views)
+    window.generation_controller.connect_panes(window.next, window.generation_pane)
     plot = window.plot_pane
     plot.optionsChosen.connect(window.loss_plot_controller.choose)
     plot.view.stepPicked.connect(window.loss_plot_controller.pick)
@@ -466,17 +426,3 @@ def _connect_views(window: LabWindow) -> None:
     window.layer_document_controller.opened.connect(window.layerOpened)
     window.layer_document_controller.refused.connect(window.statusBar().showMessage)
     window.scrub.stepLooked.connect(lab.scrub)
-
-
-def _connect_generation(window: LabWindow) -> None:
-    generation_controller, generation_pane = window.generation_controller, window.generation_pane
-    generation_controller.changed.connect(window.show_training_views)
-    window.next.tokenPicked.connect(generation_controller.pick)
-    window.next.samplingChosen.connect(generation_controller.choose)
-    generation_pane.sampleWanted.connect(generation_controller.sample)
-    generation_pane.runWanted.connect(generation_controller.run)
-    generation_pane.steppedBack.connect(generation_controller.step_back)
-    generation_pane.steppedOn.connect(generation_controller.step_forward)
-    generation_pane.turned.connect(generation_controller.switch_branch)
-    generation_pane.nodeChosen.connect(generation_controller.go)
-    generation_pane.seedChosen.connect(generation_controller.reseed)

@@ -40,6 +40,7 @@ from visualizer.widgets.commands import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.fonts import apply_text_size, text_scale
 from visualizer.widgets.icons import icon
+from visualizer.widgets.input_filters import is_escape
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.status_bar import ProgressLine, add_status_bar
 from visualizer.widgets.theme import Scheme, apply_theme, style_sheet, theme_of
@@ -347,7 +348,7 @@ class MainWindow(QMainWindow):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Unpin on Esc, unless the focused widget handles it."""
-        if event.key() == Qt.Key.Key_Escape and not event.modifiers():
+        if is_escape(event):
             self.controllers.presenter.go_back()
         else:
             super().keyPressEvent(event)

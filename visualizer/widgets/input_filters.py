@@ -44,6 +44,11 @@ def is_command(event: QKeyEvent) -> bool:
     return bool(event.modifiers() & commanding)
 
 
+def is_escape(event: QKeyEvent) -> bool:
+    """Whether a key event is Esc without modifiers."""
+    return event.key() == Qt.Key.Key_Escape and not event.modifiers()
+
+
 def install_input_filters(widget: QWidget) -> None:
     """Let the wheel scroll the page unless the control is focused, and undo the document.
 

@@ -9,18 +9,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.probe_results import a_reading
-from visualizer.lab.attention_view.cell_cursor import (
-    LabCellPointer,
-    cell_index_of,
-    cell_sentence,
-    strongest_cell,
-)
 from visualizer.lab.attention_view.presenter import (
     ATTENTION_MISSING,
     SEES_THE_FUTURE,
     LabAttentionPanel,
+    LabCellPointer,
     board_of,
+    cell_index_of,
+    cell_sentence,
     present_attention,
+    strongest_cell,
 )
 from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.language.training_settings import ModelKind

@@ -12,10 +12,10 @@ from PySide6.QtTest import QTest
 from tests.support.probe_results import a_reading
 from visualizer.heatmap import panel_paint
 from visualizer.lab.attention_view import widget as attention_view_widget
-from visualizer.lab.attention_view.cell_cursor import LabCellPointer
 from visualizer.lab.attention_view.presenter import (
     ATTENTION_MISSING,
     LabAttentionPanel,
+    LabCellPointer,
     present_attention,
 )
 from visualizer.lab.attention_view.widget import LabAttentionView

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from visualizer.lab.loss_plot.axis import AxisScale, PlotAxis, ticks_between
+from visualizer.lab.loss_plot.model import AxisScale, PlotAxis, ticks_between
 
 ENDS = some.tuples(some.floats(1e-3, 1e6), some.floats(1.01, 1e6)).map(
     lambda ends: (ends[0], ends[0] * ends[1])

@@ -14,9 +14,14 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QAction
 
 from tests.lab.loss_plot.test_widget import colours, losses
-from visualizer.lab.loss_plot.axis import AxisScale
 from visualizer.lab.loss_plot.chart_paint import breaks_of, references_of
-from visualizer.lab.loss_plot.model import LossCurve, LossPlot, PlotOptions, ReferenceLoss
+from visualizer.lab.loss_plot.model import (
+    AxisScale,
+    LossCurve,
+    LossPlot,
+    PlotOptions,
+    ReferenceLoss,
+)
 from visualizer.lab.loss_plot.presenter import present_plot
 from visualizer.lab.loss_plot.widget import PlotPane
 from visualizer.lab.training.recorded_losses import Losses

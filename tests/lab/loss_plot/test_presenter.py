@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from visualizer.lab.loss_plot.axis import AxisScale
 from visualizer.lab.loss_plot.model import (
     MESSAGE,
+    AxisScale,
     LossCurve,
     LossLine,
     LossLineRole,

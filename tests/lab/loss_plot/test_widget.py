@@ -22,8 +22,14 @@ from PySide6.QtWidgets import QApplication, QLabel
 
 from tests.support.accessible_text import heard
 from tests.support.window_input import LEFT
-from visualizer.lab.loss_plot.axis import AxisScale
-from visualizer.lab.loss_plot.model import MESSAGE, LossCurve, LossPlot, PlotOptions, ReferenceLoss
+from visualizer.lab.loss_plot.model import (
+    MESSAGE,
+    AxisScale,
+    LossCurve,
+    LossPlot,
+    PlotOptions,
+    ReferenceLoss,
+)
 from visualizer.lab.loss_plot.presenter import present_plot
 from visualizer.lab.loss_plot.widget import KEYS, LossPlotView
 from visualizer.lab.training.recorded_losses import Losses

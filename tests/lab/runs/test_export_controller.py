@@ -10,8 +10,8 @@ from PIL import Image
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from visualizer.lab.training_film import film_controller
-from visualizer.lab.training_film.film_controller import TrainingFilmController
+from visualizer.lab.training_film import controller
+from visualizer.lab.training_film.controller import TrainingFilmController
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,9 +69,7 @@ def test_moments_are_left_out_evenly_where_all_would_not_fit(
 ) -> None:
     asked.train(200)  # 21 moments are kept
     of_one = 2 * 2 * 8 * 8 * 4 + 8 * 8 * 4 + 2 * 2 * 8  # weights, logits, attending
-    monkeypatch.setattr(
-        "visualizer.lab.training_film.film_controller.MAX_READINGS_BYTES", 6 * of_one
-    )
+    monkeypatch.setattr("visualizer.lab.training_film.controller.MAX_READINGS_BYTES", 6 * of_one)
     path = tmp_path / "training.gif"
     asked.film_controller.film(path)
     asked.finish()
@@ -120,7 +118,7 @@ class Filming:
         student.type("steps", "40")
         student.click("toggle")
         student.until_said("Done")
-        monkeypatch.setattr(film_controller, "write_training_film", self._write)
+        monkeypatch.setattr(controller, "write_training_film", self._write)
         self.window.run_export_controller.film_controller.film(path)
         student.until(self.begun.is_set)
 
@@ -187,7 +185,7 @@ def test_a_film_whose_training_ends_while_it_is_read_is_said_not_to_be_written(
     asked.film_controller.film(tmp_path / "training.gif")
     training._process.kill()
     asked.finish()
-    assert asked.refused == [film_controller.INCOMPLETE_FILM_ERROR]
+    assert asked.refused == [controller.INCOMPLETE_FILM_ERROR]
     assert not [*tmp_path.glob("training*")]
 
 

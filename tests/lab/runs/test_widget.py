@@ -11,7 +11,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit
 
-from visualizer.lab.runs.run_store import StoredRun
+from visualizer.lab.runs.store import StoredRun
 from visualizer.lab.runs.widget import BUTTONS, RunsPane
 
 if TYPE_CHECKING:

@@ -111,7 +111,11 @@ class HeadScatterPane(QWidget):
 
 
 class HeadScatterPlot(QWidget):
-    """The scatter plot, with mouse and keyboard input."""
+    """The scatter plot, with mouse and keyboard input.
+
+    It is painted directly: its axes with two labels each, the colour bar and the rings would need
+    as many lines of pyqtgraph items, and importing pyqtgraph takes half a second.
+    """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Chart
     chosen = Signal(int, int)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, QSizeF, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QPainter, QPen
 from PySide6.QtWidgets import (
-    QAbstractScrollArea,
     QComboBox,
     QPushButton,
     QSpinBox,
@@ -16,32 +15,29 @@ from PySide6.QtWidgets import (
 
 from visualizer.features.layer_overview.paint import GAP, overview_image
 from visualizer.features.layer_overview.presenter import LAYERS, LayerOverviewPanel
+from visualizer.heatmap.cell_pointing_widget import STEPS
+from visualizer.heatmap.cell_table_widget import CellTable
 from visualizer.models.model_source import HeadEditKind
 from visualizer.session.head_order import ORDERS, HeadOrder
-from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.painted_message import paint_message
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
-from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
-    from PySide6.QtCore import QEvent
     from PySide6.QtGui import (
-        QFocusEvent,
         QImage,
         QKeyEvent,
         QMouseEvent,
         QPaintEvent,
-        QResizeEvent,
     )
 
     from visualizer.features.layer_overview.presenter import Place
     from visualizer.models.model_source import LayerAndHead
     from visualizer.session.screen import Screen
+    from visualizer.widgets.theme import Theme
 
 EMPTY = "Small heatmaps of all heads appear here when attention weights are available."
 KEYS = (
@@ -62,12 +58,6 @@ NAMES = "Heads are named by layer and head, for example 5.2."
 """Note shown if the heatmaps are not arranged in one row per layer."""
 SAID_LINES = 5
 """Maximum number of lines of a head's description."""
-STEPS = {
-    Qt.Key.Key_Left: (0, -1),
-    Qt.Key.Key_Right: (0, 1),
-    Qt.Key.Key_Up: (-1, 0),
-    Qt.Key.Key_Down: (1, 0),
-}
 
 
 class LayerOverviewPane(QWidget):
@@ -151,29 +141,17 @@ class LayerOverviewPane(QWidget):
         self.said.setText(words or " ".join(part for part in parts if part))
 
 
-class HeadGrid(QAbstractScrollArea):
+class HeadGrid(CellTable):
     """The small heatmaps, with layer and head numbers if they are arranged by layer."""
 
-    ACCESSIBLE_ROLE = QAccessible.Role.Table
-    chosen = Signal(int, int)
     switched = Signal(int, int)
-    pointed = Signal(str)
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setAccessibleName("Heads of all layers")
-        self.setAccessibleDescription(KEYS)
-        self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
-        self.setProperty(SHOWS_OWN_FOCUS, True)
-        self.viewport().setMouseTracking(True)
-        self.viewport().setAutoFillBackground(False)  # show the paper colour, as the board does
-        self._panel, self._theme = LayerOverviewPanel(), LIGHT
+        super().__init__("Heads of all layers", KEYS)
+        self._panel = LayerOverviewPanel()
         self._image: QImage | None = None
         self._made_of: tuple[object, ...] = ()
-        self._at = 0
-        """Index of the current head for keyboard navigation."""
-        self._hovered: int | None = None
+        self._focused = 0  # cells are identified by their index in the order shown
 
     def show_panel(self, panel: LayerOverviewPanel, theme: Theme) -> None:
         """Show the heads, or a message if there are none."""
@@ -181,13 +159,13 @@ class HeadGrid(QAbstractScrollArea):
             return
         first = min(panel.shown, default=None)
         if first != min(self._panel.shown, default=None) and first in panel.places:
-            self._at = panel.places.index(first)
-        self._at = min(self._at, max(0, len(panel.places) - 1))
+            self._focused = panel.places.index(first)
+        self._focused = min(self._focused, max(0, len(panel.places) - 1))
         self._panel, self._theme = panel, theme
         if self._hovered is not None and self._hovered >= len(panel.places):
             self._hovered = None
-        self._update_scroll_bars()
-        self._announce_head()
+        self._update_scroll_ranges()
+        self._announce_cell()
         self.viewport().update()
 
     # ------------------------------------------------------------------ places
@@ -238,6 +216,12 @@ class HeadGrid(QAbstractScrollArea):
         )
         return QRect(corner, QSize(inner, inner))
 
+    def _box_of(self, cell: int) -> QRect:
+        return self.rect_of(cell)
+
+    def _describe_cell(self, cell: int) -> str:
+        return self._panel.describe(self._place_at_index(cell)) if self._panel.places else ""
+
     @property
     def _grid_origin(self) -> QPoint:
         labels = self._label_size
@@ -246,7 +230,7 @@ class HeadGrid(QAbstractScrollArea):
             labels.height() - self.verticalScrollBar().value(),
         )
 
-    def _index_at(self, position: QPointF) -> int | None:
+    def _cell_at(self, position: QPointF) -> int | None:
         if position.y() < self._label_size.height() or position.x() < self._label_size.width():
             return None
         at = position.toPoint() - self._grid_origin
@@ -255,7 +239,7 @@ class HeadGrid(QAbstractScrollArea):
         is_inside = 0 <= column < self._column_count and 0 <= index < len(self._panel.places)
         return index if is_inside else None
 
-    def _update_scroll_bars(self) -> None:
+    def _update_scroll_ranges(self) -> None:
         labels, view = self._label_size, self.viewport().size()
         high = self.side + self._name_height
         whole = QSize(self._column_count * self.side, self._row_count * high)
@@ -317,7 +301,7 @@ class HeadGrid(QAbstractScrollArea):
         if self._hovered is not None:
             self._paint_frame(painter, self._hovered, ink, 1)
         if self.hasFocus():
-            self._paint_frame(painter, self._at, ink, 2)
+            self._paint_frame(painter, self._focused, ink, 2)
 
     def _paint_frame(self, painter: QPainter, index: int, colour: QColor, width: int) -> None:
         painter.setPen(QPen(colour, width))
@@ -359,22 +343,10 @@ class HeadGrid(QAbstractScrollArea):
 
     # ------------------------------------------------------------------ input
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._update_scroll_bars()
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._set_hovered(self._index_at(event.position()))
-
-    def viewportEvent(self, event: QEvent) -> bool:
-        if event.type() == event.Type.Leave:
-            self._set_hovered(None)
-        return super().viewportEvent(event)
-
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        index = self._index_at(event.position())
+        index = self._cell_at(event.position())
         if event.button() is Qt.MouseButton.LeftButton and index is not None:
-            self._at = index
+            self._focused = index
             self.chosen.emit(*self._panel.places[index])
         elif event.button() is Qt.MouseButton.RightButton and index is not None:
             self._toggle_head(index)
@@ -383,16 +355,14 @@ class HeadGrid(QAbstractScrollArea):
         key = Qt.Key(event.key())
         if key in STEPS and not event.modifiers() and self._panel.places:
             down, right = STEPS[key]
-            to = self._at + down * self._column_count + right
+            to = self._focused + down * self._column_count + right
             if 0 <= to < len(self._panel.places):
-                self._at = to
-                self._scroll_to(to)
-                self._announce_head()
-                self.viewport().update()
+                labels = self._label_size
+                self._focus_cell(to, labels.width(), labels.height())
         elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self._panel.places:
-            self.chosen.emit(*self._panel.places[self._at])
+            self.chosen.emit(*self._panel.places[self._focused])
         elif key == Qt.Key.Key_Delete and self._panel.places:
-            self._toggle_head(self._at)
+            self._toggle_head(self._focused)
         else:
             super().keyPressEvent(event)
 
@@ -416,43 +386,5 @@ class HeadGrid(QAbstractScrollArea):
         if self._panel.is_switchable:
             self.switched.emit(self._panel.layers[layer], head)
 
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self._announce_head()
-        self.viewport().update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self._announce_head()
-        self.viewport().update()
-
-    def _set_hovered(self, index: int | None) -> None:
-        if index != self._hovered:
-            self._hovered = index
-            self._announce_head()
-            self.viewport().update()
-
-    def _announce_head(self) -> None:
-        """Describe the head under the pointer, or else the current head if the grid has focus."""
-        there_is = self._hovered is not None or self.hasFocus()
-        if not there_is or not self._panel.places:
-            self.pointed.emit("")
-            return
-        index = self._at if self._hovered is None else self._hovered
-        words = self._panel.describe(self._place_at_index(index))
-        set_accessible_value(self, words)
-        self.pointed.emit(words)
-
     def _place_at_index(self, index: int) -> Place:
         return self._panel.places[min(index, len(self._panel.places) - 1)]
-
-    def _scroll_to(self, index: int) -> None:
-        box, labels, view = self.rect_of(index), self._label_size, self.viewport().size()
-        for bar, start, end, least, most in (
-            (self.verticalScrollBar(), box.top(), box.bottom(), labels.height(), view.height()),
-            (self.horizontalScrollBar(), box.left(), box.right(), labels.width(), view.width()),
-        ):
-            if start < least:
-                bar.setValue(bar.value() + start - least)
-            elif end > most:
-                bar.setValue(bar.value() + end - most + self.side - (end - start))

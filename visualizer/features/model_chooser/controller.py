@@ -259,15 +259,7 @@ class ModelChooserController(QObject):
 
     # ------------------------------------------------------------------ results
 
-    def _handle_answer(
-        self,
-        answer: _ModelListing
-        | _OpenResult
-        | _DiskOffer
-        | RepositoryOffer
-        | _DownloadResult
-        | _ActionCancellation,
-    ) -> None:
+    def _handle_answer(self, answer: _Answer) -> None:
         if isinstance(answer, _ModelListing):
             self._show_listing(answer)
             return

@@ -25,8 +25,8 @@ from visualizer.features.model_generation.presenter import (
     present_model_generation,
 )
 from visualizer.format import format_size
+from visualizer.generation.controller import GenerationController
 from visualizer.generation.generation_tree import ROOT, GenerationTree
-from visualizer.language.sampling import Sampling
 from visualizer.models.model_source import HeadEditKind
 from visualizer.session.model_panes import why_unread
 from visualizer.session.newest_request_worker import Worker
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from visualizer.attention.model_reading import ModelReading
     from visualizer.errors import InputError
     from visualizer.features.model_generation.continued_text import Continuation
+    from visualizer.language.sampling import Sampling
     from visualizer.models.model_client.remote_model import RemoteModel
     from visualizer.models.model_source import LayerAndHead, ModelSource
     from visualizer.models.opened_model import OpenedModel
@@ -55,17 +56,16 @@ TOO_LARGE = (
 )
 
 
-class ModelGenerationController(QObject):
+class ModelGenerationController(GenerationController):
     """Holds the generation tree of the current text; another text starts a new tree."""
 
-    changed = Signal()
     broke = Signal(str)
     """The full traceback of an unexpected exception."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
-        self.tree, self.sampling, self.steps = GenerationTree(), Sampling(), USUAL_STEPS
+        self.steps = USUAL_STEPS
         self._readings: dict[int, NodeReading] = {}
         self._text: ContinuedText | None = None
         self._tree_source: Hashable = None
@@ -99,7 +99,6 @@ class ModelGenerationController(QObject):
 
     @property
     def is_running(self) -> bool:
-        """Whether tokens are being generated."""
         return self._remaining > 0
 
     @cached_property
@@ -166,7 +165,7 @@ class ModelGenerationController(QObject):
 
     def _start_tree(self, reading: ModelReading | None) -> None:
         self._remaining, self._picked, self._is_use_requested = 0, None, False
-        self.tree, self._readings = GenerationTree(seed=self.tree.seed), {}
+        self.tree, self._readings = self.tree.begun(()), {}
         text = self._workspace.document.text
         self._problem = SPLIT_CHANGED_NOTICE if reading and text == self._used else ""
         self._set_text(reading)
@@ -199,7 +198,7 @@ class ModelGenerationController(QObject):
 
     def _notify_listeners(self) -> None:
         self.__dict__.pop("panel", None)
-        self.changed.emit()
+        super()._notify_listeners()
 
     # ------------------------------------------------------------------ worker
 
@@ -279,16 +278,11 @@ class ModelGenerationController(QObject):
     # ------------------------------------------------------------------ intents
 
     def sample(self) -> None:
-        """Sample one token."""
         self._sample_tokens(1)
 
     def run(self, is_on: bool) -> None:
-        """Start generating the chosen number of tokens, or stop."""
+        """Start generating `steps` tokens, or stop."""
         self._sample_tokens(self.steps if is_on else 0)
-
-    def toggle(self) -> None:
-        """Start or stop generating."""
-        self.run(not self.is_running)
 
     def _sample_tokens(self, count: int) -> None:
         reading = self._readings.get(self.tree.at)
@@ -299,34 +293,17 @@ class ModelGenerationController(QObject):
         self._run_next_step()
 
     def pick(self, token: int) -> None:
-        """Append a token by its id, or go to the branch that already has it."""
         self._remaining, self._picked = 0, token
         self._problem, self._is_refused = "", False
         self._notify_listeners()
         self._run_next_step()
 
-    def step_back(self) -> None:
-        """Go to the previous token."""
-        self._set_tree(self.tree.stepped_back())
-
-    def step_forward(self) -> None:
-        """Go to the next token of the newest branch."""
-        self._set_tree(self.tree.stepped_on())
-
-    def switch_branch(self, by: int = 1) -> None:
-        """Go to a sibling of the current token."""
-        self._set_tree(self.tree.turned(by))
-
-    def go(self, node: int) -> None:
-        """Go to a generated token, or to the end of the given text."""
-        self._set_tree(self.tree.gone_to(node))
-
     def go_to_step(self, step: int) -> None:
         """Go to a token of the current branch by its number; 0 is the end of the given text."""
         line = (ROOT, *self.tree.path, *self.tree.ahead)
-        self._set_tree(self.tree.gone_to(line[min(step, len(line) - 1)]))
+        self._go_to(self.tree.gone_to(line[min(step, len(line) - 1)]))
 
-    def _set_tree(self, tree: GenerationTree) -> None:
+    def _go_to(self, tree: GenerationTree) -> None:
         self._remaining, self._picked = 0, None
         self._problem, self._is_refused = "", False
         self.tree = tree
@@ -337,17 +314,11 @@ class ModelGenerationController(QObject):
         """Discard all generated tokens."""
         readings = self._readings
         self._readings = {ROOT: readings.pop(ROOT)} if ROOT in readings else {}
-        self._set_tree(self.tree.begun(self.tree.prompt))
-
-    def reseed(self, seed: int) -> None:
-        """Change the sampling seed."""
-        self.tree = self.tree.reseeded(seed)
-        self._notify_listeners()
+        self._go_to(self.tree.begun(self.tree.prompt))
 
     def choose(self, sampling: Sampling) -> None:
-        """Change temperature, top-k or top-p."""
-        self.sampling, self._is_refused = sampling, False  # retry the current node
-        self._notify_listeners()
+        self._is_refused = False  # retry the current node
+        super().choose(sampling)
         self._run_next_step()
 
     def set_steps(self, steps: int) -> None:

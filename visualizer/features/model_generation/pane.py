@@ -20,15 +20,7 @@ def connect(pane: ModelGenerationPane, to: FeatureControllers) -> None:
 
     controller.changed.connect(show)
     generation = pane.generation
-    generation.sampleWanted.connect(controller.sample)
-    generation.runWanted.connect(controller.run)
-    generation.steppedBack.connect(controller.step_back)
-    generation.steppedOn.connect(controller.step_forward)
-    generation.turned.connect(controller.switch_branch)
-    generation.nodeChosen.connect(controller.go)
-    generation.seedChosen.connect(controller.reseed)
-    pane.next.tokenPicked.connect(controller.pick)
-    pane.next.samplingChosen.connect(controller.choose)
+    controller.connect_panes(pane.next, generation)
     pane.stepsChosen.connect(controller.set_steps)
     pane.stepChosen.connect(controller.go_to_step)
     pane.used.connect(controller.use_as_text)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.lab.attention_view.probe_result import ProbeResult
-from visualizer.lab.runs.run_store import keep_probe
+from visualizer.lab.runs.store import keep_probe
 from visualizer.lab.training.run_state import Phase
 
 if TYPE_CHECKING:

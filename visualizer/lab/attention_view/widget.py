@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QWidget
 
 from visualizer.heatmap.step_highlights import Highlights
 from visualizer.heatmap.widget import BoardView
-from visualizer.lab.attention_view.cell_cursor import cell_index_of
 from visualizer.lab.attention_view.layout import lay_out_layers
+from visualizer.lab.attention_view.presenter import cell_index_of
 from visualizer.widgets.accessibility import (
     Politeness,
     announce,

@@ -1,8 +1,9 @@
-"""Draws the loss chart with pyqtgraph, and places its labels without overlaps."""
+"""Draws the loss chart with pyqtgraph, places its labels, and formats legend and readout."""
 
 from __future__ import annotations
 
 import math
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from PySide6.QtGui import QColor, QPainterPath, QPen
 from PySide6.QtWidgets import QGraphicsPathItem, QGraphicsSimpleTextItem
 
 from visualizer.format import format_number
-from visualizer.lab.loss_plot.legend import AWAY, readout_html
 from visualizer.lab.loss_plot.model import LossLineRole, LossPlot
 from visualizer.lab.loss_plot.presenter import nearest, read_at
 from visualizer.lab.loss_plot.smoothing import distinct, thinned
@@ -23,7 +23,8 @@ from visualizer.widgets.theme import LIGHT, head_colour, mixed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from visualizer.lab.loss_plot.model import LossLine
+    from visualizer.lab.loss_plot.model import LegendKey, LossLine
+    from visualizer.lab.loss_plot.presenter import PlotReadout
     from visualizer.widgets.theme import Theme
 
 
@@ -400,3 +401,64 @@ def _ring_points(plot: LossPlot, step: int, theme: Theme) -> Iterator[dict[str, 
         if line.role is not LossLineRole.EACH and math.isfinite(y) and y < 1:
             place = float(plot.x.share(float(line.steps[at]))), y
             yield {"pos": place, "brush": QColor(head_colour(line.colour, theme))}
+
+
+MAX_NAME_PX = 240
+"""Maximum width of a run's name in pixels."""
+APART = f"{'&nbsp;' * 5} "
+"""Separator of two keys, the only possible line break."""
+SIGNS = {
+    None: "■",
+    LossLineRole.TRAINING: "━━",
+    LossLineRole.EACH: "──",
+    LossLineRole.VALIDATION: "─●─",
+}
+
+
+def legend_html(plot: LossPlot, theme: Theme) -> str:
+    """Format the legend and both axes' titles, or the plot's message."""
+    if plot.message:
+        return f'<span style="color: {theme.quiet}">{escape(plot.message)}</span>'
+    titles = _without_breaks(f"{plot.y.title} by {plot.x.title}")
+    keys = [_key_html(key, theme) for key in plot.keys]
+    return APART.join([*keys, f'<span style="color: {theme.quiet}">{titles}</span>'])
+
+
+def _key_html(key: LegendKey, theme: Theme) -> str:
+    colour = theme.quiet if key.colour is None else head_colour(key.colour, theme)
+    if key.role is LossLineRole.EACH:
+        colour = mixed(colour, theme.paper)
+    words = metrics(12).elidedText(key.words, Qt.TextElideMode.ElideMiddle, MAX_NAME_PX)
+    sign = f'<span style="color: {colour}">{SIGNS[key.role]}</span>'
+    return f'{sign}&nbsp;<span style="color: {theme.ink}">{_without_breaks(words)}</span>'
+
+
+def _without_breaks(words: str) -> str:
+    return escape(words).replace(" ", "&nbsp;")
+
+
+MAX_TITLE_PX = 260.0
+"""Maximum width of a line's name in pixels."""
+AWAY = 14.0
+"""Distance from the step in pixels."""
+
+
+def readout_html(readout: PlotReadout, theme: Theme) -> str:
+    """Format the values as a table, each next to its line's colour."""
+    rows = "".join(_table_rows(readout, theme))
+    return (
+        f'<div style="color: {theme.ink}; white-space: nowrap"><b>Step {readout.step:,}</b>'
+        f'<table cellspacing="0">{rows}</table></div>'
+    )
+
+
+def _table_rows(readout: PlotReadout, theme: Theme) -> Iterator[str]:
+    middle = Qt.TextElideMode.ElideMiddle
+    for row in readout.rows:
+        colour = "transparent" if row.colour is None else head_colour(row.colour, theme)
+        title = escape(metrics(12).elidedText(row.title, middle, MAX_TITLE_PX))
+        yield (
+            f'<tr><td style="color: {colour}">■&nbsp;</td>'
+            f'<td style="color: {theme.quiet}; padding-right: 16px">{title}</td>'
+            f'<td align="right">{escape(row.value)}</td></tr>'
+        )

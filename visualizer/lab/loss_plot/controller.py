@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.lab.loss_plot.axis import AxisScale
-from visualizer.lab.loss_plot.model import LossCurve, LossPlot, PlotOptions, ReferenceLoss
+from visualizer.lab.loss_plot.model import (
+    AxisScale,
+    LossCurve,
+    LossPlot,
+    PlotOptions,
+    ReferenceLoss,
+)
 from visualizer.lab.loss_plot.presenter import present_plot
 from visualizer.lab.loss_plot.widget import smoother
 
 if TYPE_CHECKING:
     from visualizer.lab.controller import LabStateController
     from visualizer.lab.loss_plot.widget import PlotPane
-    from visualizer.lab.runs.saved_runs_controller import RunController
+    from visualizer.lab.runs.controller import RunController
     from visualizer.widgets.theme import Theme
 
 

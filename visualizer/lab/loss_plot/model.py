@@ -1,14 +1,13 @@
-"""The content of the loss plot: lines, reference losses, gaps and legend."""
+"""The content of the loss plot: axes, lines, reference losses, gaps and legend."""
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, field
-
-from visualizer.lab.loss_plot.axis import AxisScale, PlotAxis
 
 if TYPE_CHECKING:
     from visualizer.lab.loss_plot.smoothing import SmoothedLosses
@@ -16,6 +15,121 @@ if TYPE_CHECKING:
 
 MESSAGE = "Losses appear here during training."
 LOSS, STEP = "loss (nats per token)", "step"
+MAX_PLAIN, MIN_PLAIN = 1e7, 1e-4
+"""Numbers outside this range are written with an exponent."""
+
+
+class AxisScale(StrEnum):
+    """The scale of an axis."""
+
+    LINEAR = "linear"
+    LOG = "log"
+
+
+class AxisTick(Struct, frozen=True):
+    """A tick of an axis with its label."""
+
+    value: float
+    label: str
+
+
+class PlotAxis(Struct, frozen=True):
+    """An axis: its limits, scale and ticks.
+
+    Parameters
+    ----------
+    title : str
+        The quantity, with its unit.
+    low, high : float
+        The limits, low below high; positive on a logarithmic axis.
+    """
+
+    title: str
+    low: float
+    high: float
+    scale: AxisScale = AxisScale.LINEAR
+    ticks: tuple[AxisTick, ...] = ()
+
+    def share(self, values: np.ndarray | float) -> np.ndarray:
+        """Map values to fractions, 0 at the low end and 1 at the high end; NaN stays NaN."""
+        low, high = _to_scale(np.array([self.low, self.high]), self.scale)
+        floor = self.low if self.scale is AxisScale.LOG else -math.inf
+        shares: np.ndarray = (_to_scale(np.maximum(values, floor), self.scale) - low) / (high - low)
+        return shares
+
+    def value(self, shares: np.ndarray | float) -> np.ndarray:
+        """Map fractions of the axis to values."""
+        low, high = _to_scale(np.array([self.low, self.high]), self.scale)
+        shown = low + np.asarray(shares, dtype=float) * (high - low)
+        values: np.ndarray = 10**shown if self.scale is AxisScale.LOG else shown
+        return values
+
+
+def _to_scale(values: np.ndarray, scale: AxisScale) -> np.ndarray:
+    return np.log10(values) if scale is AxisScale.LOG else values
+
+
+def ticks_between(
+    low: float, high: float, scale: AxisScale, most: int, least: float = 0.0
+) -> tuple[AxisTick, ...]:
+    """Choose at most `most` round tick values for an axis.
+
+    On a logarithmic axis, these are powers of ten, with 2 and 5 between them if they fit; if that
+    yields fewer than three, steps as on a linear axis.
+
+    Parameters
+    ----------
+    least : float
+        Minimum distance between two ticks of a linear axis: 1 for counts.
+    """
+    if scale is AxisScale.LOG:
+        for choice in ((1, 2, 5), (1, 3), (1,)):
+            chosen = _decade_values(low, high, choice)
+            if 3 <= len(chosen) <= most:
+                return tuple(AxisTick(value, _tick_label(value, 0)) for value in chosen)
+        if len(chosen) > most:
+            every = math.ceil(len(chosen) / most)
+            return tuple(AxisTick(value, _tick_label(value, 0)) for value in chosen[::every])
+    return _linear_ticks(low, high, most, least)
+
+
+def _decade_values(low: float, high: float, choice: tuple[int, ...]) -> list[float]:
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    values = [digit * 10.0**decade for decade in decades for digit in choice]
+    return [value for value in values if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
+
+
+def _linear_ticks(low: float, high: float, most: int, least: float) -> tuple[AxisTick, ...]:
+    """Choose multiples of 1, 2 or 5 times a power of ten."""
+    smallest = max(least, (high - low) / max(1, most))
+    decade = 10.0 ** math.floor(math.log10(smallest))
+    step = next(
+        times * decade
+        for times in (1, 2, 5, 10, 20)
+        if _count_multiples(low, high, times * decade) <= most
+    )
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    first = math.ceil(low / step - 1e-9)
+    values = [at * step for at in range(first, first + _count_multiples(low, high, step))]
+    largest = max((abs(value) for value in values), default=0)
+    return tuple(AxisTick(value, _tick_label(value, decimals, largest)) for value in values)
+
+
+def _count_multiples(low: float, high: float, step: float) -> int:
+    return math.floor(high / step + 1e-9) - math.ceil(low / step - 1e-9) + 1
+
+
+def _tick_label(value: float, decimals: int, largest: float = 0) -> str:
+    """Format a tick value, with an exponent if the largest tick has one."""
+    size = abs(value)
+    if size and (max(size, largest) >= MAX_PLAIN or size < MIN_PLAIN):
+        digits, _, power = f"{value:.1e}".partition("e")
+        text = f"{digits.removesuffix('.0')}e{int(power)}"
+    elif decimals or size >= 1 or size == 0:
+        text = f"{value:,.{decimals}f}"
+    else:
+        text = f"{value:g}"
+    return text.replace("-", "−")
 
 
 class LossLineRole(StrEnum):

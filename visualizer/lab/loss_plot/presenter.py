@@ -14,15 +14,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.format import format_count, format_number
-from visualizer.lab.loss_plot.axis import AxisScale, PlotAxis, ticks_between
 from visualizer.lab.loss_plot.model import (
     LOSS,
     STEP,
+    AxisScale,
     LegendKey,
     LossGap,
     LossLine,
     LossLineRole,
     LossPlot,
+    PlotAxis,
+    ticks_between,
 )
 from visualizer.lab.loss_plot.smoothing import SmoothedLosses, smooth
 

@@ -11,12 +11,11 @@ from PySide6.QtGui import QAccessible, QColor, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from visualizer.heatmap.cell_pointing_widget import BY_KEYS
-from visualizer.lab.loss_plot.chart_paint import LossChart
-from visualizer.lab.loss_plot.legend import legend_html
+from visualizer.lab.loss_plot.chart_paint import LossChart, legend_html
 from visualizer.lab.loss_plot.model import LossPlot, PlotOptions
 from visualizer.lab.loss_plot.presenter import nearest, read_at
 from visualizer.lab.loss_plot.smoothing import distinct
-from visualizer.lab.training.training_bar_widget import text_button
+from visualizer.lab.training.bar_widget import text_button
 from visualizer.widgets.accessibility import (
     Politeness,
     announce,

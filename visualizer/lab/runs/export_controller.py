@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.export.formats import FORMATS, FormatKind, why_not_writable
 from visualizer.export.progress_controller import CLOSES_THEN, ExportProgressController
-from visualizer.lab.training_film.film_controller import TrainingFilmController
-from visualizer.lab.training_film.film_frames import TrainingFilmSettings
+from visualizer.lab.training_film.controller import TrainingFilmController
+from visualizer.lab.training_film.writer import TrainingFilmSettings
 from visualizer.session.view_options import ColourOptions
 from visualizer.widgets.dialogs import ask_save_path
 

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.format import format_date, format_date_and_time, format_time
-from visualizer.lab.training.training_bar_widget import text_button
+from visualizer.lab.training.bar_widget import text_button
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QAction
 
-    from visualizer.lab.runs.run_store import StoredRun
+    from visualizer.lab.runs.store import StoredRun
 
 
 BUTTONS = {"open_chosen": "Open", "rename": "Rename", "delete": "Delete…"}

@@ -20,12 +20,13 @@ from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.heatmap import colour_mapping
 from visualizer.lab.attention_view.presenter import ATTENTION_MISSING
 from visualizer.lab.training.recorded_losses import Measured
-from visualizer.lab.training_film.film_frames import (
+from visualizer.lab.training_film.writer import (
     TrainingFilm,
     TrainingFilmSettings,
+    lay_out_training_film,
     training_film,
+    write_training_film,
 )
-from visualizer.lab.training_film.film_writer import lay_out_training_film, write_training_film
 from visualizer.language.training_settings import ModelKind
 from visualizer.progress import CancelledError
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from visualizer.api import argument_conversion
-from visualizer.api.arguments_without_effect import OWN
+from visualizer.api.argument_conversion import Settings
+from visualizer.api.argument_validation import OWN
 from visualizer.api.attention_api import attend, load
-from visualizer.api.keyword_argument_types import Settings
 from visualizer.attention.spec import BLOCK_LAYERS, Mask
 from visualizer.documents.document_file import write_document
 from visualizer.errors import InputError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from visualizer.errors import InputError
-from visualizer.lab.runs.run_store import (
+from visualizer.lab.runs.store import (
     delete,
     keep_probe,
     kept_probe,

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.errors import InputError
-from visualizer.lab.runs import run_store
+from visualizer.lab.runs import store
 from visualizer.lab.training import detached_controller
 from visualizer.lab.training.run_state import Phase
 from visualizer.language.run_folder import RunFolder
@@ -108,7 +108,7 @@ class RunController(QObject):
     def __init__(self, lab: LabStateController, pane: RunsPane, window: QWidget) -> None:
         super().__init__(window)
         self._lab, self._pane, self._window = lab, pane, window
-        self.runs: tuple[run_store.StoredRun, ...] = ()
+        self.runs: tuple[store.StoredRun, ...] = ()
         self.at_work: frozenset[str] = frozenset()
         """Runs that are training in the background."""
         self.overlaid: dict[str, Losses] = {}
@@ -130,7 +130,7 @@ class RunController(QObject):
 
     def look(self) -> None:
         """Refresh the list of runs."""
-        stored = run_store.stored_runs(self._lab.home)
+        stored = store.stored_runs(self._lab.home)
         self.runs = tuple(run for run in stored if run.folder not in self._pending_deletions)
         names = {run.name for run in self.runs}
         self.overlaid = {name: one for name, one in self.overlaid.items() if name in names}
@@ -288,7 +288,7 @@ class RunController(QObject):
         folder = self._lab.home / name
         try:
             self._check_unused(folder, "renamed")
-            run_store.renamed(folder, other)
+            store.renamed(folder, other)
             if app_settings.load_last_run() == name:
                 app_settings.save_last_run(other.strip())
             if name in self.overlaid:
@@ -318,7 +318,7 @@ class RunController(QObject):
 
     def _delete_next(self) -> None:
         if self._pending_deletions and not self._deleter.is_working:
-            self._deleter.ask(partial(run_store.delete, self._pending_deletions[0]))
+            self._deleter.ask(partial(store.delete, self._pending_deletions[0]))
 
     def _on_deleted(self, refused: Exception | None) -> None:
         self._pending_deletions.pop(0)
@@ -356,11 +356,11 @@ def _yield_to_window(is_closed: Event) -> None:
 def _delete_all(folders: tuple[Path, ...]) -> None:
     for folder in folders:
         with suppress(InputError):  # the window that would report it is closed
-            run_store.delete(folder)
+            store.delete(folder)
 
 
 def _read_losses(folder: Path, rest: Callable[[], None]) -> tuple[str, Losses | InputError]:
     try:
-        return folder.name, run_store.losses_of(folder, rest)
+        return folder.name, store.losses_of(folder, rest)
     except InputError as refused:
         return folder.name, refused

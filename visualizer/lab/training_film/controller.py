@@ -12,8 +12,12 @@ from visualizer.errors import InputError, memory_error_in_words
 from visualizer.export.export_runner import CALLED_OFF, SAID_MS, ExportRunner
 from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.training.run_state import Phase
-from visualizer.lab.training_film.film_frames import TrainingFilmSettings, training_film
-from visualizer.lab.training_film.film_writer import film_format, write_training_film
+from visualizer.lab.training_film.writer import (
+    TrainingFilmSettings,
+    film_format,
+    training_film,
+    write_training_film,
+)
 from visualizer.language.run_folder import RunFolder
 
 if TYPE_CHECKING:

@@ -1,12 +1,11 @@
-"""Controls text generation: picking, sampling, stepping and switching branches."""
+"""Controls text generation with the probe."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Signal
-
-from visualizer.generation.generation_tree import GenerationTree, new_generation_tree
+from visualizer.generation.controller import GenerationController
+from visualizer.generation.generation_tree import GenerationTree
 from visualizer.language.sampling import Sampling, probabilities
 from visualizer.language.tokenizers import Vocabulary, tokenize
 
@@ -18,19 +17,16 @@ if TYPE_CHECKING:
     from visualizer.lab.controller import LabStateController
 
 
-class GenerationController(QObject):
+class LabGenerationController(GenerationController):
     """Holds the generation tree; its text is the probe, which grows with each token.
 
     Typing another probe starts another tree.
     """
 
-    changed = Signal()
-
     def __init__(self, lab: LabStateController, probe_controller: ProbeController) -> None:
         super().__init__(lab)
         self._lab, self._probe_controller = lab, probe_controller
-        self.tree, self.sampling = GenerationTree(), Sampling()
-        self.is_running = False
+        self._is_running = False
         self._is_sample_pending = False
         """Whether to sample a token as soon as the next result arrives."""
         self._folder: Path | None = None
@@ -42,6 +38,10 @@ class GenerationController(QObject):
         """Result for the text up to the current node; None while it is pending."""
         is_of_this = self._probe_controller.text == self._lab.view.probe
         return self._probe_controller.result if is_of_this else None
+
+    @property
+    def is_running(self) -> bool:
+        return self._is_running
 
     @property
     def can_draw(self) -> bool:
@@ -59,7 +59,7 @@ class GenerationController(QObject):
             self._folder, self.tree, self.sampling = folder, GenerationTree(), Sampling()
         tokens = tokenize(self._lab.view.probe, self._lab.settings.source.effective_tokenizer)
         if tokens != self.tree.tokens:
-            self.tree, self.is_running = new_generation_tree(tokens, self.tree.seed), False
+            self.tree, self._is_running = self.tree.begun(tokens), False
             self._is_sample_pending = False
             self.changed.emit()
 
@@ -70,9 +70,9 @@ class GenerationController(QObject):
             self._lab.probe(self._current_vocabulary().write(tree.tokens))
 
     def _on_result(self) -> None:
-        if self.is_running and self._probe_controller.refused:
+        if self._is_running and self._probe_controller.refused:
             self.run(False)
-        elif self.is_running or self._is_sample_pending:
+        elif self._is_running or self._is_sample_pending:
             self.sample()
 
     # ------------------------------------------------------------------ intents
@@ -97,38 +97,11 @@ class GenerationController(QObject):
 
     def run(self, is_on: bool) -> None:
         """Start or stop continuous sampling."""
-        self.is_running, self._is_sample_pending = is_on and self.can_draw, False
+        self._is_running, self._is_sample_pending = is_on and self.can_draw, False
         self.changed.emit()
-        if self.is_running:
+        if self._is_running:
             self.sample()
 
-    def toggle(self) -> None:
-        self.run(not self.is_running)
-
-    def step_back(self) -> None:
-        """Go to the parent node."""
-        self._go_to(self.tree.stepped_back())
-
-    def step_forward(self) -> None:
-        """Go to the child that was added last."""
-        self._go_to(self.tree.stepped_on())
-
-    def switch_branch(self, by: int = 1) -> None:
-        """Go to a sibling node."""
-        self._go_to(self.tree.turned(by))
-
-    def go(self, node: int) -> None:
-        self._go_to(self.tree.gone_to(node))
-
     def _go_to(self, tree: GenerationTree) -> None:
-        self.is_running = self._is_sample_pending = False
+        self._is_running = self._is_sample_pending = False
         self._set_tree(tree)
-
-    def reseed(self, seed: int) -> None:
-        self.tree = self.tree.reseeded(seed)
-        self.changed.emit()
-
-    def choose(self, sampling: Sampling) -> None:
-        """Change the sampling settings."""
-        self.sampling = sampling
-        self.changed.emit()

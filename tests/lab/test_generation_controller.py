@@ -13,7 +13,7 @@ from visualizer.generation.generation_tree import ROOT
 from visualizer.lab.attention_view.probe_controller import ProbeController
 from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.controller import LabStateController
-from visualizer.lab.generation.controller import GenerationController
+from visualizer.lab.generation_controller import LabGenerationController
 from visualizer.lab.training.run_state import RunState
 from visualizer.language.training_settings import TrainingSettings
 
@@ -32,7 +32,7 @@ class Teller:
         self.lab.run = RunState(folder, TrainingSettings(), tokens=(*TEXT,))
         self.lab.view = replace(self.lab.view, probe=TEXT)
         self.probe_controller = ProbeController(self.lab)
-        self.story = GenerationController(self.lab, self.probe_controller)
+        self.story = LabGenerationController(self.lab, self.probe_controller)
         self.lab.changed.emit()
 
     def arrive(self) -> None:

@@ -1,0 +1,300 @@
+"""The attention of a transformers model, layer by layer, and its recording in memory."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from visualizer.api.argument_validation import (
+    choice,
+    several,
+    shown,
+    string,
+    whole_number,
+)
+from visualizer.api.attention_api import Attention
+from visualizer.api.notebook_values import Overview
+from visualizer.attention.saved_numbers import captured_header
+from visualizer.attention.token_labels import readable_tokens
+from visualizer.brief_repr import shortened
+from visualizer.errors import InputError
+from visualizer.export.offscreen_qt_application import qt_for_drawing
+from visualizer.file_opening import ROOMY
+from visualizer.models.layer_lookup import (
+    head_rows,
+    layer_numbers,
+    part_names,
+    run_of_layer,
+    runs_of_only_part,
+    runs_of_part,
+)
+from visualizer.session.document import Document
+from visualizer.session.head_order import HeadOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Unpack
+
+    import numpy as np
+
+    from visualizer.api.argument_conversion import Look
+    from visualizer.api.notebook_values import Explained, Figure
+    from visualizer.models.recorded_runs import LayerRun
+    from visualizer.models.recorded_texts import RecordedBatch
+
+
+@contextmanager
+def capture(
+    model: Any, tokens: Iterable[str] | Iterable[Iterable[str]] | None = None
+) -> Iterator[ModelAttention]:
+    """Record the attention of a transformers model in memory while it runs.
+
+    ::
+
+        with visualizer.capture(model) as seen:
+            model(**inputs)
+        seen["weights"]  # [layer, head, query, key]
+
+    If the model runs several times within the context, the last text is kept. Runs that continue
+    the same text with a key/value cache are joined, so that ``model.generate()`` yields the rows of
+    the prompt and of all generated tokens. If the cache was filled before the context, only the
+    rows of the new tokens are recorded, which are the last of the keys, and a notice says so.
+
+    For a batch, the attention is that of the first text, and ``seen.texts`` holds all of them.
+    Padding is removed according to ``attention_mask``. The model uses its eager attention
+    implementation within the context.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+        Or any object that contains one: a PEFT model, a ``SentenceTransformer``, a pipeline, your
+        own module, or a compiled model, which runs uncompiled within the context.
+    tokens : iterable of str, or iterable of those, optional
+        Labels for the tokens of the whole text, instead of their numbers; for a batch, one list
+        per text. Tokens in the form of the vocabulary are also accepted:
+        ``tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])``.
+
+    Raises
+    ------
+    InputError
+        If the object contains no transformers model or several, or none of the model's attention
+        was computed.
+    """
+    from visualizer.models.recorded_texts import RecordedBatch, record_texts
+    from visualizer.models.transformers_model_within import transformers_model_within
+
+    words = () if tokens is None else _parse_token_lists(tokens)
+    own = transformers_model_within(model)
+    seen = ModelAttention(())
+    with record_texts(own) as recorded:
+        yield seen
+    batch = RecordedBatch(recorded, type(own).__name__, words)
+    if words and len(words) > max(1, len(batch)):
+        sentence = f"tokens has {len(words):,} lists, but there are {len(batch):,} texts."
+        raise InputError("tokens", sentence)
+    object.__setattr__(seen, "runs", batch.runs(0))
+    object.__setattr__(seen, "batch", batch if len(batch) > 1 else None)
+
+
+def _parse_token_lists(tokens: object) -> tuple[tuple[str, ...], ...]:
+    given = several("tokens", "a list of texts", tokens)
+    if given and not any(isinstance(each, str) for each in given):
+        lists = [several("tokens", "a list of texts", each) for each in given]
+    else:
+        lists = [given]
+    return tuple(readable_tokens([string("tokens", word) for word in words]) for words in lists)
+
+
+def _to_attention(layers: LayerRun) -> Attention:
+    return Attention(Document().set("captured", captured_header(layers.run)), ROOMY, layers.run)
+
+
+# A dataclass, not a Struct: `help` would evaluate the types of a Struct's fields, which are
+# imported for type checking only.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ModelAttention:
+    """The attention of a model on a text, layer by layer.
+
+    ``seen["weights"]`` is a read-only array [layer, head, query, key]. ``seen.stages`` lists the
+    other stages that all layers have. An encoder-decoder model has several kinds of attention,
+    which are selected by name: ``seen.part("encoder")``; ``seen.parts`` lists the names.
+    For a recorded batch, this is the attention of the first text; ``seen.texts`` has one
+    `ModelAttention` per text.
+    """
+
+    runs: tuple[LayerRun, ...]
+    batch: RecordedBatch | None = None
+
+    def __repr__(self) -> str:
+        if not self.runs:
+            return "<ModelAttention: not run yet>"
+        name = self.runs[0].run.source_file.rpartition(" of ")[2]
+        parts = [*((name,) if name else ()), *map(_describe_layers, self.runs)]
+        count = (f"{len(self.batch):,} texts",) if self.batch else ()
+        return shortened(f"<ModelAttention: {' · '.join((*parts, *count))}>")
+
+    def __getitem__(self, stage: str) -> np.ndarray:
+        import numpy as np
+
+        places = {
+            layer: (_to_attention(each), at if each.run.trace.axes else None)
+            for each in self._runs_of_only_part()
+            for at, layer in enumerate(each.group.layers)
+        }
+        stacked = np.empty(0)
+        for row, layer in enumerate(sorted(places)):
+            attention, at = places[layer]
+            layer_values = attention[stage] if at is None else attention[stage, at]
+            if not row:
+                stacked = np.empty((len(places), *layer_values.shape), layer_values.dtype)
+            elif layer_values.shape != stacked.shape[1:]:
+                sentence = "The layers differ in size. Use attention(layer)."
+                raise InputError("stage", sentence)
+            stacked[row] = layer_values
+        stacked.flags.writeable = False
+        return stacked
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the model's kinds of attention, one for all layers of a kind."""
+        return part_names(self.runs)
+
+    def part(self, name: str) -> ModelAttention:
+        """Return the attention of one part, by its name, a component of it or an abbreviation."""
+        return ModelAttention(runs_of_part(self._require_runs(), string("name", name)))
+
+    @property
+    def texts(self) -> tuple[ModelAttention, ...]:
+        """The attention of each text of a recorded batch; a tuple of itself for a single text."""
+        if self.batch is None:
+            return (self,)
+        return tuple(ModelAttention(self.batch.runs(at)) for at in range(len(self.batch)))
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Names of the stages that all layers have, in order of computation."""
+        first, *others = (each.run.trace.names for each in self._require_runs())
+        return tuple(name for name in first if all(name in each for each in others))
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Indices of the recorded layers, ascending."""
+        return layer_numbers(self._require_runs())
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens of the queries, as split by the model's tokenizer."""
+        return self._runs_of_only_part()[0].run.texts[0]
+
+    @property
+    def key_tokens(self) -> tuple[str, ...]:
+        """The tokens of the keys, which differ from those of the queries in cross-attention."""
+        return self._runs_of_only_part()[0].run.key_tokens or self.tokens
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Notices about the numbers, as sentences."""
+        sentences = (notice for each in self.runs for notice in each.notices)
+        return tuple(dict.fromkeys(sentences))
+
+    def attention(self, layer: int) -> Attention:
+        """Return the attention of a layer, together with all layers of the same structure.
+
+        The axis ``layer`` of the result indexes these layers from 0.
+        """
+        return _to_attention(self._find_layer(layer)[0])
+
+    def explain(self, stage: str, *, layer: int, **place: int) -> Explained:
+        """Explain how one number is computed.
+
+        Parameters
+        ----------
+        layer : int
+            Index of the layer in the model.
+        **place : int
+            Indices by the names of the stage's dimensions: ``head=1, query=3, key=2``.
+
+        Raises
+        ------
+        InputError
+            If the stage or position does not exist.
+        """
+        found, at = self._find_layer(layer)
+        return _to_attention(found).explain(stage, layer=at, **place)
+
+    def figure(
+        self,
+        stages: Iterable[str] | None = None,
+        heads: int | Iterable[int] | None = None,
+        *,
+        layer: int,
+        **look: Unpack[Look],
+    ) -> Figure:
+        """Create a figure of one layer's heatmaps; see `Attention.figure`."""
+        found, at = self._find_layer(layer)
+        return _to_attention(found).figure(stages, heads, layer=at, **look)
+
+    def overview(self, order: str = HeadOrder.LAYER) -> Overview:
+        """Draw all heads of all layers as small heatmaps.
+
+        Parameters
+        ----------
+        order : str
+            ``"layer"``; ``"induction"``, ``"duplicate"``, ``"previous"``, ``"first"`` or ``"own"``
+            for the heads with the highest mean weight on these tokens first; ``"sharpest"`` or
+            ``"farthest"``; or ``"alike"``, which groups similar heads.
+
+        Raises
+        ------
+        InputError
+            If the layers differ in their number of heads.
+        """
+        chosen = choice("order", HeadOrder, order)
+        runs = [(each.run, each.group.layers) for each in self._runs_of_only_part()]
+        with qt_for_drawing():
+            from visualizer.export.figures.png_writer import overview_png
+
+            return Overview(overview_png(runs, chosen), repr(self)[1:-1])
+
+    def heads(self) -> list[dict[str, float]]:
+        """Return a table of measures with one row per head.
+
+        Each row has ``layer``, ``head`` and the mean weights on the ``previous`` token, the
+        ``first`` token, the query's ``own`` token, earlier occurrences of the query's token
+        (``duplicate``) and the tokens after those occurrences (``induction``); the mean ``largest``
+        weight; the ``entropy`` in bits; and the mean ``distance`` in tokens. ``value_weighting`` is
+        the distance between a row of weights and the same row weighted by the norms of the values
+        and normalized (Kobayashi et al. 2020): half the sum of the absolute differences. A measure
+        is NaN if there is nothing to average.
+        """
+        return head_rows(self._runs_of_only_part())
+
+    def _require_runs(self) -> tuple[LayerRun, ...]:
+        if not self.runs:
+            raise InputError("model", "The model has not been run yet.")
+        return self.runs
+
+    def _runs_of_only_part(self) -> tuple[LayerRun, ...]:
+        return runs_of_only_part(self._require_runs())
+
+    def _find_layer(self, layer: object) -> tuple[LayerRun, int]:
+        number = whole_number("layer", layer)
+        found = run_of_layer(self._runs_of_only_part(), number)
+        if found is None:
+            raise InputError(
+                "layer", (f"There is no layer {shown(number)}. The layers are {self.layers}.")
+            )
+        return found
+
+
+def _describe_layers(layers: LayerRun) -> str:
+    """Describe the layers of a run: their kind and the sizes of their attention."""
+    trace, count = layers.run.trace, len(layers.group.layers)
+    queries, keys = trace.sides
+    tokens = f"{queries:,}" if queries == keys else f"{queries:,} × {keys:,}"
+    heads = trace.spec.heads
+    return (
+        f"{layers.group.name}: {count:,} layer{'s' * (count != 1)} × {heads:,} "
+        f"head{'s' * (heads != 1)}, {tokens} token{'s' * (keys != 1)}"
+    )

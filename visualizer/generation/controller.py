@@ -1,0 +1,94 @@
+"""Controls text generation: sampling, picking, stepping and switching branches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.generation.generation_tree import GenerationTree
+from visualizer.language.sampling import Sampling
+
+if TYPE_CHECKING:
+    from visualizer.generation.generated_tokens_widget import GenerationPane
+    from visualizer.generation.next_tokens_widget import NextTokensPane
+
+
+class GenerationController(QObject):
+    """Holds the tree of generated tokens and moves within it; a subclass runs the model."""
+
+    changed = Signal()
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self.tree, self.sampling = GenerationTree(), Sampling()
+
+    def connect_panes(self, next_tokens: NextTokensPane, generated: GenerationPane) -> None:
+        """Connect the intents of the panes."""
+        next_tokens.tokenPicked.connect(self.pick)
+        next_tokens.samplingChosen.connect(self.choose)
+        generated.sampleWanted.connect(self.sample)
+        generated.runWanted.connect(self.run)
+        generated.steppedBack.connect(self.step_back)
+        generated.steppedOn.connect(self.step_forward)
+        generated.turned.connect(self.switch_branch)
+        generated.nodeChosen.connect(self.go)
+        generated.seedChosen.connect(self.reseed)
+
+    # ------------------------------------------------------------------ defined by subclasses
+
+    @property
+    def is_running(self) -> bool:
+        """Whether tokens are being generated."""
+        raise NotImplementedError
+
+    def sample(self) -> None:
+        """Append one sampled token."""
+        raise NotImplementedError
+
+    def run(self, is_on: bool) -> None:
+        """Start generating tokens, or stop."""
+        raise NotImplementedError
+
+    def pick(self, token: int) -> None:
+        """Append a token by its id, or go to the branch that already has it."""
+        raise NotImplementedError
+
+    def _go_to(self, tree: GenerationTree) -> None:
+        """Stop generating, and show a tree with another current node."""
+        raise NotImplementedError
+
+    def _notify_listeners(self) -> None:
+        self.changed.emit()
+
+    # ------------------------------------------------------------------ intents
+
+    def toggle(self) -> None:
+        """Start or stop generating."""
+        self.run(not self.is_running)
+
+    def step_back(self) -> None:
+        """Go to the previous token."""
+        self._go_to(self.tree.stepped_back())
+
+    def step_forward(self) -> None:
+        """Go to the next token of the newest branch."""
+        self._go_to(self.tree.stepped_on())
+
+    def switch_branch(self, by: int = 1) -> None:
+        """Go to a sibling of the current token."""
+        self._go_to(self.tree.turned(by))
+
+    def go(self, node: int) -> None:
+        """Go to a generated token, or to the end of the prompt."""
+        self._go_to(self.tree.gone_to(node))
+
+    def reseed(self, seed: int) -> None:
+        """Change the sampling seed."""
+        self.tree = self.tree.reseeded(seed)
+        self._notify_listeners()
+
+    def choose(self, sampling: Sampling) -> None:
+        """Change temperature, top-k or top-p."""
+        self.sampling = sampling
+        self._notify_listeners()

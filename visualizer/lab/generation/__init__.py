@@ -1,1 +1,0 @@
-"""Text generation in the lab."""
