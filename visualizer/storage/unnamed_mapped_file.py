@@ -10,7 +10,7 @@ from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING
 
 from visualizer.progress import check_stopped
-from visualizer.storage.private_folder import make_private_folder
+from visualizer.storage.link_safe_folder import make_private_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

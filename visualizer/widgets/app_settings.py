@@ -16,7 +16,7 @@ from PySide6.QtCore import QByteArray, QSettings, QStandardPaths, Qt
 from visualizer.attention.spec import Device
 from visualizer.errors import reason_of
 from visualizer.session.view_options import ColourOptions, MapKind, maps_of
-from visualizer.storage.private_folder import make_private_folder
+from visualizer.storage.link_safe_folder import make_private_folder
 from visualizer.storage.settings_file import Setting, SettingsFile
 from visualizer.widgets.fonts import AUTOMATIC_TEXT
 from visualizer.widgets.theme import Scheme
