@@ -380,9 +380,11 @@ def make_application() -> QApplication:
     GarbageCollector(application, COLLECTION_DELAY_MS)
     name_program(application)
     name_menu_entry()
+    from visualizer.storage.program_folders import move_old_folders
     from visualizer.widgets.app_settings import keep_qt_from_storing
 
     keep_qt_from_storing()
+    move_old_folders()
     application.setStyle("Fusion")
     take_text_size()
     return application
@@ -406,7 +408,7 @@ def import_plainly() -> None:
 
 
 def name_program(application: QCoreApplication | type[QCoreApplication]) -> None:
-    """Set the application and organization names, which determine the folders of stored files."""
+    """Set the application and organization names."""
     application.setApplicationName(NAME)
     application.setOrganizationName(NAME)
 

@@ -51,8 +51,8 @@ from visualizer.models.opened_model import (
 )
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.progress import CancelledError, progress_told_to, stopped_when
-from visualizer.storage.cache_folder import NAME
 from visualizer.storage.link_safe_folder import ContainedFile
+from visualizer.storage.program_folders import NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 TEXT = "the cat sat on the mat and a dog ran to a log ."

@@ -18,8 +18,8 @@ import torch
 from msgspec import Struct
 
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod
-from visualizer.storage.cache_folder import cache_folder, free_bytes, is_in_memory
 from visualizer.storage.link_safe_folder import ContainedFolder
+from visualizer.storage.program_folders import cache_folder, free_bytes, is_in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
