@@ -369,6 +369,9 @@ def make_application() -> QApplication:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     from PySide6.QtWidgets import QApplication
 
+    from visualizer.storage.program_folders import move_old_folders
+
+    move_old_folders()
     return_freed_memory()
     ask_for_large_pages()
     write_numbers_with_a_point()
@@ -380,11 +383,9 @@ def make_application() -> QApplication:
     GarbageCollector(application, COLLECTION_DELAY_MS)
     name_program(application)
     name_menu_entry()
-    from visualizer.storage.program_folders import move_old_folders
     from visualizer.widgets.app_settings import keep_qt_from_storing
 
     keep_qt_from_storing()
-    move_old_folders()
     application.setStyle("Fusion")
     take_text_size()
     return application

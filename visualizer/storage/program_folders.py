@@ -8,7 +8,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
 from platformdirs import PlatformDirs
 
 NAME = "attention-visualizer"
@@ -52,19 +51,22 @@ def move_old_folders() -> None:
 
     A link takes the place of the data folder, because documents name the weights of runs in it.
     """
-    from visualizer.storage.file_lock import is_held  # its library is rarely needed here
-
     with suppress(OSError):
         old_data, old_settings, _ = _folders(_OLD_NAME)
         data, settings, _ = _folders(NAME)
         if (old_settings / SETTINGS).is_file() and not (settings / SETTINGS).exists():
             settings.mkdir(0o700, parents=True, exist_ok=True)
             (old_settings / SETTINGS).rename(settings / SETTINGS)
-        # Locks of recovery files and of training runs.
-        locks = [*old_data.glob("*/*.lock"), *old_data.glob("*/*/lock")]
-        if old_data.is_dir() and not data.exists() and not any(map(is_held, locks)):
+        if old_data.is_dir() and not data.exists() and not _is_in_use(old_data):
             old_data.rename(data)
             old_data.symlink_to(data, target_is_directory=True)
+
+
+def _is_in_use(data: Path) -> bool:
+    from visualizer.storage.file_lock import is_held  # only needed once
+
+    locks_of_recovery_files, locks_of_runs = data.glob("*/*.lock"), data.glob("*/*/lock")
+    return any(map(is_held, (*locks_of_recovery_files, *locks_of_runs)))
 
 
 def _folders(name: str) -> tuple[Path, Path, Path]:
@@ -89,6 +91,8 @@ def free_bytes(folder: Path) -> int:
 
 def is_in_memory(folder: Path) -> bool:
     """Whether files in a folder are stored in memory (tmpfs), as far as the system reports."""
+    import psutil  # loading it would delay every start
+
     there = _nearest_existing(folder).resolve()
     mounted = {Path(one.mountpoint): one.fstype for one in psutil.disk_partitions(all=True)}
     kinds = (mounted[each] for each in (there, *there.parents) if each in mounted)
