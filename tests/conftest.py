@@ -7,7 +7,6 @@ import itertools
 import logging
 import os
 import signal
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -31,7 +30,6 @@ from PySide6.QtCore import (
     QObject,
     QPoint,
     QSettings,
-    QStandardPaths,
     QThread,
     QThreadPool,
 )
@@ -152,7 +150,7 @@ def own_settings(settings_folders: Iterator[Path], monkeypatch: pytest.MonkeyPat
 def _use_settings_in(folder: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setenv("XDG_DATA_HOME", str(folder / "data"))
     patch.setenv("XDG_CONFIG_HOME", str(folder / "settings"))
-    QStandardPaths.setTestModeEnabled(sys.platform in ("win32", "darwin"))  # without such names
+    patch.setenv("WIN_PD_OVERRIDE_APPDATA", str(folder / "data"))
     for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):  # of Qt's own dialogs
         QSettings.setPath(QSettings.Format.NativeFormat, scope, str(folder / "settings"))
 

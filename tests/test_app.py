@@ -111,7 +111,7 @@ import threading
 from visualizer import app
 from visualizer.widgets import garbage_collector
 
-app.COLLECTION_DELAY_MS, garbage_collector.CHECK_INTERVAL_MS = 200, 1
+app.COLLECTION_DELAY_MS, garbage_collector.CHECK_INTERVAL_MS = 400, 1
 application = app.make_application()
 print("plain", "feature" not in builtins.__import__.__name__, os.environ["THP_MEM_ALLOC_ENABLE"])
 print("gives way after", round(1e6 * sys.getswitchinterval()))

@@ -372,6 +372,9 @@ def make_application() -> QApplication:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     from PySide6.QtWidgets import QApplication
 
+    from visualizer.storage.program_folders import move_old_folders
+
+    move_old_folders()
     return_freed_memory()
     ask_for_large_pages()
     write_numbers_with_a_point()
@@ -409,7 +412,7 @@ def import_plainly() -> None:
 
 
 def name_program(application: QCoreApplication | type[QCoreApplication]) -> None:
-    """Set the application and organization names, which determine the folders of stored files."""
+    """Set the application and organization names."""
     application.setApplicationName(NAME)
     application.setOrganizationName(NAME)
 

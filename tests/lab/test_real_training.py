@@ -185,7 +185,7 @@ def test_the_program_ends_when_the_checkpoint_is_written() -> None:
         check=False,
     )  # fmt: skip
     assert (run.returncode, run.stdout) == (0, "")
-    (folder,) = Path(os.environ["XDG_DATA_HOME"]).glob("*/*/runs/*")
+    (folder,) = Path(os.environ["XDG_DATA_HOME"]).glob("*/runs/*")
     assert RunFolder(folder).checkpoint.exists()
     assert not detached_controller.is_at_work(folder)
 

@@ -24,7 +24,6 @@ from visualizer.lab.runs.store import (
 )
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
-from visualizer.storage import link_safe_folder as contained_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -161,13 +160,6 @@ def test_a_run_that_others_changed_is_not_gone_on_with(folder: Path, client: Cli
 # ------------------------------------------------------------------------- what leads elsewhere
 
 
-@pytest.fixture(params=["descriptors", "names"])
-def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "names":
-        monkeypatch.setattr(contained_folder, "HAS_FOLDER_DESCRIPTORS", False)
-
-
-@pytest.mark.usefixtures("_way")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_planted_is_refused_in_a_sentence(

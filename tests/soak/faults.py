@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import psutil
-from PySide6.QtCore import QStandardPaths
 
 from tests.support.damaged_files import SPOILS, damaged, whole
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import AttentionSpec
+from visualizer.widgets.app_settings import own_folder
 
 if TYPE_CHECKING:
     import random
@@ -113,8 +113,7 @@ class Faults:
         return self._chance.choice(makers)()
 
     def _read_only(self) -> str:
-        own = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.AppDataLocation)
-        folder = self._chance.choice([self._place, self._place.parent / own])
+        folder = self._chance.choice([self._place, own_folder()])
         if folder.is_dir():
             folder.chmod(0o500)
             self._mend = lambda: folder.chmod(0o700)

@@ -23,8 +23,7 @@ from visualizer.errors import InputError
 from visualizer.export.data.array_writers import npz
 from visualizer.storage import link_safe_folder
 from visualizer.storage.atomic_file import write
-from visualizer.storage.link_safe_folder import ContainedFolder
-from visualizer.storage.private_folder import make_private_folder
+from visualizer.storage.link_safe_folder import ContainedFolder, make_private_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,47 +66,6 @@ def test_a_file_is_written_over(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
 
 
-@pytest.fixture
-def all_files_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have files be written as where the system has none without a name."""
-    monkeypatch.setattr(link_safe_folder._OpenFolder, "open_nameless", lambda folder: None)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has files without names")
-def test_of_what_is_half_written_no_kill_leaves_anything(tmp_path: Path) -> None:
-    with ContainedFolder(tmp_path).opened() as folder:
-        nameless = folder.open_nameless()
-    if nameless is None:
-        pytest.skip("this file system has no files without names")
-    os.close(nameless)
-    (tmp_path / "a.npz").write_bytes(b"old")
-    seen: list[list[str]] = []
-    write(tmp_path / "a.npz", lambda _: seen.append(left(tmp_path)))
-    assert seen == [["a.npz"]]
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
-@pytest.mark.parametrize("mode", [None, 0o640])
-def test_what_no_name_may_be_given_to_is_copied(
-    mode: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-
-    path = tmp_path / "a.npz"
-    if mode:
-        path.write_bytes(b"old")
-        path.chmod(mode)
-    (tmp_path / "other").write_bytes(b"")
-    usual = stat.S_IMODE((tmp_path / "other").stat().st_mode)
-    monkeypatch.setattr(os, "link", refuse)
-    write(path, content(b"content"))
-    assert path.read_bytes() == b"content"
-    assert stat.S_IMODE(path.stat().st_mode) == (mode or usual)
-    assert left(tmp_path) == ["a.npz", "other"]
-
-
-@pytest.mark.usefixtures("all_files_have_names")
 def test_what_is_written_beside_has_a_short_name(tmp_path: Path) -> None:
     seen: list[str] = []
     write(tmp_path / "a.npz", lambda _: seen.extend(left(tmp_path)))
@@ -397,7 +355,6 @@ def test_what_is_being_written_is_not_taken_for_left(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"new"
 
 
-@pytest.mark.usefixtures("all_files_have_names")
 @pytest.mark.skipif(sys.platform == "win32", reason="what is open cannot be removed there")
 def test_what_is_removed_before_it_is_locked_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.planted_links import KINDS, LINKS, make_outside, plant, tree
-from visualizer.storage import link_safe_folder as contained_folder
 from visualizer.storage.file_lock import FileLock, is_held
 from visualizer.storage.link_safe_folder import (
     LINK,
@@ -25,13 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links take a right on Windows")
-
-
-@pytest.fixture(autouse=True, params=["descriptors", "names"])
-def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With descriptors of folders, and as on a system that has none."""
-    if request.param == "names":
-        monkeypatch.setattr(contained_folder, "HAS_FOLDER_DESCRIPTORS", False)
 
 
 @pytest.fixture
@@ -181,24 +173,19 @@ def test_what_could_not_be_appended_whole_is_taken_back(
 def test_a_link_that_comes_after_the_check_is_not_followed(
     folder: ContainedFolder, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not contained_folder.HAS_FOLDER_DESCRIPTORS:
-        pytest.skip("there, nothing but the check is to be had")
-    before = tree(outside)
-    for check in ("check_file", "check_folder"):
-        monkeypatch.setattr(contained_folder._OpenFolder, check, lambda self, name: None)
+    before, file = tree(outside), folder.file("a")
+
+    def find_nothing(_: ContainedFile) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(ContainedFile, "stat", find_nothing)
     for kind in LINKS:
-        plant(folder.path / "a", kind, outside)
-        plant(folder.path / "below", kind, outside)
-        for place in (folder, ContainedFolder(folder.path, "below")):
-            file = place.file("a")
-            for act in ("read", "append", "touch"):
-                with pytest.raises(OSError, match=r"Too many levels|Not a directory"):
-                    ACTS[act](file)
-        plant(folder.path / "below", kind, outside)
-        with pytest.raises(NotADirectoryError):
-            ContainedFolder(folder.path, "below").file("00000003.safetensors").unlink()
-        folder.file("a").write(lambda opened: opened.write(b"new"))  # in place of the link
-        assert not (folder.path / "a").is_symlink()
+        plant(file.path, kind, outside)
+        for act in ("read", "append", "touch"):
+            with pytest.raises(OSError, match="Too many levels"):
+                ACTS[act](file)
+        file.write(lambda opened: opened.write(b"new"))  # in place of the link
+        assert not file.path.is_symlink()
     assert tree(outside) == before
 
 
@@ -219,8 +206,7 @@ def test_the_path_of_an_open_file_leads_to_it(folder: ContainedFolder, outside: 
     file = folder.file("a")
     file.append(b"content")
     with file.open(100) as opened:
-        if contained_folder.HAS_FOLDER_DESCRIPTORS:
-            plant(file.path, "link to a file", outside)
+        plant(file.path, "link to a file", outside)
         assert Path(path_of_open(opened, file)).read_bytes() == b"content"
 
 

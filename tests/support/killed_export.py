@@ -35,7 +35,6 @@ from visualizer.session.document import Document
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.timeline import Grain
 from visualizer.session.worker_jobs import compute
-from visualizer.storage.link_safe_folder import ContainedFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,19 +127,7 @@ def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
                     count["files read"] += 1
                 count["kills"] += 1
                 count["left"] += bool(parts)
-                # But between the moment in which it gets a name and that in which it is renamed.
-                assert has_names_from_start(folder) or count["left"] < 2
     return count
-
-
-def has_names_from_start(folder: Path) -> bool:
-    """Whether files have names while they are written, which a kill leaves."""
-    with ContainedFolder(folder).opened() as opened:
-        nameless = opened.open_nameless()
-    if nameless is None:
-        return True
-    os.close(nameless)
-    return False
 
 
 # --------------------------------------------------------------------------- checks of files

@@ -1,18 +1,28 @@
-"""Tensors in an anonymous temporary file, paged by the operating system."""
+"""Tensors in an anonymous temporary file, paged by the operating system.
+
+Linux creates an unnamed file, other POSIX systems remove its name at once, and Windows removes the
+file with its last handle, so that it never outlives the process. All disk space is reserved in
+advance: the system kills a process that writes to a mapped page if the disk is full.
+"""
 
 from __future__ import annotations
 
+import errno
 import math
-from typing import TYPE_CHECKING
+import mmap
+import os
+import sys
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import torch
 
-from visualizer.storage.unnamed_mapped_file import map_unnamed_file
+from visualizer.progress import check_stopped
+from visualizer.storage.link_safe_folder import make_private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from mmap import mmap
     from pathlib import Path
 
     from torch import Tensor
@@ -21,8 +31,11 @@ ALIGNED = 64
 """Alignment of the tensors in bytes, as in torch."""
 LEEWAY = 2**20
 """Extra bytes reserved for alignment."""
+ZEROS_BLOCK_BYTES = 2**22
+_UNSUPPORTED_ERRORS = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+"""Errors of file systems that cannot reserve space without writing."""
 
-_mapped_at: WeakValueDictionary[int, mmap] = WeakValueDictionary()
+_mapped_at: WeakValueDictionary[int, mmap.mmap] = WeakValueDictionary()
 """Memory map of each tensor, by the address of its data."""
 
 
@@ -32,19 +45,20 @@ class TensorFile:
     Parameters
     ----------
     folder : Path
-        Folder of the file.
+        Folder of the file; created for the user only if it does not exist.
     size : int
         Reserved bytes; a tensor that does not fit gets a separate file.
 
     Raises
     ------
     OSError
-        As `map_unnamed_file`.
+        If the folder cannot be written, the disk or the user's quota is full, or a limit of the
+        process is exceeded.
     """
 
     def __init__(self, folder: Path, size: int) -> None:
         self._folder, self._used = folder, 0
-        self._mapped = map_unnamed_file(folder, size + LEEWAY)
+        self._mapped = _map_temporary_file(folder, size + LEEWAY)
 
     def allocate(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         """Return a new tensor of zeros in the file; raise `OSError` if the disk is full."""
@@ -54,7 +68,7 @@ class TensorFile:
             mapped, start = self._mapped, self._used
             self._used += size
         else:
-            mapped, start = map_unnamed_file(self._folder, size), 0
+            mapped, start = _map_temporary_file(self._folder, size), 0
         made = torch.frombuffer(mapped, dtype=dtype, count=count, offset=start).view(*shape)
         _mapped_at[made.data_ptr()] = mapped
         return made
@@ -63,3 +77,25 @@ class TensorFile:
 def is_in_file(tensor: Tensor) -> bool:
     """Whether a tensor was allocated by a `TensorFile`; False for its views at an offset."""
     return tensor.data_ptr() in _mapped_at
+
+
+def _map_temporary_file(folder: Path, size: int) -> mmap.mmap:
+    make_private_folder(folder)
+    with TemporaryFile(dir=folder, buffering=0) as file:
+        _reserve_space(file, size)
+        return mmap.mmap(file.fileno(), size)  # which duplicates the descriptor
+
+
+def _reserve_space(file: IO[bytes], size: int) -> None:
+    if sys.platform == "linux":
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED_ERRORS:
+                raise
+        else:
+            return
+    left, zeros = size, memoryview(bytes(ZEROS_BLOCK_BYTES))
+    while left:
+        check_stopped()
+        left -= file.write(zeros[:left])

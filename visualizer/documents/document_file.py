@@ -3,6 +3,12 @@
 A zip of ``document.json``, one array for each of the document's own matrices and for captured
 attention, and the recorded numbers below ``trace/``; those of side A of a comparison are below
 ``kept/``. Captured attention is not recorded: its numbers are part of the document.
+
+All stages and weights of a spec are recorded, or none of them; for texts too long to keep the
+matrices in memory, only stages before the scores. A file may lack stages, for example if it was
+written before the program had them; the run is then computed. A stage that the program does not
+know is rejected: it is from a newer program, and the numbers that depend on it would not follow
+from the stages that are shown.
 """
 
 from __future__ import annotations
@@ -10,17 +16,18 @@ from __future__ import annotations
 import io
 import json
 from contextlib import contextmanager
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-from visualizer.documents.recorded_run_archive import (
-    is_computed_from,
-    take_recorded_run,
-    trace_members,
-)
+from visualizer.attention.saved_numbers import RecordedNumbers
+from visualizer.attention.spec import LAYERS, Projection
+from visualizer.attention.spec_validation import problems
+from visualizer.attention.stages import Operation, parameter_names, shape, stages
 from visualizer.documents.schema import CODING, SCHEMA, migrated, without_passing_fields
 from visualizer.documents.validation import check_saved
 from visualizer.errors import InputError, reason_of
@@ -34,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from visualizer.attention.run import Run
-    from visualizer.attention.saved_numbers import RecordedNumbers
+    from visualizer.attention.spec import AttentionSpec, Texts
     from visualizer.documents.exported_numbers import ExportedNumbers
     from visualizer.storage.regular_file import FileVersion
 
@@ -50,6 +57,9 @@ _DTYPES = {"float32": "<f4", "float64": "<f8"}
 """Array types by the ``dtype`` field next to the numbers; float64 without that field."""
 _MAX_JSON_MARKS = 1_000_000
 """Maximum number of commas and opening brackets in the JSON; each may become a value."""
+_MAX_TOKENS = 1_000_000
+_MAX_NOTICES = 100
+_MAX_NOTICE_LENGTH = 1_000
 _UNSAVED_SUFFIX = ", so it was not saved."
 _SAVE_WITHOUT_NUMBERS_HINT = " Turn off “Include numbers when saving”."
 _FEWER_MARKS_HINT = " Cut fewer edges, end the comparison, or use a shorter text."
@@ -147,14 +157,14 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
         "save", "The document", _UNSAVED_SUFFIX + _SAVE_WITHOUT_NUMBERS_HINT * bool(runs)
     ):
         for place, one in runs:
-            more_texts, more_arrays = trace_members(place, one)
+            more_texts, more_arrays = _trace_members(place, one)
             texts |= more_texts
             arrays |= more_arrays
         write_archive(file, texts, arrays)
 
 
 def _recorded_runs(document: Document, view: View, run: Run | None) -> Iterator[tuple[str, Run]]:
-    if run is None or not is_computed_from(run, document):
+    if run is None or not _is_computed_from(run, document):
         return
     yield "trace", run
     compared = view.comparison
@@ -162,7 +172,7 @@ def _recorded_runs(document: Document, view: View, run: Run | None) -> Iterator[
         compared
         and compared.kept
         and compared.document
-        and is_computed_from(compared.kept, compared.document)
+        and _is_computed_from(compared.kept, compared.document)
     ):
         yield "kept", compared.kept
 
@@ -212,9 +222,9 @@ def read_document(file: BinaryIO) -> SavedDocument:
         document = CODING.decode(tree["document"], Document, "document", given)
         view = CODING.decode(tree["view"], View, "view", given)
         check_saved(document, view)
-        recorded = take_recorded_run("trace", document, texts, arrays)
+        recorded = _take_recorded_run("trace", document, texts, arrays)
         of_a = view.comparison.document if view.comparison else None
-        kept = take_recorded_run("kept", of_a, texts, arrays) if of_a else None
+        kept = _take_recorded_run("kept", of_a, texts, arrays) if of_a else None
         if left := [*given, *texts, *arrays]:
             raise DamagedError(f"contains an unexpected entry: “{left[0]}”.")
     return SavedDocument(document, view, recorded, kept)
@@ -269,3 +279,175 @@ def _named_errors(field: str, subject: str, remedy: str = "") -> Iterator[None]:
         raise InputError(field, f"{subject} could not be read: {reason_of(error)}.") from error
     except MemoryError as error:
         raise InputError(field, f"{subject} needs more memory than is available.") from error
+
+
+# ------------------------------------------------------------------------------ recorded runs
+
+
+def _is_computed_from(run: Run, document: Document) -> bool:
+    """Whether a run was computed from a document; never for captured attention."""
+    if not (run.trace.has_module and document.has_module):
+        return False
+    is_spec = replace(run.trace.spec, lengths=()) == replace(document.spec, lengths=())
+    return is_spec and unpadded(run) == document.tokens()
+
+
+def unpadded(run: Run) -> Texts:
+    """Return the tokens of each text of a run without padding."""
+    lengths = run.trace.spec.lengths or [len(text) for text in run.texts]
+    return tuple(text[:length] for text, length in zip(run.texts, lengths, strict=True))
+
+
+def _trace_members(place: str, run: Run) -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
+    """Return the texts and arrays of a run by member name below ``place``."""
+    texts = unpadded(run)
+    tokens = [token for text in texts for token in text]
+    about = {"device": run.device, "notices": list(run.notices)}
+    held = [stage.name for stage in run.trace.held_stages]
+    arrays = {f"{place}/{name}": run.trace.read(name) for name in held}
+    for name in run.trace.parameters:
+        arrays[f"{place}/parameters/{name}"] = run.trace.read(name)
+    arrays[f"{place}/texts/tokens"] = np.array([*map(len, texts)], "<i4")
+    arrays[f"{place}/texts/characters"] = np.array([*map(len, tokens)], "<i4")
+    written = {
+        f"{place}/about.json": json.dumps(about).encode(),
+        f"{place}/texts.txt": "".join(tokens).encode("utf-8", "surrogatepass"),
+    }
+    return written, arrays
+
+
+def _take_recorded_run(
+    place: str, document: Document, texts: dict[str, bytes], arrays: dict[str, np.ndarray]
+) -> RecordedNumbers | None:
+    """Take a document's recorded numbers out of the archive members; None if there are none.
+
+    Captured attention has no recorded numbers; such members remain, and are rejected later.
+
+    Raises
+    ------
+    DamagedError
+        If an array has the wrong size or type, or if weights are missing that no missing stage
+        uses.
+    """
+    if not document.has_module or f"{place}/about.json" not in texts:
+        return None
+    device, notices = _parse_device_and_notices(texts.pop(f"{place}/about.json"))
+    read = _parse_texts(
+        texts.pop(f"{place}/texts.txt", b""),
+        _parse_counts(arrays.pop(f"{place}/texts/tokens", None)),
+        _parse_counts(arrays.pop(f"{place}/texts/characters", None)),
+    )
+    if not _is_tokenization_of(document.text, read):
+        raise DamagedError("contains numbers of a different text.")
+    if problems(document.spec):
+        raise DamagedError("contains numbers of invalid settings.")
+    sizes = {len(text) for text in read}
+    spec = replace(document.spec, lengths=tuple(map(len, read)) if len(sizes) > 1 else ())
+    missing = [stage for stage in stages(spec) if f"{place}/{stage.name}" not in arrays]
+    numbers = _take_stages(place, spec, (len(read),) if len(read) > 1 else (), max(sizes), arrays)
+    unread = {
+        name for one in missing for layer in one.parameters for name in parameter_names(spec, layer)
+    }
+    parameters = {
+        name: _take_array(arrays.pop(f"{place}/parameters/{name}", None), name, wanted, spec)
+        for name, wanted in parameter_sizes(spec, max(sizes)).items()
+        if name not in unread or f"{place}/parameters/{name}" in arrays
+    }
+    for name, array in parameters.items():
+        _check_finite(array, name)
+    names = tuple(stage.name for stage in missing)
+    return RecordedNumbers(read, numbers, parameters, device, notices, names)
+
+
+def _take_stages(
+    place: str,
+    spec: AttentionSpec,
+    batch: tuple[int, ...],
+    tokens: int,
+    arrays: dict[str, np.ndarray],
+) -> dict[str, np.ndarray]:
+    taken = {}
+    for stage in stages(spec):
+        if (found := arrays.pop(f"{place}/{stage.name}", None)) is not None:
+            sizes = batch + shape(spec, stage.dims, tokens)
+            taken[stage.name] = _take_array(found, stage.name, sizes, spec)
+            if stage.operation is Operation.INPUT_VECTORS:
+                _check_finite(found, stage.name)
+    return taken
+
+
+def parameter_sizes(spec: AttentionSpec, tokens: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of all weights of a spec, by their names in the book's ``state_dict``."""
+    found: dict[str, tuple[int, ...]] = {}
+    wide = (spec.d_in, spec.d_out)
+    if spec.projection is Projection.LINEAR:
+        wide = (spec.d_out, spec.d_in)
+    for layer in LAYERS if spec.projection is not Projection.NONE else ():
+        for name in parameter_names(spec, layer):
+            found[name] = (spec.d_out,) if name.endswith(".bias") else wide
+    if spec.output_projection:
+        width = spec.width
+        found |= {"out_proj.weight": (width, width), "out_proj.bias": (width,)}
+    found |= spec.block_sizes
+    for name in parameter_names(spec, "position"):
+        found[name] = (tokens, spec.d_in)
+    return found
+
+
+def _take_array(
+    array: np.ndarray | None, name: str, sizes: tuple[int, ...], spec: AttentionSpec
+) -> np.ndarray:
+    if array is None:
+        raise DamagedError(f"lacks the numbers of {name}.")
+    if array.shape != sizes or array.dtype != spec.dtype.value:
+        raise DamagedError(f"contains numbers of {name} with the wrong size or type.")
+    return array
+
+
+def _check_finite(array: np.ndarray, name: str) -> None:
+    if not np.isfinite(array).all():
+        raise DamagedError(f"contains invalid numbers of {name}.")
+
+
+def _parse_device_and_notices(content: bytes) -> tuple[str, tuple[str, ...]]:
+    try:
+        about: Any = json.loads(content) if content.count(b",") <= _MAX_NOTICES else None
+    except (ValueError, RecursionError):
+        about = None
+    if isinstance(about, dict) and about.keys() == {"device", "notices"}:
+        device, notices = about["device"], about["notices"]
+        said = [device, *notices] if isinstance(notices, list) else [None]
+        if all(isinstance(one, str) and len(one) <= _MAX_NOTICE_LENGTH for one in said):
+            return device, tuple(notices)
+    raise DamagedError("does not contain the device of its numbers.")
+
+
+def _parse_counts(array: np.ndarray | None) -> list[int]:
+    is_plain = array is not None and array.ndim == 1 and array.dtype == np.int32
+    if array is None or not is_plain or not 0 < len(array) <= _MAX_TOKENS or array.min() < 1:
+        raise DamagedError("does not contain the tokens of its numbers.")
+    counts: list[int] = array.tolist()
+    return counts
+
+
+def _parse_texts(content: bytes, tokens: list[int], characters: list[int]) -> Texts:
+    try:
+        text = content.decode("utf-8", "surrogatepass")
+    except ValueError:
+        text = ""
+    if sum(tokens) != len(characters) or sum(characters) != len(text):
+        raise DamagedError("does not contain the tokens of its numbers.")
+    words = [text[start:end] for start, end in pairwise(accumulate(characters, initial=0))]
+    spans = pairwise(accumulate(tokens, initial=0))
+    return tuple(tuple(words[start:end]) for start, end in spans)
+
+
+def _is_tokenization_of(text: str, texts: Texts) -> bool:
+    """Whether tokens occur in a text in order, independent of the tokenizer's version."""
+    at = 0
+    for token in (token for tokens in texts for token in tokens):
+        at = text.find(token, at)
+        if at < 0:
+            return False
+        at += len(token)
+    return True

@@ -24,8 +24,7 @@ from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.errors import InputError, reason_of
 from visualizer.storage.atomic_file import write
 from visualizer.storage.file_lock import FileLock
-from visualizer.storage.link_safe_folder import ContainedFolder
-from visualizer.storage.private_folder import make_private_folder
+from visualizer.storage.link_safe_folder import ContainedFolder, make_private_folder
 from visualizer.storage.regular_file import FileVersion, open_regular_file
 
 if TYPE_CHECKING:

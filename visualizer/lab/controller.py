@@ -24,7 +24,7 @@ from visualizer.lab.training.run_state import (
 )
 from visualizer.language.run_folder import RunFolder, plain_settings
 from visualizer.language.training_settings import LIMITS, TrainingSettings
-from visualizer.storage.private_folder import make_private_folder
+from visualizer.storage.link_safe_folder import make_private_folder
 from visualizer.widgets.app_settings import RUNS, own_folder
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """Limits for the files and settings in a model's folder, checked before they are read. No torch.
 
-transformers reads these files whole and copies their contents several times: a configuration of
+transformers reads these files whole and copies their contents several times. A chat template of 1
+MiB takes 9 s to compile, one of 4 MiB 46 s; a generation configuration of 4 MiB takes 2 s.
 """
 
 from __future__ import annotations

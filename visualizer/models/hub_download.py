@@ -41,8 +41,8 @@ from visualizer.models.model_path import COMMIT, REPOSITORY
 from visualizer.models.repository_offer import RepositoryFile, RepositoryOffer
 from visualizer.progress import no_progress
 from visualizer.storage import atomic_file
-from visualizer.storage.cache_folder import free_bytes
 from visualizer.storage.file_lock import FileLock
+from visualizer.storage.program_folders import free_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -18,7 +18,7 @@ from visualizer.attention.spec import Device
 from visualizer.errors import InputError, reason_of
 from visualizer.format import format_size
 from visualizer.progress import held_within
-from visualizer.storage.cache_folder import cache_folder, free_bytes, is_in_memory
+from visualizer.storage.program_folders import cache_folder, free_bytes, is_in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

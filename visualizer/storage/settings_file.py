@@ -12,8 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from visualizer.storage.link_safe_folder import ContainedFolder
-from visualizer.storage.private_folder import make_private_folder
+from visualizer.storage.link_safe_folder import ContainedFolder, make_private_folder
 from visualizer.storage.regular_file import open_regular_file, version_at
 
 if TYPE_CHECKING:

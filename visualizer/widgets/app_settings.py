@@ -16,7 +16,8 @@ from PySide6.QtCore import QByteArray, QSettings, QStandardPaths, Qt
 from visualizer.attention.spec import Device
 from visualizer.errors import reason_of
 from visualizer.session.view_options import ColourOptions, MapKind, maps_of
-from visualizer.storage.private_folder import make_private_folder
+from visualizer.storage.link_safe_folder import make_private_folder
+from visualizer.storage.program_folders import NAME, SETTINGS, data_folder, settings_path
 from visualizer.storage.settings_file import Setting, SettingsFile
 from visualizer.widgets.fonts import AUTOMATIC_TEXT
 from visualizer.widgets.theme import Scheme
@@ -29,14 +30,18 @@ if TYPE_CHECKING:
 
 def own_folder() -> Path:
     """Return the program's folder for user data; it may not exist yet."""
-    kind = QStandardPaths.StandardLocation.AppDataLocation
-    return Path(QStandardPaths.writableLocation(kind))
+    try:
+        return data_folder()
+    except OSError:  # there is no home folder, and nothing can be stored in this one
+        return Path(os.devnull) / NAME
 
 
 def settings_file() -> SettingsFile:
     """Return the file of the settings; it may not exist yet."""
-    kind = QStandardPaths.StandardLocation.AppConfigLocation
-    return _settings_file(Path(QStandardPaths.writableLocation(kind)) / "settings.json")
+    try:
+        return _settings_file(settings_path())
+    except OSError:  # as in `own_folder`
+        return _settings_file(Path(os.devnull) / SETTINGS)
 
 
 @lru_cache(maxsize=1)

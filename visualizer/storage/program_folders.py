@@ -1,0 +1,104 @@
+"""The program's folders for data, settings and cached files, and the free space of disks."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from platformdirs import PlatformDirs
+
+NAME = "attention-visualizer"
+SETTINGS = "settings.json"
+_OLD_NAME = "Attention Visualizer/Attention Visualizer"
+"""Name of the folders of versions that let Qt name them: organization and program."""
+
+
+def data_folder() -> Path:
+    """Return the folder for the user's data, which may not exist yet.
+
+    It is that of earlier versions until `move_old_folders` has moved it.
+
+    Raises
+    ------
+    OSError
+        If the user has no home folder.
+    """
+    old, new = _folders(_OLD_NAME)[0], _folders(NAME)[0]
+    return old if old.is_dir() and not new.exists() else new
+
+
+def settings_path() -> Path:
+    """Return the file for settings, which may not exist yet; raise `OSError` as `data_folder`."""
+    return _folders(NAME)[1] / SETTINGS
+
+
+def cache_folder() -> Path:
+    """Return the folder for cached files, which may not exist yet.
+
+    Raises
+    ------
+    OSError
+        If the user has no home folder.
+    """
+    return _folders(NAME)[2]
+
+
+def move_old_folders() -> None:
+    """Move data and settings of earlier versions; data that another program uses stays for now.
+
+    A link takes the place of the data folder, because documents name the weights of runs in it.
+    """
+    with suppress(OSError):
+        old_data, old_settings, _ = _folders(_OLD_NAME)
+        data, settings, _ = _folders(NAME)
+        if (old_settings / SETTINGS).is_file() and not (settings / SETTINGS).exists():
+            settings.mkdir(0o700, parents=True, exist_ok=True)
+            (old_settings / SETTINGS).rename(settings / SETTINGS)
+        if old_data.is_dir() and not data.exists() and not _is_in_use(old_data):
+            old_data.rename(data)
+            old_data.symlink_to(data, target_is_directory=True)
+
+
+def _is_in_use(data: Path) -> bool:
+    from visualizer.storage.file_lock import is_held  # only needed once
+
+    locks_of_recovery_files, locks_of_runs = data.glob("*/*.lock"), data.glob("*/*/lock")
+    return any(map(is_held, (*locks_of_recovery_files, *locks_of_runs)))
+
+
+def _folders(name: str) -> tuple[Path, Path, Path]:
+    """Return the folders for data, settings and cached files."""
+    folders = PlatformDirs(name, appauthor=False, roaming=True)
+    try:
+        data, settings = folders.user_data_path, folders.user_config_path
+        cache = folders.user_cache_path
+    except RuntimeError as error:
+        raise OSError(errno.ENOENT, "the user has no home folder") from error
+    if name == _OLD_NAME and sys.platform == "darwin":
+        settings = Path.home() / "Library" / "Preferences" / name
+    if name == _OLD_NAME and sys.platform == "win32":
+        settings = PlatformDirs(name, appauthor=False).user_config_path
+    return data, settings, cache
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free bytes of the disk of an existing or future folder."""
+    return shutil.disk_usage(_nearest_existing(folder)).free
+
+
+def is_in_memory(folder: Path) -> bool:
+    """Whether files in a folder are stored in memory (tmpfs), as far as the system reports."""
+    import psutil  # loading it would delay every start
+
+    there = _nearest_existing(folder).resolve()
+    mounted = {Path(one.mountpoint): one.fstype for one in psutil.disk_partitions(all=True)}
+    kinds = (mounted[each] for each in (there, *there.parents) if each in mounted)
+    return next(kinds, "") in {"tmpfs", "ramfs"}
+
+
+def _nearest_existing(folder: Path) -> Path:
+    """Return a folder if it exists, otherwise its nearest existing parent."""
+    return next((each for each in (folder, *folder.parents) if each.is_dir()), Path.cwd())
