@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from visualizer.attention.blockwise_captured_run import VECTORS
 from visualizer.attention.blockwise_stages import MatrixBlocks
 from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor, FirstPicture
 from visualizer.attention.cached_tensor import CachedTensor, readable
 from visualizer.attention.captured_attention import with_mask
+from visualizer.attention.roles import VECTORS
 from visualizer.attention.stages import shape
 from visualizer.errors import InputError
 from visualizer.models.model_client.fetched_numbers import AT_ONCE
