@@ -125,7 +125,7 @@ class CapturedVectors(Struct, frozen=True):
         sizes = {
             Role.QUERIES: (layers, heads, queries, self.d_head),
             Role.KEYS: (layers, heads, keys, self.d_head),
-            "values": (layers, heads, keys, self.d_value),
+            Role.VALUES: (layers, heads, keys, self.d_value),
             Role.BIAS: (-1, heads, queries, keys),
             "sinks": (layers, heads),
         }[name]
@@ -409,7 +409,7 @@ def claims_of_numbers(captured: CapturedAttention) -> Iterator[Claim]:
     widths = {
         Role.QUERIES: (captured.queries, vectors.d_head),
         Role.KEYS: (captured.keys, vectors.d_head),
-        "values": (captured.keys, vectors.d_value),
+        Role.VALUES: (captured.keys, vectors.d_value),
     }
     heads = captured.layers * captured.heads
     for name, (tokens, width) in widths.items():
