@@ -188,4 +188,4 @@ def _is_different_matrix(before: HeadSplit, split: HeadSplit) -> bool:
     """Whether the heads differ, or the matrix changed to another of Q, K and V."""
     if (before.heads, before.d_head) != (split.heads, split.d_head):
         return True
-    return before.stage != split.stage and {before.stage, split.stage} <= VECTORS
+    return before.stage != split.stage and {before.stage, split.stage} <= {*VECTORS}
