@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from visualizer.attention.roles import Role
 from visualizer.documents.document_file import SavedDocument
 from visualizer.documents.exported_numbers import is_npz
 from visualizer.documents.open_document import (
@@ -112,8 +113,10 @@ def _trained_example_as_model() -> SavedDocument:
 
     change = _open_model(FOLDER, Document(text=TEXT))
     layer, head = NEEDED
-    pinned = Cell("weights", (head, *CELL))
-    view = View(pinned=pinned, layer=layer, heads=frozenset({head}), stages=frozenset({"weights"}))
+    pinned = Cell(Role.WEIGHTS, (head, *CELL))
+    view = View(
+        pinned=pinned, layer=layer, heads=frozenset({head}), stages=frozenset({Role.WEIGHTS})
+    )
     return SavedDocument(change.document, view, opened_model=change.opened_model)
 
 
@@ -128,7 +131,7 @@ def read_layer_of_trained_example() -> SavedDocument:
     message = trained_example.layer_of_example()
     head, cell = trained_example.HEAD, trained_example.CELL
     saved = saved_of(message, Tokenizer.CHARACTERS, head, cell)
-    view = replace(saved.view, stages=frozenset({"weights"}))
+    view = replace(saved.view, stages=frozenset({Role.WEIGHTS}))
     return SavedDocument(saved.document, view)
 
 

@@ -5,6 +5,7 @@
 3. A feature is one folder and never imports another feature.
 4. Folders import only folders below them, no modules import each other in a circle, and nothing
    takes the window that holds it.
+5. Code asks for the role of a stage; names of stages are in quotes only in ``stages.py``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from tests.architecture.project_graph import ImportTime, name_of
+from visualizer.attention.roles import Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -128,6 +130,40 @@ ALLOWED_UPWARD: frozenset[tuple[str, str]] = frozenset()
 """Imports from a floor to a higher one that are still to be removed: (importer, imported)."""
 ALLOWED_CIRCLES: frozenset[frozenset[str]] = frozenset()
 """Circles that are still to be cut."""
+STAGE_NAMES = frozenset(Role) - {Role.BIAS}  # "bias" is more often a parameter or an argument
+NOT_STAGES = {
+    "visualizer/attention/stages.py": "the stage table",
+    "visualizer/api/argument_conversion.py": "an argument of the Python API",
+    "visualizer/api/argument_validation.py": "an argument of the Python API",
+    "visualizer/attention/head_measures.py": "numbers of a measure",
+    "visualizer/attention/importers/captured_arrays.py": "names of axes and of arrays in files",
+    "visualizer/documents/exported_numbers.py": "keys of the JSON export",
+    "visualizer/documents/open_document.py": "a setting",
+    "visualizer/explanations/weights.py": "words of a sentence",
+    "visualizer/features/head_table/presenter.py": "words of a sentence",
+    "visualizer/features/layer_overview/presenter.py": "fields of a panel",
+    "visualizer/features/line_view/presenter.py": "words of a caption",
+    "visualizer/features/shapes/presenter.py": "words for axes",
+    "visualizer/features/start_page/presenter.py": "keys of the thumbnails",
+    "visualizer/features/tensor_editor/presenter.py": "words of a cell",
+    "visualizer/features/tensor_editor/widget.py": "words of a cell",
+    "visualizer/features/token_strip/presenter.py": "words of a sentence",
+    "visualizer/lab/attention_view/presenter.py": "words of a caption",
+    "visualizer/lab/training/recorded_losses.py": "slots",
+    "visualizer/models/attention_recorder.py": "fields of a recorded call",
+    "visualizer/models/cached_generation.py": "attributes of a cache of transformers",
+    "visualizer/models/chunked_prefill.py": "fields of a recorded call",
+    "visualizer/models/model_client/prefetch.py": "a request",
+    "visualizer/models/model_client/remote_stages.py": "a request",
+    "visualizer/models/model_protocol/answers.py": "an array of a message",
+    "visualizer/models/model_protocol/requests.py": "a request",
+    "visualizer/models/model_source.py": "an edit of a head",
+    "visualizer/models/rank_calls.py": "fields of a recorded call",
+    "visualizer/models/recorded_texts.py": "attributes of a cache of transformers",
+    "visualizer/models/unfinished_reading.py": "fields of a recorded call",
+    "visualizer/shell/commands.py": "an edit of a head",
+}
+"""Modules in which the name of a stage is in quotes but means something else."""
 WINDOWS = ("MainWindow", "LabWindow")
 WINDOW_HOLDERS = ("visualizer/app.py", "visualizer/shell/window_manager.py")
 """Where windows are opened and kept."""
@@ -300,6 +336,22 @@ def only_attention_asks_whether_a_run_is_captured(project: Project) -> Iterator[
                     yield f"{module.path}:{node.lineno} asks {holder}.captured"
 
 
+def code_asks_for_roles_of_stages(project: Project) -> Iterator[str]:
+    """Stages are found by `Role`, so that a computation need not have a stage of each role."""
+    for module in project.program:
+        found = [
+            f"{module.path}:{node.lineno} quotes “{node.value}”"
+            for node in module.nodes
+            if isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and node.value in STAGE_NAMES
+        ]
+        if module.path in NOT_STAGES and not found:
+            yield f"{module.path} quotes no name of a stage: remove it from NOT_STAGES"
+        if module.path not in NOT_STAGES:
+            yield from found
+
+
 def float64_is_made_on_the_cpu(project: Project) -> Iterator[str]:
     """Apple's GPU has no float64: where models are read, one function converts to it."""
     for module in project.program:
@@ -444,6 +496,7 @@ RULES: dict[str, Callable[[Project], Iterator[str]]] = {
         nothing_takes_its_window,
         class_names_are_unique,
         only_attention_asks_whether_a_run_is_captured,
+        code_asks_for_roles_of_stages,
         float64_is_made_on_the_cpu,
         no_text_is_taken_for_html,
         nothing_that_is_read_can_run,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.architecture.project_graph import ROOT, Module, Project, read_project
-from tests.architecture.rules import QT_EXCEPTIONS, RULES, UNPICKLED
+from tests.architecture.rules import NOT_STAGES, QT_EXCEPTIONS, RULES, UNPICKLED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -188,6 +188,9 @@ BREACHES: list[tuple[str, dict[str, str]]] = [
         "packages_import_nothing_heavy",
         {"visualizer/__init__.py": "def f():\n    import visualizer.app"},
     ),
+    ("code_asks_for_roles_of_stages", {CELL: "trace.read('weights')"}),
+    ("code_asks_for_roles_of_stages", {CELL: "is_last = stage.name == 'context'"}),
+    ("code_asks_for_roles_of_stages", {next(iter(NOT_STAGES)): "import torch"}),
     *(
         ("float64_is_made_on_the_cpu", {"visualizer/models/opened_model.py": text})
         for text in (
@@ -222,6 +225,8 @@ KEPT: list[dict[str, str]] = [
         "visualizer/shell/window.py": "class MainWindow:\n    def f(self) -> MainWindow: ...",
     },
     {"visualizer/__init__.py": "def f():\n    from visualizer import api"},
+    {CELL: "weights = trace.stage_of(Role.WEIGHTS)"},
+    {"visualizer/attention/stages.py": "NAMES = ('weights', 'context')"},
     {
         "visualizer/lab/window.py": "from PySide6.QtWidgets import QWidget\n"
         "a.setToolTip('Open')\na.setToolTip(plain_tooltip(name))\na.setToolTip(TIP)"

@@ -212,7 +212,7 @@ def test_more_patches_than_the_memory_holds_are_refused_before_they_are_read(
     Image.new("RGB", (32, 32)).save(tmp_path / "a.png")
     model = open_model(folder, Device.CPU)
     monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda device: 1_000)
-    monkeypatch.setattr(model, "run", lambda given: pytest.fail("the model was run"))
+    monkeypatch.setattr(model.forward, "run", lambda given: pytest.fail("the model was run"))
     with pytest.raises(InputError, match="Use a smaller model"):
         model.attend_image(tmp_path / "a.png")
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PySide6.QtCore import QPoint, QStandardPaths, QTimer
+from PySide6.QtCore import QPoint, QTimer
 from PySide6.QtGui import QFontMetricsF, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QMessageBox
@@ -38,7 +38,7 @@ from visualizer.features.cell.widget import CellPane
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.widgets import dialogs
-from visualizer.widgets.app_settings import own_folder
+from visualizer.widgets.app_settings import LESSONS, own_folder
 from visualizer.widgets.dialogs import ask_save_path
 from visualizer.widgets.labels import PlainLabel, RichLabel
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
@@ -233,12 +233,9 @@ set = {{ heads = 1 }}
 """
 
 
-def test_a_lesson_and_what_is_wrong_with_one_are_plain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hand: Hand
-) -> None:
-    monkeypatch.setattr(QStandardPaths, "writableLocation", lambda kind: str(tmp_path))
-    folder = tmp_path / "lessons"
-    folder.mkdir()
+def test_a_lesson_and_what_is_wrong_with_one_are_plain(hand: Hand) -> None:
+    folder = own_folder() / LESSONS
+    folder.mkdir(parents=True)
     (folder / "good.toml").write_text(LESSON, encoding="utf-8")
     (folder / f"{BOLD.replace('/', '')}.toml").write_text(
         LESSON.replace('["weights"]', '["<a zqlink>"]'), encoding="utf-8"

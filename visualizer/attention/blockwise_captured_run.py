@@ -24,6 +24,7 @@ from visualizer.attention.captured_attention import (
 from visualizer.attention.captured_run import WITH_SINKS
 from visualizer.attention.layer_operations import ScoreCap, SinkSoftmax
 from visualizer.attention.mapped_tensors import is_in_file
+from visualizer.attention.roles import VECTORS, Role
 from visualizer.attention.run import Run
 from visualizer.attention.spec import Dtype
 from visualizer.attention.stages import stages
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
     Tensor = torch.Tensor
-
-VECTORS = ("queries", "keys", "values")
 
 
 class LayerVectors(Struct, frozen=True, eq=False):
@@ -230,12 +229,15 @@ def stages_of_long_text(header: CapturedAttention, *, has_sinks: bool) -> tuple[
     spec, vectors = header.spec, header.vectors
     assert vectors is not None
     steps: dict[str, LayerStep] = {}
-    names = [*VECTORS, *(name for name in ("scores", "scaled", "masked") if _has_stage(spec, name))]
+    names: list[str] = [
+        *VECTORS,
+        *(role for role in (Role.SCORES, Role.SCALED, Role.MASKED) if _has_stage(spec, role)),
+    ]
     if vectors.softcap:
-        steps["capped"] = ScoreCap(vectors.softcap)
+        steps[Role.CAPPED] = ScoreCap(vectors.softcap)
     if has_sinks:
-        steps["weights"] = SinkSoftmax(SINKS)
-    names += ["weights", "context", *(steps.keys() - {"weights"})]
+        steps[Role.WEIGHTS] = SinkSoftmax(SINKS)
+    names += [Role.WEIGHTS, Role.CONTEXT, *(steps.keys() - {Role.WEIGHTS})]
     return captured_stages(spec, names, VECTORS, steps)
 
 
@@ -277,5 +279,5 @@ def header_of(run: Run) -> CapturedAttention:
     return run.captured
 
 
-def _has_stage(spec: AttentionSpec, name: str) -> bool:
-    return any(row.name == name for row in stages(spec))
+def _has_stage(spec: AttentionSpec, role: Role) -> bool:
+    return any(row.role is role for row in stages(spec))

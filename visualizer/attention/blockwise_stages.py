@@ -33,6 +33,7 @@ from visualizer.attention.blockwise_tensor import (
 )
 from visualizer.attention.layer_operations import ScoreCap
 from visualizer.attention.masks import (
+    FORBIDDING,
     Masking,
     allowed_cells,
     allowed_pairs,
@@ -186,10 +187,7 @@ class MatrixBlocks(ABC):
 
     def readable(self, row: Stage, place: Place, rows: Tensor) -> range:
         """Return a range of keys outside which all numbers are 0 (or −∞ for masked scores)."""
-        is_cut = row.name in {"masked", "zeroed", "dropped"} or (
-            row.is_weights and not row.is_before_mask
-        )
-        if not is_cut:
+        if row.role not in FORBIDDING or row.is_before_mask:
             return range(self.sides()[1])
         masking = Masking.of(self.spec_at(place), row.name)
         first, last = int(rows.min()), int(rows.max())

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.layer_stages import ORDER, StepOfStage, always, layer_rows
+from visualizer.attention.roles import Role
 from visualizer.attention.spec import (
     MAX_VALUES,
     AttentionSpec,
@@ -37,16 +38,16 @@ MAX_CUT_EDGES = 100_000
 """Maximum number of cut attention edges."""
 MAX_NAME_LENGTH = 28
 HALF = 13
-TO_WEIGHTS = ("scores", "scaled", "capped", "biased", "masked", "weights")
+TO_WEIGHTS = (Role.SCORES, Role.SCALED, Role.CAPPED, Role.BIASED, Role.MASKED, Role.WEIGHTS)
 """Stages from scores to weights; the input of each is the nearest present stage before it."""
 SINKS = "sinks"
 """Name of the sink logits among a trace's numbers."""
-_CROSS_ATTENTION_DIMS = {
-    "queries": ("head", "query", "d_head"),
-    "keys": ("head", "key", "d_head"),
-    "values": ("head", "key", "d_head"),
+_CROSS_ATTENTION_DIMS: dict[str, tuple[str, ...]] = {
+    Role.QUERIES: ("head", "query", "d_head"),
+    Role.KEYS: ("head", "key", "d_head"),
+    Role.VALUES: ("head", "key", "d_head"),
 }
-_READS = {"biased": ("scores", "bias")}
+_READS: dict[str, tuple[str, ...]] = {Role.BIASED: (Role.SCORES, Role.BIAS)}
 """Additional inputs of stages that only models have."""
 
 
@@ -122,10 +123,10 @@ class CapturedVectors(Struct, frozen=True):
             captured.layers, captured.heads, captured.queries, captured.keys
         )  # fmt: skip
         sizes = {
-            "queries": (layers, heads, queries, self.d_head),
-            "keys": (layers, heads, keys, self.d_head),
-            "values": (layers, heads, keys, self.d_value),
-            "bias": (-1, heads, queries, keys),
+            Role.QUERIES: (layers, heads, queries, self.d_head),
+            Role.KEYS: (layers, heads, keys, self.d_head),
+            Role.VALUES: (layers, heads, keys, self.d_value),
+            Role.BIAS: (-1, heads, queries, keys),
             "sinks": (layers, heads),
         }[name]
         return np.frombuffer(getattr(self, name), dtype=captured.dtype.value).reshape(sizes)
@@ -323,9 +324,11 @@ def captured_stages(
         In order of computation. From scores to weights, each stage takes the previous one as input.
     """
     rows = {row.name: row for row in stages(spec)}
-    if spec.scale is Scale.NONE and "scaled" in rows:  # scale chosen by the model: no temperature
-        by = f"{spec.divisor:.4g}"
-        rows["scaled"] = replace(rows["scaled"], symbol=f"QKᵀ/{by}", says=f"scores divided by {by}")
+    if spec.scale is Scale.NONE and Role.SCALED in rows:
+        by = f"{spec.divisor:.4g}"  # scale chosen by the model: no temperature
+        rows[Role.SCALED] = replace(
+            rows[Role.SCALED], symbol=f"QKᵀ/{by}", says=f"scores divided by {by}"
+        )
     rows |= {
         row.name: row
         for row in layer_rows({
@@ -404,9 +407,9 @@ def claims_of_numbers(captured: CapturedAttention) -> Iterator[Claim]:
     if not (vectors := captured.vectors):
         return
     widths = {
-        "queries": (captured.queries, vectors.d_head),
-        "keys": (captured.keys, vectors.d_head),
-        "values": (captured.keys, vectors.d_value),
+        Role.QUERIES: (captured.queries, vectors.d_head),
+        Role.KEYS: (captured.keys, vectors.d_head),
+        Role.VALUES: (captured.keys, vectors.d_value),
     }
     heads = captured.layers * captured.heads
     for name, (tokens, width) in widths.items():

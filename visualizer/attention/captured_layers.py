@@ -14,6 +14,7 @@ from visualizer.attention.captured_attention import with_mask
 from visualizer.attention.float64_conversion import float64_on_cpu
 from visualizer.attention.layered_tensor import ComputedTensor, LayerCache, LayeredTensor
 from visualizer.attention.masks import Masking, allowed_by
+from visualizer.attention.roles import VECTORS, Role
 from visualizer.attention.stages import stages
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 MAX_CELLS_AT_ONCE = 2**20
 """Largest number of cells compared at once; larger layers are compared head by head."""
-VECTORS = ("queries", "keys", "values")
 
 
 class WeightSample(Struct, frozen=True, eq=False):
@@ -132,17 +132,17 @@ class CapturedStages:
         self._captured, self._sources = captured, layers
         self._spec = captured.spec
         self._masks = captured.vectors.layer_masks if captured.vectors else ()
-        names = {row.name for row in stages(self._spec)}
+        roles = {row.role for row in stages(self._spec)}
         softcap = captured.vectors.softcap if captured.vectors else 0.0
         has_bias = captured.vectors is not None and captured.vectors.bias is not None
         self.to_softmax = tuple(
             name
             for name, is_there in (
-                ("scores", True),
-                ("scaled", "scaled" in names),
-                ("capped", bool(softcap)),
-                ("biased", has_bias),
-                ("masked", "masked" in names),
+                (Role.SCORES, True),
+                (Role.SCALED, Role.SCALED in roles),
+                (Role.CAPPED, bool(softcap)),
+                (Role.BIASED, has_bias),
+                (Role.MASKED, Role.MASKED in roles),
             )
             if is_there
         )
@@ -173,10 +173,10 @@ class CapturedStages:
     def _stage_shape(self, name: str) -> tuple[int, ...]:
         captured, vectors = self._captured, self._captured.vectors
         heads, queries, keys = captured.heads, captured.queries, captured.keys
-        if name in {*VECTORS, "context"}:
+        if name in {*VECTORS, Role.CONTEXT}:
             assert vectors is not None
-            tokens = keys if name in {"keys", "values"} else queries
-            width = vectors.d_head if name in {"queries", "keys"} else vectors.d_value
+            tokens = keys if name in {Role.KEYS, Role.VALUES} else queries
+            width = vectors.d_head if name in {Role.QUERIES, Role.KEYS} else vectors.d_value
             return heads, tokens, width
         return heads, queries, keys
 
@@ -185,9 +185,9 @@ class CapturedStages:
         own = self._sources[layer]
         if name in VECTORS:
             return own.vectors(name)
-        if name == "context":
-            return own.weights() @ own.vectors("values")
-        if name == "bias":
+        if name == Role.CONTEXT:
+            return own.weights() @ own.vectors(Role.VALUES)
+        if name == Role.BIAS:
             bias = own.bias()
             assert bias is not None
             return bias
@@ -204,13 +204,13 @@ class CapturedStages:
         own, vectors, spec = self._sources[layer], self._captured.vectors, self._spec
         assert vectors is not None
         some = slice(None) if rows is None else rows
-        found = own.vectors("queries")[:, some] @ own.vectors("keys").transpose(-2, -1)
+        found = own.vectors(Role.QUERIES)[:, some] @ own.vectors(Role.KEYS).transpose(-2, -1)
         for name in self.to_softmax[1 : self.to_softmax.index(upto) + 1]:
-            if name == "scaled":
+            if name == Role.SCALED:
                 found = found.div_(spec.divisor)
-            elif name == "capped":
+            elif name == Role.CAPPED:
                 found = found.div_(vectors.softcap).tanh_().mul_(vectors.softcap)
-            elif name == "biased":
+            elif name == Role.BIASED:
                 bias = own.bias()
                 assert bias is not None
                 found = found.add_(bias[:, some])
@@ -224,7 +224,7 @@ class CapturedStages:
         spec = with_mask(self._spec, self._masks[layer]) if self._masks else self._spec
         queries, keys = self._captured.queries, self._captured.keys
         others = None if keys == queries else keys
-        return torch.tensor(allowed_by(Masking.of(spec, "masked"), queries, others))
+        return torch.tensor(allowed_by(Masking.of(spec, Role.MASKED), queries, others))
 
     def _mask_cut_cells(self, scores: Tensor, layer: int, rows: Tensor | None) -> None:
         vectors = self._captured.vectors

@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.captured_attention import SINKS, captured_stages, position_labels
-from visualizer.attention.captured_layers import VECTORS, ArrayLayer, CapturedStages
+from visualizer.attention.captured_layers import ArrayLayer, CapturedStages
 from visualizer.attention.layer_operations import ScoreBias, ScoreCap, SinkSoftmax
+from visualizer.attention.roles import VECTORS, Role
 from visualizer.attention.run import Run, padded
 from visualizer.attention.stages import stages
 from visualizer.attention.trace import Trace
@@ -112,7 +113,7 @@ def trace_of_layers(
     samples = [layer.sample() for layer in layers]
     is_weights = not any(one.is_negative for one in samples)
     calculator = CapturedStages(captured, layers)
-    found = _FoundStages(("weights" if is_weights else "scores",))
+    found = _FoundStages((Role.WEIGHTS if is_weights else Role.SCORES,))
     if captured.vectors and is_weights:
         found = _surrounding_stages(captured, captured.vectors, calculator, samples, layers)
     rows = captured_stages(
@@ -171,25 +172,25 @@ def _surrounding_stages(
     layers: Sequence[LayerNumbers],
 ) -> _FoundStages:
     """Find the stages around captured weights."""
-    plain = (*VECTORS, "weights", "context")
+    plain = (*VECTORS, Role.WEIGHTS, Role.CONTEXT)
     if vectors.not_understood:
         named = ", ".join(f"“{each}”" for each in vectors.not_understood)
         notice = UNKNOWN_ARGUMENTS_NOTICE.format(named=named)
-        return _FoundStages(plain, frozenset({"context"}), notices=(notice,))
+        return _FoundStages(plain, frozenset({Role.CONTEXT}), notices=(notice,))
     if not vectors.is_plain or not calculator.are_softmax(samples, TOLERANCE):
         return _FoundStages(
-            (*plain, "scores"), frozenset({"scores", "context"}), notices=(UNEXPLAINED,)
+            (*plain, Role.SCORES), frozenset({Role.SCORES, Role.CONTEXT}), notices=(UNEXPLAINED,)
         )
     steps: dict[str, LayerStep] = {}
     if vectors.softcap:
-        steps["capped"] = ScoreCap(vectors.softcap)
+        steps[Role.CAPPED] = ScoreCap(vectors.softcap)
     if vectors.bias is not None:
-        steps["biased"] = ScoreBias()
-    names = (*plain, *calculator.to_softmax, *(("bias",) if vectors.bias is not None else ()))
-    computed = frozenset({*calculator.to_softmax, "weights", "context"})
+        steps[Role.BIASED] = ScoreBias()
+    names = (*plain, *calculator.to_softmax, *((Role.BIAS,) if vectors.bias is not None else ()))
+    computed = frozenset({*calculator.to_softmax, Role.WEIGHTS, Role.CONTEXT})
     if vectors.sinks is None:
         return _FoundStages(names, computed, steps)
-    steps["weights"] = SinkSoftmax(SINKS)
+    steps[Role.WEIGHTS] = SinkSoftmax(SINKS)
     sinks = torch.stack([one for layer in layers if (one := layer.sinks()) is not None])
     return _FoundStages(names, computed, steps, {SINKS: sinks}, (WITH_SINKS,))
 

@@ -27,6 +27,7 @@ from visualizer.attention.layer_operations import (
     ScoreCap,
     SinkSoftmax,
 )
+from visualizer.attention.roles import Role
 from visualizer.attention.stages import (
     LAYER_STAGES,
     TABLE,
@@ -80,7 +81,7 @@ STEP_OPERATIONS = {
     SinkSoftmax: Operation.SOFTMAX_WITH_SINK,
 }
 """Operation of a stage, by the type of its step."""
-_AFTER_SCALED = ("capped", "bias", "biased")
+_AFTER_SCALED = (Role.CAPPED, Role.BIAS, Role.BIASED)
 
 
 def _list_names() -> tuple[str, ...]:
@@ -94,7 +95,7 @@ def _list_names() -> tuple[str, ...]:
             order += names[:at]
             del names[: at + 1]
         order.append(name)
-        order += _AFTER_SCALED if name == "scaled" else ()
+        order += _AFTER_SCALED if name == Role.SCALED else ()
     return (*order, *names)
 
 

@@ -7,14 +7,15 @@ from functools import lru_cache
 import numpy as np
 from msgspec import Struct
 
+from visualizer.attention.roles import Role
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, Route
 from visualizer.errors import InputError, Remedy
 
 # Stages with forbidden cells: −∞ in masked scores, 0 in weights. On the routes after normalising,
 # the mask acts on `AFTER` only.
-MASKED_SCORES = ("masked",)
-AFTER = ("zeroed", "weights", "dropped")
-WEIGHTS = ("unmasked", *AFTER)
+MASKED_SCORES = (Role.MASKED,)
+AFTER = (Role.ZEROED, Role.WEIGHTS, Role.DROPPED)
+WEIGHTS = (Role.UNMASKED, *AFTER)
 FORBIDDING = (*MASKED_SCORES, *WEIGHTS)
 
 
@@ -31,7 +32,7 @@ class Masking(Struct, frozen=True):
     lengths: tuple[int, ...]
 
     @classmethod
-    def of(cls, spec: AttentionSpec, stage: str = "weights") -> Masking:
+    def of(cls, spec: AttentionSpec, stage: str = Role.WEIGHTS) -> Masking:
         """Return the masking of a spec at a stage; fields that do not act there are reset."""
         acts = stage in (FORBIDDING if spec.route is Route.BEFORE else AFTER)
         mask = spec.mask if acts else Mask.NONE
@@ -46,7 +47,7 @@ class Masking(Struct, frozen=True):
         return bool(self.lengths) or not is_open
 
 
-def allowed(spec: AttentionSpec, tokens: int, stage: str = "weights") -> np.ndarray:
+def allowed(spec: AttentionSpec, tokens: int, stage: str = Role.WEIGHTS) -> np.ndarray:
     """Return which cells are allowed at a stage.
 
     Returns

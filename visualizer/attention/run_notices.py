@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from visualizer.attention.masks import MASKED_SCORES, allowed
+from visualizer.attention.roles import Role
 from visualizer.attention.spec import Mask, Normalisation
 from visualizer.attention.stages import Operation
 
@@ -49,17 +50,17 @@ def notices_of(trace: Trace) -> tuple[str, ...]:
 
 
 def _has_nan_weights(trace: Trace) -> bool:
-    normalised = "unmasked" if "unmasked" in trace else "weights"
-    return bool(trace.tensor(normalised).isnan().any())
+    normalised = trace.stage_of(Role.UNMASKED) or trace.stage_of(Role.WEIGHTS)
+    return normalised is not None and bool(trace.tensor(normalised.name).isnan().any())
 
 
 def _has_nonfinite_weights(trace: Trace) -> bool:
-    stages = [stage for stage in ("unmasked", "weights") if stage in trace]
+    stages = [stage for stage in (Role.UNMASKED, Role.WEIGHTS) if stage in trace]
     return not all(trace.tensor(stage).isfinite().all() for stage in stages)
 
 
 def _has_weights_outside_unit_range(trace: Trace) -> bool:
-    low, high = trace.limits("weights")
+    low, high = trace.limits(Role.WEIGHTS) if Role.WEIGHTS in trace else (0.0, 1.0)
     return low < 0 or high > 1
 
 

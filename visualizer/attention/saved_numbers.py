@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.captured_attention import SINKS
+from visualizer.attention.roles import Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,17 +89,17 @@ def captured_numbers(run: Run, layers: Sequence[int] | None = None) -> CapturedA
     numbers = _join_bytes(read(trace.attention))
     made = replace(captured, layers=len(some), numbers=numbers, vectors=None)
     vectors = captured.vectors
-    if vectors is None or "queries" not in trace:
+    if vectors is None or Role.QUERIES not in trace:
         return made
-    bias = read("bias") if vectors.bias is not None and "bias" in trace else []
+    bias = read(Role.BIAS) if vectors.bias is not None and Role.BIAS in trace else []
     if all(np.array_equal(bias[0], other) for other in bias[1:]):
         bias = bias[:1]  # T5 uses one bias for all layers
     own = trace.model_weights[SINKS][[*some]].numpy() if SINKS in trace.model_weights else None
     vectors = replace(
         _select_layers(vectors, some),
-        queries=_join_bytes(read("queries")),
-        keys=_join_bytes(read("keys")),
-        values=_join_bytes(read("values")),
+        queries=_join_bytes(read(Role.QUERIES)),
+        keys=_join_bytes(read(Role.KEYS)),
+        values=_join_bytes(read(Role.VALUES)),
         bias=_join_bytes(bias) if bias else None,
         sinks=None if own is None else own.tobytes(),
     )

@@ -28,6 +28,7 @@ from visualizer.attention.layer_operations import (
     ScoreCap,
 )
 from visualizer.attention.masks import FORBIDDING, MASKED_SCORES, WEIGHTS, Masking
+from visualizer.attention.roles import Role
 from visualizer.attention.settings import COMPARES_SCORES
 from visualizer.attention.spec import (
     BLOCK_LAYERS,
@@ -230,9 +231,14 @@ class Stage(Struct, frozen=True):
         return self.step
 
     @property
+    def role(self) -> Role | None:
+        """What it is in attention; None for stages of a layer before and after attention."""
+        return Role.of(self.name)
+
+    @property
     def is_weights(self) -> bool:
         """Whether its values are shares of a row: unsigned, with a sequential colour map."""
-        return self.name in WEIGHTS
+        return self.role in WEIGHTS
 
     @property
     def noun(self) -> str:
@@ -247,7 +253,7 @@ class Stage(Struct, frozen=True):
     @property
     def is_before_mask(self) -> bool:
         """Whether the mask is applied to these weights at a later stage."""
-        return self.name == "unmasked"
+        return self.role is Role.UNMASKED
 
     @property
     def reads_masked(self) -> bool:

@@ -33,6 +33,7 @@ from visualizer.attention.head_measures import (
 )
 from visualizer.attention.layer_operations import ResidualStream
 from visualizer.attention.masks import FORBIDDING, Masking, allowed_cells, key_ranges
+from visualizer.attention.roles import Role
 from visualizer.attention.stages import Operation, Stage, given_row, is_hatched, shape, stages
 from visualizer.progress import no_progress
 
@@ -189,7 +190,7 @@ class Trace:
         first = self.stages[0]
         if first.dims[-1] == "key":
             return self.tokens, self.shape(first.name)[-1]
-        return self.tokens, self.shape("keys")[-2] if "keys" in self else self.tokens
+        return self.tokens, self.shape(Role.KEYS)[-2] if Role.KEYS in self else self.tokens
 
     @cached_property
     def leading(self) -> tuple[int, ...]:
@@ -286,7 +287,8 @@ class Trace:
     @property
     def attention(self) -> str:
         """Name of the attention stage: the weights, or the last stage (scores) without weights."""
-        return "weights" if "weights" in self._held else self.last
+        row = self.stage_of(Role.WEIGHTS)
+        return row.name if row else self.last
 
     @property
     def last(self) -> str:
@@ -326,6 +328,10 @@ class Trace:
         """Return a stage's row of the stage table."""
         return self._rows[name]
 
+    def stage_of(self, role: Role) -> Stage | None:
+        """Return the stage of a role; None if the computation has none."""
+        return self._rows.get(role)
+
     def stage_at(self, name: str, leading: LeadingIndex) -> Stage:
         """Return a stage's row in a layer; layers may compute a stage differently."""
         row = self._rows[name]
@@ -362,17 +368,19 @@ class Trace:
         """Name of the stage that dropout was applied to; None for stages without dropped cells."""
         return self.stage(stage).reads[0] if stage == self.dropout_stage else None
 
+    @property
+    def _values(self) -> CachedTensor | None:
+        """The vectors that the weights are applied to."""
+        return self._held.get(Role.VALUES)
+
     def holding(self, stage: str) -> CachedTensor:
         """Return a stage's tensor with its cache, for reuse by a later trace."""
         return self._held[stage]
 
     def possible(self, lens: WeightTransform) -> WeightTransform:
         """Return a transform, or the identity if the transform needs values and there are none."""
-        return (
-            lens
-            if lens is not WeightTransform.TIMES_VALUE or "values" in self
-            else WeightTransform.PLAIN
-        )
+        is_possible = lens is not WeightTransform.TIMES_VALUE or self._values is not None
+        return lens if is_possible else WeightTransform.PLAIN
 
     def seen(
         self,
@@ -392,7 +400,7 @@ class Trace:
         held, row = self._held[stage], self.stage(stage)
         lens = self.possible(lens)
         if row.is_weights and lens is not WeightTransform.PLAIN:
-            held = held.transformed(lens, self._held.get("values"))
+            held = held.transformed(lens, self._values)
         if by is None:
             return held
         if "head" not in row.dims:
@@ -438,7 +446,7 @@ class Trace:
         progress : callable
             Called while a stage is measured block by block.
         """
-        held, lengths, values = self._held[stage], self.spec.lengths, self._held.get("values")
+        held, lengths, values = self._held[stage], self.spec.lengths, self._values
 
         def made() -> HeadMeasures:
             if self.measure_elsewhere:
@@ -454,15 +462,13 @@ class Trace:
 
     def is_measured(self, stage: str, texts: Texts | None = None) -> bool:
         """Return whether `measured` returns at once or soon, as for a stage held in memory."""
-        held, values = self._held[stage], self._held.get("values")
+        held, values = self._held[stage], self._values
         return not held.is_blockwise or is_kept_with(values, held, self._measures_key(texts))
 
     def head_measurement(self, stage: str, texts: Texts | None = None) -> HeadMeasurement:
         """Return the progress of `measured` for a stage, for display."""
         key = "measurement", *self._measures_key(texts)
-        found: HeadMeasurement = kept_with(
-            self._held.get("values"), self._held[stage], key, HeadMeasurement
-        )
+        found: HeadMeasurement = kept_with(self._values, self._held[stage], key, HeadMeasurement)
         return found
 
     def _measures_key(self, texts: Texts | None) -> tuple[Hashable, ...]:
@@ -484,7 +490,7 @@ class Trace:
         their values. If no mask is known, the allowed keys of a query are those that any head
         attends to. Cached with the tensors of the stage and of the values.
         """
-        text, held, values = self.at("text", leading), self._held[stage], self._held.get("values")
+        text, held, values = self.at("text", leading), self._held[stage], self._values
         words, first = texts[text] if texts else (), first_query(self.sides, texts)
         is_known = self.has_module or bool(self.layer_masks) or held.is_blockwise
         masking = Masking.of(self.spec_at(leading), stage) if is_known else None
@@ -509,10 +515,10 @@ class Trace:
 
     def _lengths_of_values(self, text: int) -> np.ndarray | None:
         """Return the norms of a text's values in all heads of all layers, [head, key]."""
-        if "values" not in self or not self._held["values"].is_held:
+        if self._values is None or not self._values.is_held:
             return None
         index = tuple(text if axis == "text" else slice(None) for axis in self.axes)
-        return readable(self._held["values"].row_lengths()[index].flatten(0, -2))
+        return readable(self._values.row_lengths()[index].flatten(0, -2))
 
     def check(self) -> None:
         """Compare every stage's shape with the stage table; a difference is a bug."""

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from visualizer.attention import masks as attention_masks
 from visualizer.attention.masks import Masking
+from visualizer.attention.roles import Role
 from visualizer.attention.spec import BLOCK_LAYERS, LAYERS, Mask, Scale
 from visualizer.attention.stages import TABLE
 
@@ -75,7 +76,7 @@ def _negate(found: tuple[str, ...], joint: str) -> str:
     return f"~{found[0]}" if len(found) == 1 else f"~({joint.join(found)})"
 
 
-_STAGES = {row.name: row.name for row in TABLE} | {"input": "x"}
+_STAGES = {row.name: row.name for row in TABLE} | {Role.INPUT: "x"}
 _LAYERS = {name: name for name in (*LAYERS, "out_proj", *BLOCK_LAYERS)}
 
 BOOK = CodeIdentifiers(
@@ -83,14 +84,14 @@ BOOK = CodeIdentifiers(
     | {
         "embedding": "token_embeddings",
         "position": "pos_embeddings",
-        "scores": "attn_scores",
-        "scaled": "scaled_scores",
-        "masked": "masked_scores",
-        "unmasked": "unmasked_weights",
-        "zeroed": "masked_weights",
-        "weights": "attn_weights",
-        "dropped": "dropped_weights",
-        "context": "context_vec",
+        Role.SCORES: "attn_scores",
+        Role.SCALED: "scaled_scores",
+        Role.MASKED: "masked_scores",
+        Role.UNMASKED: "unmasked_weights",
+        Role.ZEROED: "masked_weights",
+        Role.WEIGHTS: "attn_weights",
+        Role.DROPPED: "dropped_weights",
+        Role.CONTEXT: "context_vec",
     },
     layers=_LAYERS,
     tokens="num_tokens",
@@ -114,19 +115,19 @@ LECTURE = CodeIdentifiers(
     | {
         "embedding": "tok_emb",
         "position": "pos_emb",
-        "queries": "q",
-        "keys": "k",
-        "values": "v",
-        "scores": "wei_scores",
-        "scaled": "wei_scaled",
-        "masked": "wei_masked",
-        "unmasked": "wei_unmasked",
-        "zeroed": "wei_zeroed",
-        "weights": "wei",
-        "dropped": "wei_dropped",
-        "context": "out",
-        "concat": "out_heads",
-        "output": "y",
+        Role.QUERIES: "q",
+        Role.KEYS: "k",
+        Role.VALUES: "v",
+        Role.SCORES: "wei_scores",
+        Role.SCALED: "wei_scaled",
+        Role.MASKED: "wei_masked",
+        Role.UNMASKED: "wei_unmasked",
+        Role.ZEROED: "wei_zeroed",
+        Role.WEIGHTS: "wei",
+        Role.DROPPED: "wei_dropped",
+        Role.CONTEXT: "out",
+        Role.CONCAT: "out_heads",
+        Role.OUTPUT: "y",
     },
     layers=_LAYERS | {"W_query": "query", "W_key": "key", "W_value": "value", "out_proj": "proj"},
     tokens="T",
@@ -180,12 +181,12 @@ class ExpressionContext(Struct, frozen=True):
 
     @property
     def x(self) -> str:
-        return self.words.names["input"]
+        return self.words.names[Role.INPUT]
 
     @property
     def divisor(self) -> str:
         """Divisor of the scores, as an expression that can follow a division sign."""
-        size = {Scale.D_HEAD: self.words.names["keys"], Scale.D_MODEL: self.x}
+        size = {Scale.D_HEAD: self.words.names[Role.KEYS], Scale.D_MODEL: self.x}
         temperature = repr(float(self.spec.temperature))
         if self.spec.scale is Scale.NONE:
             return temperature

@@ -16,6 +16,7 @@ from visualizer.attention.layer_operations import (
     ResidualStream,
     ScaledVector,
 )
+from visualizer.attention.roles import Role
 from visualizer.attention.stages import Operation
 from visualizer.explanations.cell_equation import (
     EquationTerm,
@@ -113,7 +114,7 @@ class ResidualStreamExplainer(Explainer):
         if len(line.factors) > 1 or len(line.factors[0][0]) > 1:
             return sum_equation(line)
         name = line.factors[0][0][0].name
-        hows = {"result": "from the previous layer", "residual": "read from the model"}
+        hows = {"result": "from the previous layer", Role.RESIDUAL: "read from the model"}
         return copied_equation(line, hows.get(name, "the token’s row of the embedding"))
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from visualizer.attention.roles import Role
 from visualizer.attention.spec import Arrangement, AttentionSpec, Mask, Normalisation, Scale
 from visualizer.explanations.step_values import (
     ALIKE,
@@ -21,18 +22,19 @@ if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
 
 KINDS = {
-    "input": "input", "queries": "query", "keys": "key", "values": "value",
-    "residual": "residual stream", "normed": "normalized stream",
+    Role.INPUT: Role.INPUT.value, Role.QUERIES: "query", Role.KEYS: "key", Role.VALUES: "value",
+    Role.RESIDUAL: "residual stream", Role.NORMED: "normalized stream",
     "latent_queries": "query latent", "normed_latent_queries": "normalized query latent",
     "latent_keys": "key–value latent", "shared_keys": "shared part of the key",
     "normed_latent_keys": "normalized key–value latent",
     "projected_queries": "projected query", "projected_keys": "projected key",
     "normed_queries": "normalized query", "normed_keys": "normalized key",
     "turned_queries": "rotated query", "turned_keys": "rotated key",
-    "capped": "row of capped scores", "bias": "row of biases", "biased": "row of biased scores",
-    "context": "context vector", "context_gate": "context gate",
-    "gated_context": "gated context vector", "concat": "concatenated vector",
-    "output": "output", "normed_output": "normalized output",
+    Role.CAPPED: "row of capped scores", Role.BIAS: "row of biases",
+    Role.BIASED: "row of biased scores",
+    Role.CONTEXT: "context vector", "context_gate": "context gate",
+    "gated_context": "gated context vector", Role.CONCAT: "concatenated vector",
+    Role.OUTPUT: Role.OUTPUT.value, "normed_output": "normalized output",
     "attended": "stream after attention", "normed_attended": "normalized stream after attention",
     "cross_output": "cross-attention output", "crossed": "stream after cross-attention",
     "normed_crossed": "normalized stream after cross-attention",

@@ -13,6 +13,7 @@ from visualizer.attention.layer_operations import (
     LinearLayer,
     RotaryPosition,
 )
+from visualizer.attention.roles import Role
 from visualizer.attention.spec import Arrangement, Projection
 from visualizer.attention.stages import Operation, parameter_names
 from visualizer.explanations.cell_equation import (
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
 def _projected_name(stage: Stage) -> str:
     """Return the name of the projected vectors: the input, or in a block its norm."""
-    return "input vector" if stage.reads[0] == "input" else KINDS[stage.reads[0]]
+    return "input vector" if stage.reads[0] == Role.INPUT else KINDS[stage.reads[0]]
 
 
 def _weights_column(facts: CellFacts) -> str:

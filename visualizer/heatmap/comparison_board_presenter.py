@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.masks import Masking
+from visualizer.attention.roles import Role
 from visualizer.format import format_count
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.panel_cells import any_of_blocks
@@ -102,7 +103,7 @@ class SamplePanelSource(PanelSource):
     ) -> None:
         super().__init__(resolved, stage, head, None, lens=WeightTransform.PLAIN)
         run, mean = self.run, mean_tensor(self.run, comparison)
-        names = ("weights", "dropped")
+        names = (Role.WEIGHTS, Role.DROPPED)
         self.title = title
         self.beside = (*(run.trace.holding(name) for name in names), mean)
         self.kin = _linked_panels(stage, head, tuple(map(run.trace.stage, names)))
@@ -151,7 +152,7 @@ class ChangePanelSource(PanelSource):
             self.whole = (*before, *self.extent.cells)
             self.kin = _linked_panels(stage, self.head, comparison.heads)
         elif is_sampled:
-            self.kin = _linked_panels(stage, self.head, (self.trace.stage("weights"),))
+            self.kin = _linked_panels(stage, self.head, (self.trace.stage(Role.WEIGHTS),))
 
     def _before_dropout(self) -> CachedTensor | None:
         return None
@@ -294,7 +295,7 @@ def _head_columns(resolved: Resolved, comparison: Comparison) -> Iterator[Sequen
 
 
 def _sample_columns(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[PanelSource]]:
-    weights, dropped = (resolved.run.trace.stage(name) for name in ("weights", "dropped"))
+    weights, dropped = (resolved.run.trace.stage(name) for name in (Role.WEIGHTS, Role.DROPPED))
     heads = resolved.drawn_heads
     count = format_count(drawn_samples(resolved.run, comparison.count), "sample")
     mean, change = f"Mean of {count}", "Mean − weights"

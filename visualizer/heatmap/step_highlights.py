@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.attention.roles import Role
 from visualizer.explanations.explain import explain
 from visualizer.explanations.prediction import judge
 from visualizer.heatmap.panel_cells import largest_near
@@ -139,7 +140,7 @@ def _blocks_read_by(trace: Trace, step: Step, before: tuple[int, ...]) -> list[H
 
 def _first_columns_of_heads(trace: Trace, step: Step) -> range:
     """Return the columns of a step where a head starts in the concatenated vector."""
-    if step.stage != "concat":
+    if step.stage != Role.CONCAT:
         return range(0)
     width = trace.shape(step.stage)[-1] // trace.spec.heads
     return range(-(-step.columns[0] // width) * width, step.columns[-1] + 1, width)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from visualizer.attention.roles import Role
 from visualizer.attention.spec import (
     OWN_BIASES,
     OWN_LAYERS,
@@ -77,7 +78,7 @@ def saved_of(
         for name in (*OWN_LAYERS, *OWN_BIASES)
         if name in arrays
     )
-    given = NumberMatrix.of(arrays["input"])
+    given = NumberMatrix.of(arrays[Role.INPUT])
     spec = replace(AttentionSpec(**values), own_input=given, own_weights=weights)
     text, tokenizer = _join_tokens(tuple(message.values["tokens"]), tokenizer)
     fields = message.values
@@ -85,7 +86,7 @@ def saved_of(
     source = lab_provenance(fields["step"], run, shown)
     document = Document(text, tokenizer, spec=spec, weights_source=source)
     shown_heads = frozenset({head}) if spec.heads > 1 else None
-    pinned = Cell("weights", (head, *cell)) if cell else None
+    pinned = Cell(Role.WEIGHTS, (head, *cell)) if cell else None
     title = f"{run}, {shown}, step {fields['step']:,}" if run else ""
     return SavedDocument(document, View(pinned=pinned, heads=shown_heads), title=title)
 

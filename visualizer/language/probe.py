@@ -10,6 +10,7 @@ import torch
 from msgspec import Struct
 
 from visualizer.attention.cached_tensor import readable
+from visualizer.attention.roles import Role
 from visualizer.attention.spec import Projection
 from visualizer.errors import InputError
 from visualizer.language.corpora.synthetic_tasks import attending, partners
@@ -82,11 +83,11 @@ def read(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
     _check_room(model, len(probe.tokens))
     logits, traces = model.read(probe.ids)
     arrays = {"logits": readable(logits)}
-    if traces and "weights" in traces[0]:
-        arrays["weights"] = np.stack([trace.read("weights") for trace in traces])
+    if traces and Role.WEIGHTS in traces[0]:
+        arrays[Role.WEIGHTS] = np.stack([trace.read(Role.WEIGHTS) for trace in traces])
     kind = model.settings.source.kind
-    if "weights" in arrays and kind in TASKS:
-        arrays["attending"] = attending(arrays["weights"], partners(kind, probe.tokens))
+    if Role.WEIGHTS in arrays and kind in TASKS:
+        arrays["attending"] = attending(arrays[Role.WEIGHTS], partners(kind, probe.tokens))
     return arrays
 
 
@@ -120,7 +121,7 @@ def layer(
         available = f"{len(traces)} layer{'s' * (len(traces) != 1)}"
         raise InputError("layer", f"Layer {number + 1} does not exist: this model has {available}.")
     trace = traces[number]
-    return _spec_fields(trace), {"input": trace.read("input"), **_own_weights(trace)}
+    return _spec_fields(trace), {Role.INPUT: trace.read(Role.INPUT), **_own_weights(trace)}
 
 
 def layer_message(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from visualizer.attention.roles import Role
 from visualizer.language import probe
 from visualizer.language.checkpoints import read_weights
 from visualizer.language.language_models import build
@@ -44,7 +45,7 @@ def weights_of_head(step: int) -> np.ndarray:
     """Return the attention weights of the head after a number of steps, [query, key]."""
     model, about = _load_model(step)
     arrays = probe.read(model, probe.Probe.of(TEXT, about.vocabulary, model))
-    weights: np.ndarray = arrays["weights"][LAYER, HEAD]
+    weights: np.ndarray = arrays[Role.WEIGHTS][LAYER, HEAD]
     return weights
 
 

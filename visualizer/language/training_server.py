@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from visualizer.attention.roles import Role
 from visualizer.errors import InputError, is_out_of_memory
 from visualizer.language import probe as language_probe
 from visualizer.language.checkpoints import write_weights
@@ -194,7 +195,7 @@ class TrainingServer:
         model, step = opened.model(values.get("step"))
         probe = language_probe.Probe.of(values["text"], opened.about.vocabulary, model)
         arrays = language_probe.read(model, probe)
-        sizes = arrays["weights"].shape[:2] if "weights" in arrays else (0, 0)
+        sizes = arrays[Role.WEIGHTS].shape[:2] if Role.WEIGHTS in arrays else (0, 0)
         answer = {"id": values["id"], "step": step, "tokens": probe.tokens, "cut": probe.cut}
         self._send(Message("read", answer | {"layers": sizes[0], "heads": sizes[1]}, arrays))
 

@@ -34,6 +34,7 @@ from visualizer.attention.layer_operations import (
     ScaledVector,
 )
 from visualizer.attention.layer_stages import StepOfStage
+from visualizer.attention.roles import Role
 from visualizer.models.layer_numbers import (
     LayerPass,
     NumbersOf,
@@ -75,7 +76,7 @@ FUNCTION_CHECKED = 64
 """Approximate number of hidden values on which activation functions are compared."""
 EXACT = (torch.float32, torch.float64)
 """Supported dtypes; with fewer bits, rounding makes different steps indistinguishable."""
-CONTEXT = "context"
+CONTEXT = Role.CONTEXT
 """Name of the attention stage that later stages use as input."""
 ANGLES = "rotary"
 KEPT = "kept_by_sinks"
@@ -186,7 +187,7 @@ def known_layers(
         if all(name in one.at.tensors and one.at.tensors[name].shape == numbers.shape
                for one in readers)
     ]  # fmt: skip
-    if "residual" not in names:
+    if Role.RESIDUAL not in names:
         return None
     steps = {
         name: _merge_layer_steps([one.found.steps[name] for one in readers], names)
@@ -194,7 +195,7 @@ def known_layers(
     }
     weights = {name: each for one in readers for name, each in one.found.weights.items()}
     stream = _find_stream_sources(model, layers, [one.at for one in readers], passed)
-    steps["residual"] = StepOfStage(stream)
+    steps[Role.RESIDUAL] = StepOfStage(stream)
     if stream.embedded:
         paths = [path for path, _ in stream.embedded.tables]
         for path in (*paths, *(stream.embedded.norm.modules if stream.embedded.norm else ())):
@@ -259,18 +260,18 @@ def steps_of_text(
     The parameters are those of `layers_of_text`.
     """
     steps, weights = {**known.steps}, {**known.weights}
-    stream = steps["residual"].step
+    stream = steps[Role.RESIDUAL].step
     if isinstance(stream, ResidualStream) and stream.embedded:
         embedded = _embedded_text(known, stream.embedded, passed)
-        steps["residual"] = StepOfStage(replace(stream, embedded=embedded))
-    if "concat" in steps:
+        steps[Role.RESIDUAL] = StepOfStage(replace(stream, embedded=embedded))
+    if Role.CONCAT in steps:
         at = {layer: place for place, layer in enumerate(layers)}
         heads = frozenset(
             (at[layer], head, None if isinstance(edit, torch.Tensor) else float(edit))
             for (layer, head), edit in (edits or {}).items()
             if layer in at
         )
-        steps["concat"] = replace(steps["concat"], step=JoinedHeads(heads))
+        steps[Role.CONCAT] = replace(steps[Role.CONCAT], step=JoinedHeads(heads))
     kinds = {
         each.step
         for each in steps.values()
@@ -380,12 +381,12 @@ def _fill_missing_steps(found: list[_LayerReader]) -> None:
     Some layers have no positional encoding, and the first layer of some models has no norm; there,
     the values before and after the step are the same.
     """
-    if any("normed" in one.found.steps for one in found):
+    if any(Role.NORMED in one.found.steps for one in found):
         for one in found:
-            if "residual" in one.found.steps and "normed" not in one.found.steps:
+            if Role.RESIDUAL in one.found.steps and Role.NORMED not in one.found.steps:
                 one.take_over_as_normed()
-    for name, before in product(("queries", "keys"), ("projected", "normed")):
-        source = f"{before}_{name}"
+    for name, before in product((Role.QUERIES, Role.KEYS), ("projected_", "normed_")):
+        source = f"{before}{name}"
         turned = [
             one for one in found
             if source in one.found.steps and _is_rotary(one.found.steps[name].step)
@@ -457,9 +458,9 @@ def _find_stream_sources(
     before: list[int | None] = [None]
     for (last, this), (one, other) in zip(pairwise(layers), pairwise(passes), strict=True):
         is_next = this == last + 1 and "result" in one.tensors
-        is_same = is_next and _is_same(one.tensors["result"], other.tensors["residual"])
+        is_same = is_next and _is_same(one.tensors["result"], other.tensors[Role.RESIDUAL])
         before.append(len(before) - 1 if is_same else None)
-    first = passes[0].tensors["residual"].cpu()
+    first = passes[0].tensors[Role.RESIDUAL].cpu()
     embedded = _find_embedding(model, passed, first) if layers[0] == 0 else None
     return ResidualStream(tuple(before), embedded)
 
@@ -563,7 +564,7 @@ class _LayerReader:
         if written is None:
             self._add_result(None)
         elif self._ends_after_attention(stream + self.at.tensors[written], result):
-            self._add_result(ResidualAddition(), "residual", written)
+            self._add_result(ResidualAddition(), Role.RESIDUAL, written)
         else:
             self._follow_feed_forward(written, result)
 
@@ -576,9 +577,9 @@ class _LayerReader:
     def take_over_as_normed(self) -> None:
         """Add an identity norm stage as the input of stages that use the stream directly."""
         for name, each in self.found.steps.items():
-            if name != "attended" and "residual" in each.reads and len(each.reads) == 1:
-                self.found.steps[name] = replace(each, reads=("normed",))
-        self._add_stage("normed", given_to(self.path), ResidualAddition(), "residual")
+            if name != "attended" and Role.RESIDUAL in each.reads and len(each.reads) == 1:
+                self.found.steps[name] = replace(each, reads=(Role.NORMED,))
+        self._add_stage(Role.NORMED, given_to(self.path), ResidualAddition(), Role.RESIDUAL)
 
     def leave_unturned(self, name: str, source: str) -> None:
         """Treat unrotated queries or keys as the result of an empty rotation."""
@@ -610,22 +611,22 @@ class _LayerReader:
 
     def _enter_attention(self, stream: Tensor) -> str | None:
         """Find the input of the attention's matrices: the stream, or its norm."""
-        self._add_stage("residual", given_to(self.path), ResidualStream((None,)))
+        self._add_stage(Role.RESIDUAL, given_to(self.path), ResidualStream((None,)))
         inputs = [vectors(each.given) for _, each in self._matrix_passes(of_attention=True)]
         if any(_is_same(one, stream) for one in inputs):
-            return "residual"
+            return Role.RESIDUAL
         for name, each in self._norms_of_input(stream):
             numbers = vectors(each.result)
             if numbers is not None and any(_is_same(one, numbers) for one in inputs):
                 step = self._norm_step(name, stream, numbers)
                 if step:
-                    self._add_stage("normed", result_of(name), step, "residual")
-                    return "normed"
+                    self._add_stage(Role.NORMED, result_of(name), step, Role.RESIDUAL)
+                    return Role.NORMED
         return None
 
     def _project_heads(self, entered: str) -> None:
         call = self.call
-        parts = {"queries": call.queries, "keys": call.keys, "values": call.values}
+        parts = {Role.QUERIES: call.queries, Role.KEYS: call.keys, Role.VALUES: call.values}
         heads = call.weights.shape[1]
         sizes = [(part.shape[1], part.shape[3]) for part in parts.values() if part is not None]
         self._keys_of_latent(entered)
@@ -637,7 +638,7 @@ class _LayerReader:
             shared = tuple(at // (heads // len(whole)) for at in range(heads))
             if self._find_projection(entered, name, whole, shared, role, sizes):
                 continue
-            if name != "queries" or not self._queries_of_latent(entered, whole, shared, sizes):
+            if name != Role.QUERIES or not self._queries_of_latent(entered, whole, shared, sizes):
                 self._add_stage(name, met(name, shared), None)
 
     def _find_latents(self, entered: str) -> Iterator[tuple[str, str, NormLayer, Tensor]]:
@@ -672,7 +673,7 @@ class _LayerReader:
         """Find queries computed from a latent vector per token."""
         for path, norm, step, _ in self._find_latents(entered):
             read = self._add_latent("latent_queries", path, norm, step, entered)
-            if self._find_projection(read, "queries", whole, shared, 0, sizes):
+            if self._find_projection(read, Role.QUERIES, whole, shared, 0, sizes):
                 return True
             self._remove_stages("latent_queries", read)
         return False
@@ -713,8 +714,10 @@ class _LayerReader:
                 )
                 self._add_stage("projected_keys", keys_source, projected, read, "shared_keys")
                 every = tuple(range(heads))
-                self._add_stage("keys", met("keys", every), rotary, "projected_keys")
-                self._add_stage("values", met("values", every), self._linear_step(to, after), read)
+                self._add_stage(Role.KEYS, met(Role.KEYS, every), rotary, "projected_keys")
+                self._add_stage(
+                    Role.VALUES, met(Role.VALUES, every), self._linear_step(to, after), read
+                )
                 return
 
     def _remove_stages(self, *names: str) -> None:
@@ -747,7 +750,7 @@ class _LayerReader:
                 if factor is not None:
                     self._add_stage(name, met(name, shared), replace(step, factor=factor), entered)
                     return True
-                if name != "values" and self._find_head_transforms(
+                if name != Role.VALUES and self._find_head_transforms(
                     name, projected, whole, shared, step, entered
                 ):
                     return True
@@ -854,13 +857,13 @@ class _LayerReader:
             numbers_of = given_to(path)
             is_whole = is_plain and not self._has_late_sinks()
             read = CONTEXT if is_whole else "gated_context"
-            self._add_stage("concat", numbers_of, JoinedHeads(frozenset()), read)
-            self._add_stage("output", result_of(path), self._linear_step(path), "concat")
-            return "output"
-        stream = self.at.tensors["residual"]
+            self._add_stage(Role.CONCAT, numbers_of, JoinedHeads(frozenset()), read)
+            self._add_stage(Role.OUTPUT, result_of(path), self._linear_step(path), Role.CONCAT)
+            return Role.OUTPUT
+        stream = self.at.tensors[Role.RESIDUAL]
         if joined.shape == stream.shape and self._is_read_or_result(stream + joined, result):
-            self._add_stage("concat", joined_heads, JoinedHeads(frozenset()), CONTEXT)
-            return "concat"
+            self._add_stage(Role.CONCAT, joined_heads, JoinedHeads(frozenset()), CONTEXT)
+            return Role.CONCAT
         return None
 
     def _has_late_sinks(self) -> bool:
@@ -915,7 +918,7 @@ class _LayerReader:
 
     def _follow_feed_forward(self, written: str, result: Tensor) -> None:
         """Trace the stream from the attention output to the result of the layer."""
-        tensors, stream = self.at.tensors, self.at.tensors["residual"]
+        tensors, stream = self.at.tensors, self.at.tensors[Role.RESIDUAL]
         written = self._follow_output_scaling(
             self._follow_output_norm(written, stream), stream, result
         )
@@ -924,7 +927,7 @@ class _LayerReader:
             self._follow_parallel_feed_forward(written, result)
             return
         self._add_stage(
-            "attended", sum_of("residual", written), ResidualAddition(), "residual", written
+            "attended", sum_of(Role.RESIDUAL, written), ResidualAddition(), Role.RESIDUAL, written
         )
         read = self._follow_norm("attended", "normed_attended")
         base, read = self._follow_cross_attention("attended", read)
@@ -992,19 +995,19 @@ class _LayerReader:
 
     def _follow_parallel_feed_forward(self, written: str, result: Tensor) -> None:
         """Trace a feed-forward block parallel to the attention: both use the layer's input."""
-        tensors, stream = self.at.tensors, self.at.tensors["residual"]
-        read = "normed" if "normed" in tensors else "residual"
+        tensors, stream = self.at.tensors, self.at.tensors[Role.RESIDUAL]
+        read = Role.NORMED if Role.NORMED in tensors else Role.RESIDUAL
         output = self._find_feed_forward(read)
         if output is None:
             for name, each in self._norms_of_input(stream):
                 numbers = vectors(each.result)
                 step = None if numbers is None else self._norm_step(name, stream, numbers)
-                if numbers is not None and step and not _is_same(numbers, tensors.get("normed")):
-                    self._add_stage("normed_attended", result_of(name), step, "residual")
+                if numbers is not None and step and not _is_same(numbers, tensors.get(Role.NORMED)):
+                    self._add_stage("normed_attended", result_of(name), step, Role.RESIDUAL)
                     output = self._find_feed_forward("normed_attended")
                     break
         if output is not None:
-            names = ("residual", written, output)
+            names = (Role.RESIDUAL, written, output)
             parts = {name: tensors[name] for name in names}
             for one, two, three in ((0, 1, 2), (1, 2, 0), (0, 2, 1)):
                 first, second, third = (parts[names[at]] for at in (one, two, three))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.model_reading import AttentionPart
+from visualizer.attention.roles import Role
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def head_rows(runs: Iterable[LayerRun]) -> list[dict[str, float]]:
     for each in runs:
         run = each.run
         texts = () if each.group.is_cross else run.compared_texts
-        measures = run.trace.measured("weights", texts)
+        measures = run.trace.measured(Role.WEIGHTS, texts)
         for at, layer in enumerate(each.group.layers):
             for head in range(run.trace.spec.heads):
                 place = (at, head) if run.trace.axes else (head,)

@@ -11,6 +11,7 @@ from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.layer_operations import ResidualStream
 from visualizer.attention.layer_stages import ORDER, layer_rows
 from visualizer.attention.layered_tensor import ComputedTensor, LayerCache, LayeredTensor
+from visualizer.attention.roles import Role
 from visualizer.attention.trace import Trace
 from visualizer.models.inference_boundary import inferred
 from visualizer.models.layer_inference import (
@@ -257,7 +258,7 @@ class _RepeatedLayers:
         OtherStepsError
             If it does not reproduce its result.
         """
-        step = self._known.steps["residual"].step
+        step = self._known.steps[Role.RESIDUAL].step
         before = step.before if isinstance(step, ResidualStream) else ()
         at = next((last for last in before if last is not None), 0)
         found = self.compute(at)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.attention.display_transforms import WeightTransform
+from visualizer.attention.roles import Role
 from visualizer.format import format_count, format_number, shorten
 from visualizer.language.tokenizers import visible
 from visualizer.session.cell_address import ComparedSide
@@ -39,7 +40,7 @@ def change_of(
     if comparison.against is ComparisonKind.HEAD:
         return comparison.of(live, lambda: live.between_heads(*comparison.heads)), index
     if comparison.against is ComparisonKind.SAMPLES:
-        weights, mean = run.trace.holding("weights"), mean_tensor(run, comparison)
+        weights, mean = run.trace.holding(Role.WEIGHTS), mean_tensor(run, comparison)
         return comparison.of(mean, lambda: mean.minus(weights)), index
     assert comparison.kept
     kept = comparison.kept.trace.seen(stage, lens, fold)
@@ -57,7 +58,7 @@ def size_of(resolved: Resolved, stage: str, fold: HeadAggregate | None) -> float
 def mean_tensor(run: Run, comparison: Comparison) -> CachedTensor:
     """Return the mean of the dropout samples."""
     # Cached by the weights after dropout, which change with the rate and the seed.
-    sample = run.trace.holding("dropped")
+    sample = run.trace.holding(Role.DROPPED)
     count = drawn_samples(run, comparison.count)
     return comparison.of(sample, lambda: mean_of(run, count, comparison.tally))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.masks import kept_by_dropout
+from visualizer.attention.roles import Role
 from visualizer.progress import check_stopped
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def why_none(spec: AttentionSpec) -> str:
 
 def most_samples(run: Run) -> int:
     """Return the largest allowed number of samples, smaller for larger weights."""
-    cells = math.prod(run.trace.shape("weights"))
+    cells = math.prod(run.trace.shape(Role.WEIGHTS))
     return min(MAX_COUNT, 1 << max(0, (DRAWN_CELLS // cells).bit_length() - 1))
 
 
@@ -77,6 +78,6 @@ def drawn_samples(run: Run, count: int) -> int:
 
 def mean_of(run: Run, count: int, tally: SampleTally) -> CachedTensor:
     """Return the mean of the weights after dropout over this many samples."""
-    spec, weights = run.trace.spec, run.trace.holding("weights")
+    spec, weights = run.trace.spec, run.trace.holding(Role.WEIGHTS)
     counts = tally.upto(spec, tuple(weights.tensor.shape), count)
     return weights.times(counts, count * (1 - spec.dropout))

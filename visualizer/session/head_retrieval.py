@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.masks import Masking, allowed_cells
+from visualizer.attention.roles import Role
 from visualizer.session.token_selection import TokenRole
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class RetrievalWeights(Struct, frozen=True, eq=False):
 def marked_place(resolved: Resolved) -> MarkedPlace | None:
     """Return the pinned query with the chosen keys, or with the pinned key if none is chosen."""
     pinned, trace = resolved.pinned, resolved.run.trace
-    if pinned is None or "weights" not in trace or "weights" in resolved.covered:
+    if pinned is None or Role.WEIGHTS not in trace or Role.WEIGHTS in resolved.covered:
         return None
     dims = trace.stage(pinned.stage).dims
     place = dict(zip(dims[-len(pinned.place) :], pinned.place, strict=True))
@@ -142,7 +143,7 @@ def _sum_weights(trace: Trace, head: tuple[int, ...], place: MarkedPlace) -> flo
     total = 0.0
     for group in np.split(keys, np.flatnonzero(np.diff(keys // SPAN)) + 1):
         first = int(group[0])
-        row = trace.read("weights", (*head, place.query, slice(first, int(group[-1]) + 1)))
+        row = trace.read(Role.WEIGHTS, (*head, place.query, slice(first, int(group[-1]) + 1)))
         total += float(row[group - first].sum(dtype=np.float64))
     return total
 
@@ -151,7 +152,7 @@ def _uniform_share(trace: Trace, leading: LeadingIndex, place: MarkedPlace) -> f
     """Return the share of the allowed keys that are marked."""
     if not (trace.has_module or trace.layer_masks or trace.is_blockwise):
         return math.nan
-    masking = Masking.of(trace.spec_at(leading), "weights")
+    masking = Masking.of(trace.spec_at(leading), Role.WEIGHTS)
     allowed = allowed_cells(masking, trace.sides, place.text, np.array([place.query]))[0]
     count = int(np.count_nonzero(allowed))
     marked = int(np.count_nonzero(allowed[sorted(place.keys)]))

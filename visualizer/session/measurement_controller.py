@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from PySide6.QtCore import QObject
 
+from visualizer.attention.roles import Role
 from visualizer.errors import InputError, memory_error_in_words
 from visualizer.progress import CancelledError
 from visualizer.session import worker_jobs
@@ -59,7 +60,7 @@ class HeadMeasurementController(QObject):
         run = self._workspace.run
         if run is None or measurement_offer(run) is None:
             return
-        measurement = run.trace.head_measurement("weights", run.compared_texts)
+        measurement = run.trace.head_measurement(Role.WEIGHTS, run.compared_texts)
         if measurement.is_wanted:
             self._give_up()
         else:
@@ -112,9 +113,9 @@ class HeadMeasurementController(QObject):
 
 
 def _run_to_measure(run: Run) -> HeadMeasurement | None:
-    if "weights" not in run.trace:
+    if Role.WEIGHTS not in run.trace:
         return None
-    return run.trace.head_measurement("weights", run.compared_texts)
+    return run.trace.head_measurement(Role.WEIGHTS, run.compared_texts)
 
 
 def _measure_run(

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from visualizer.attention.roles import Role
+
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.errors import InputError
@@ -83,9 +85,9 @@ class MeasurementOffer(Struct, frozen=True):
 def measurement_offer(run: Run) -> MeasurementOffer | None:
     """Return the offer; None if the heads are measured already or immediately."""
     trace, texts = run.trace, run.compared_texts
-    if "weights" not in trace or trace.is_measured("weights", texts):
+    if Role.WEIGHTS not in trace or trace.is_measured(Role.WEIGHTS, texts):
         return None
-    measurement = trace.head_measurement("weights", texts)
+    measurement = trace.head_measurement(Role.WEIGHTS, texts)
     if not measurement.is_wanted:
         return MeasurementOffer(f"{measurement.problem} {LONG}".strip())
     share = 100 * measurement.done // max(1, measurement.of)

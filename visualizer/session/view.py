@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from visualizer.attention.display_transforms import WeightTransform
+from visualizer.attention.roles import Role
 from visualizer.brief_repr import brief_repr
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.model_panes import AttributionOptions, HeadScatterOptions
@@ -43,7 +44,7 @@ class TableSelection(Struct, frozen=True):
         The error in the typed value, kept while the document is unchanged.
     """
 
-    name: str = "input"
+    name: str = Role.INPUT
     head: int = 0
     problem: str = ""
     document: Document | None = None
@@ -124,7 +125,7 @@ class View(ViewShownAtOnce, frozen=True):
         The order of the heads in the overview of all layers.
     """
 
-    stages: frozenset[str] = frozenset({"scores", "weights", "dropped", "context"})
+    stages: frozenset[str] = frozenset({Role.SCORES, Role.WEIGHTS, Role.DROPPED, Role.CONTEXT})
     text: int = 0
     layer: int = 0
     panes: frozenset[str] = frozenset()

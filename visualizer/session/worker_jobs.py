@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from visualizer.attention.roles import Role
 from visualizer.attention.torch_preload import load_torch_library
 from visualizer.errors import InputError
 from visualizer.format import format_count
@@ -325,8 +326,8 @@ def measure_heads(run: Run, progress: Progress) -> None:
 
     leave_core_to_window()
     for leading in run.trace.leading_indices():
-        run.trace.measured_uniform("weights", leading, run.compared_texts, progress)
-    run.trace.measured("weights", run.compared_texts, progress)
+        run.trace.measured_uniform(Role.WEIGHTS, leading, run.compared_texts, progress)
+    run.trace.measured(Role.WEIGHTS, run.compared_texts, progress)
 
 
 @cache

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from visualizer.attention.roles import Role
+
 if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
 
@@ -15,13 +17,13 @@ SMALLEST = 2
 Sides = tuple[int, int]
 """Numbers of queries and of keys."""
 
-# Rows of these stages correspond to keys; those of all other stages to queries.
-ROLES = {"keys": "key", "values": "key"}
+_TOKENS_OF_ROWS: dict[str, str] = {Role.KEYS: "key", Role.VALUES: "key"}
+"""Tokens of the rows of stages; those of all other stages are queries."""
 
 
 def row_role(stage: str) -> str:
     """Return the role of the token of a stage's row."""
-    return ROLES.get(stage, "query")
+    return _TOKENS_OF_ROWS.get(stage, "query")
 
 
 class Zoom(Struct, frozen=True):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QStandardPaths, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QDesktopServices, QKeySequence
 from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import words
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.timeline import Place
+from visualizer.widgets import app_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -263,10 +264,9 @@ def test_a_page_sets_the_step_and_play_goes_on_from_there(hand: Hand) -> None:
 
 
 @pytest.fixture
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(QStandardPaths, "writableLocation", lambda kind: str(tmp_path))
-    folder = tmp_path / "lessons"
-    folder.mkdir()
+def own_folder() -> Path:
+    folder = app_settings.own_folder() / app_settings.LESSONS
+    folder.mkdir(parents=True)
     return folder
 
 

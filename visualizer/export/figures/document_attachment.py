@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from visualizer.attention.roles import VECTORS, Role
 from visualizer.documents.document_file import document_bytes
 from visualizer.documents.embedded_document import (
     ATTACHMENT,
@@ -73,7 +74,7 @@ def size_of_all_layers(run: Run) -> int:
     trace = run.trace
     if trace.has_module or trace.is_blockwise or trace.count("layer") < 2:
         return 0
-    names = [name for name in (trace.attention, "queries", "keys", "values") if name in trace]
+    names = [name for name in (trace.attention, *VECTORS) if name in trace]
     numbers = sum(math.prod(trace.shape(name)) for name in names)
     return numbers * trace.holding(trace.attention).dtype.itemsize * 4 // 3  # as base64
 
@@ -103,8 +104,8 @@ def _same_colours(shown: Resolved, chosen: ColourOptions) -> ColourOptions:
     trace = shown.run.trace
     is_by_row = chosen.limits is ColourLimits.AUTO and max(trace.sides) > SHORT
     is_of_all = chosen.limits in {ColourLimits.AUTO, ColourLimits.SHARED} and not is_by_row
-    names = {stage.name for stage in shown.shown_stages}
-    is_to_one = names == {"weights"} and chosen.limits is ColourLimits.AUTO
+    roles = {stage.role for stage in shown.shown_stages}
+    is_to_one = roles == {Role.WEIGHTS} and chosen.limits is ColourLimits.AUTO
     if is_to_one or not is_of_all:
         return chosen
     typed = []

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.layer_operations import ExpertMixture
+from visualizer.attention.roles import Role
 from visualizer.attention.stages import Operation, axis_word
 from visualizer.brief_repr import brief_repr
 from visualizer.explanations.cell_facts import CellFacts
@@ -101,15 +102,15 @@ def _describe_heads(resolved: Resolved, comparison: Comparison, cell: Cell) -> t
 
 
 def _describe_samples(resolved: Resolved, comparison: Comparison, cell: Cell) -> tuple[str, ...]:
-    if cell.stage not in {"weights", "dropped"} or cell.fold:
+    if cell.stage not in {Role.WEIGHTS, Role.DROPPED} or cell.fold:
         return ()
     weight, sample, mean, change = (
         _value_of(resolved, Cell(stage, cell.place), part)
         for stage, part in (
-            ("weights", ComparedSide.PLAIN),
-            ("dropped", ComparedSide.PLAIN),
-            ("dropped", ComparedSide.MEAN),
-            ("dropped", ComparedSide.CHANGE),
+            (Role.WEIGHTS, ComparedSide.PLAIN),
+            (Role.DROPPED, ComparedSide.PLAIN),
+            (Role.DROPPED, ComparedSide.MEAN),
+            (Role.DROPPED, ComparedSide.CHANGE),
         )
     )
     return (
@@ -276,7 +277,7 @@ def _term_name(facts: CellFacts, group: Group, at: int) -> str:
         return _expert_name(facts, step, group, at)
     if facts.explanation.rule is CombineRule.SHARE and factor.name in facts.run.trace.model_weights:
         return "sink"
-    if facts.explanation.rule is CombineRule.SHARE or factor.name in {"weights", "dropped"}:
+    if facts.explanation.rule is CombineRule.SHARE or factor.name in {Role.WEIGHTS, Role.DROPPED}:
         return facts.word(at, "key") if facts.explanation.rule is not CombineRule.CHOICE else "kept"
     if factor.name.endswith("bias"):
         return "bias"
@@ -421,11 +422,11 @@ def transform_line(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
     index = (*resolved.leading, *cell.place)
     weight = float(run.trace.read(cell.stage, index))
     seen = format_number(float(run.trace.seen(cell.stage, view.lens).read(index)))
-    if view.lens is WeightTransform.TIMES_VALUE and "values" not in run.trace:
+    if view.lens is WeightTransform.TIMES_VALUE and Role.VALUES not in run.trace:
         source = "model does not report" if run.reading else "file does not contain"
         return (f"× ‖value‖: not available because the {source} the values.",)
     if view.lens is WeightTransform.TIMES_VALUE:
-        value = run.trace.read("values", (*index[:-2], index[-1]))  # d_head
+        value = run.trace.read(Role.VALUES, (*index[:-2], index[-1]))  # d_head
         length = float(np.sqrt((value.astype(np.float64) ** 2).sum()))
         return (f"× ‖value‖: {format_number(weight)} × {format_number(length)} = {seen}",)
     if cell.place[-1] == 0:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.attention.roles import VECTORS, Role
 from visualizer.attention.spec import Mask, Normalisation, Scale
 from visualizer.attention.stages import Operation, outside_one_call, stages
 from visualizer.explanations.code_dialects import VOCABULARIES, ExpressionContext
@@ -84,7 +85,7 @@ def _fused_stages(spec: AttentionSpec) -> tuple[str, ...]:
     if list(_unsupported_reasons(spec)):
         return ()
     names = [stage.name for stage in stages(spec)]
-    return tuple(names[names.index("scores") : names.index("context") + 1])
+    return tuple(names[names.index(Role.SCORES) : names.index(Role.CONTEXT) + 1])
 
 
 NAMED_ABOVE = {
@@ -114,8 +115,8 @@ def _unsupported_reasons(spec: AttentionSpec) -> Iterator[str]:
 
 
 def _fused_call(context: ExpressionContext) -> str:
-    spec, names, weights = context.spec, context.words.names, _context_of_stage("weights", context)
-    parts = [names["queries"], names["keys"], names["values"]]
+    spec, weights = context.spec, _context_of_stage(Role.WEIGHTS, context)
+    parts = [context.words.names[role] for role in VECTORS]
     if spec.mask is Mask.CAUSAL and not spec.lengths:
         parts.append("is_causal=True")
     elif weights.masks():
@@ -127,8 +128,8 @@ def _fused_call(context: ExpressionContext) -> str:
     return f"F.scaled_dot_product_attention({', '.join(parts)}){weights.where_nothing()}"
 
 
-def _context_of_stage(name: str, context: ExpressionContext) -> ExpressionContext:
-    row = next(stage for stage in stages(context.spec) if stage.name == name)
+def _context_of_stage(role: Role, context: ExpressionContext) -> ExpressionContext:
+    row = next(stage for stage in stages(context.spec) if stage.role is role)
     return ExpressionContext(context.spec, row, context.words)
 
 
@@ -155,7 +156,7 @@ def _pop_helpers(text: str, waiting: dict[str, str]) -> Iterator[CodeLine]:
 
 def _helper_lines(spec: AttentionSpec, words: CodeIdentifiers) -> dict[str, str]:
     """The helper lines by the name they define."""
-    tokens, x = words.tokens, words.names["input"]
+    tokens, x = words.tokens, words.names[Role.INPUT]
     made = {tokens: f"*{words.batch}, {tokens}, {words.width} = {x}.shape"}
     made[words.padding] = words.real_tokens
     if spec.mask is not Mask.NONE:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from visualizer.attention.roles import Role
 from visualizer.attention.spec import (
     BIAS,
     BLOCK_LAYERS,
@@ -53,7 +54,7 @@ DEVICE_FACTOR = 4  # factor on the tolerance: a GPU sums in a different order
 NEGLIGIBLE_SIZE = 1e-30
 
 
-_AFTER_ATTENTION = ("output", "attended", "normed_attended", "up", "feed_forward")
+_AFTER_ATTENTION = (Role.OUTPUT, "attended", "normed_attended", "up", "feed_forward")
 """The stages after a module's attention that sum terms, if present."""
 
 
@@ -145,7 +146,7 @@ def note(run: Run, dialect: CodeDialect) -> Iterator[str]:
 
 def _asserted_stages(run: Run, dialect: CodeDialect) -> tuple[str, ...]:
     made = {line.stages[-1] for line in lines(run.trace.spec, dialect) if line.stages}
-    return tuple(dict.fromkeys(stage for stage in ("weights", run.trace.last) if stage in made))
+    return tuple(dict.fromkeys(stage for stage in (Role.WEIGHTS, run.trace.last) if stage in made))
 
 
 def tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
@@ -156,12 +157,12 @@ def tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
     """
     spec = run.trace.spec
     sharpness = 2 * _largest_score(run)
-    is_one_call = dialect is CodeDialect.SDPA and "weights" not in _asserted_stages(run, dialect)
+    is_one_call = dialect is CodeDialect.SDPA and Role.WEIGHTS not in _asserted_stages(run, dialect)
     units = (
         USUAL_UNITS + sharpness if is_one_call else min(USUAL_UNITS + sharpness, MAX_ROUNDING_UNITS)
     )
     units = MAX_ROUNDING_UNITS if spec.normalisation is Normalisation.SUM else units
-    if stage == "weights" and spec.normalisation is not Normalisation.SUM:
+    if stage == Role.WEIGHTS and spec.normalisation is not Normalisation.SUM:
         return Tolerance(units * unit(spec), NEGLIGIBLE_SIZE)
     hidden = spec.hidden_width if spec.has_block else 0
     summed = math.sqrt(max(spec.d_in, spec.width, hidden, run.trace.tokens)) / 4
@@ -174,10 +175,10 @@ def tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
 
 def _largest_term(run: Run) -> float:
     """The largest term of any sum after the weights; sums may cancel, so their error follows it."""
-    summed = ("values", "context", *_AFTER_ATTENTION, run.trace.last)
+    summed = (Role.VALUES, Role.CONTEXT, *_AFTER_ATTENTION, run.trace.last)
     limits = (_value_limits(run, stage) for stage in summed if stage in run.trace)
     largest = max(max(-low, high) for low, high in limits) * _norm_magnification(run)
-    dropped = max(1.0, _value_limits(run, "dropped")[1]) if "dropped" in run.trace else 1.0
+    dropped = max(1.0, _value_limits(run, Role.DROPPED)[1]) if Role.DROPPED in run.trace else 1.0
     return largest * dropped
 
 
@@ -187,7 +188,7 @@ def _norm_magnification(run: Run) -> float:
         return 1.0
     smallest = min(
         float(read_some(run, stage).astype(np.float64).var(axis=-1).min())
-        for stage in ("residual", "attended")
+        for stage in (Role.RESIDUAL, "attended")
     )
     return max(1.0, 1 / math.sqrt(smallest + NORM_EPSILON))
 
@@ -209,7 +210,7 @@ def _largest_score(run: Run) -> float:
     """The largest magnitude of a score before the exponential; 0 if there is none."""
     if run.trace.spec.normalisation in {Normalisation.UNIFORM, Normalisation.SUM}:
         return 0.0
-    low, high = _value_limits(run, "scaled" if "scaled" in run.trace else "scores")
+    low, high = _value_limits(run, Role.SCALED if Role.SCALED in run.trace else Role.SCORES)
     return max(-low, high)
 
 
@@ -370,8 +371,8 @@ def _other_tensors(run: Run) -> Iterator[str]:
     if spec.mask is Mask.OWN and spec.own_mask:
         yield cells("own_mask", spec.own_mask.array(), "query key; 1 where allowed")
     if spec.drops:
-        weights = trace.read(trace.stage("dropped").reads[0])
-        kept = (trace.read("dropped") != 0) | (weights == 0)
+        weights = trace.read(trace.stage(Role.DROPPED).reads[0])
+        kept = (trace.read(Role.DROPPED) != 0) | (weights == 0)
         dims = " ".join((*trace.axes, "head query key"))
         yield cells("kept", kept, f"{dims}; 0 where dropout removes a weight")
 
@@ -391,7 +392,7 @@ def _weight_lines(spec: AttentionSpec, words: CodeIdentifiers, run: Run) -> Iter
         drawn.append(f"{words.layers['out_proj']} = nn.Linear({width}, {width}).to(dtype)")
     drawn += _block_lines(spec, words)
     yield "\n".join(drawn)
-    dtype = run.trace.read("input").dtype
+    dtype = run.trace.read(Role.INPUT).dtype
     for name, matrix in spec.counting_weights:
         yield _custom_weight_lines(spec, words, name, matrix.array().astype(dtype))
 

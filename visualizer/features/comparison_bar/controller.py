@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
+from visualizer.attention.roles import Role
 from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
@@ -137,7 +138,7 @@ class ComparisonController(QObject):
         """The stage to start with: that of the pinned cell, or else the weights."""
         resolved = self._workspace.wanted_resolved
         pinned = resolved.pinned if resolved else None
-        return frozenset({pinned.stage if pinned else "weights"})
+        return frozenset({pinned.stage if pinned else Role.WEIGHTS})
 
     def _change_comparison(self, **fields: Any) -> None:
         now = self._comparison

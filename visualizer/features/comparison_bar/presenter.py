@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from visualizer.attention.roles import Role
 from visualizer.attention.settings import SETTINGS, SettingKind
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison import (
@@ -42,7 +43,7 @@ def largest_difference(resolved: Resolved, comparison: Comparison) -> tuple[str,
     """Describe the largest difference of the current stage, and return its cell."""
     run, stages = resolved.run, [*resolved.shown_stages]
     if comparison.against is ComparisonKind.SAMPLES:
-        stages = [run.trace.stage("dropped")]
+        stages = [run.trace.stage(Role.DROPPED)]
     if comparison.against is ComparisonKind.HEAD:
         with_heads = [stage for stage in stages if "head" in stage.dims]
         stages = with_heads or [run.trace.stage(run.trace.attention)]
@@ -66,7 +67,7 @@ def _preferred_stage(stages: list[Stage], resolved: Resolved) -> Stage:
     """The stage of the pinned cell, or else the weights, or else the first stage."""
     by_name = {stage.name: stage for stage in stages}
     pinned = resolved.view.pinned
-    return (pinned and by_name.get(pinned.stage)) or by_name.get("weights") or stages[0]
+    return (pinned and by_name.get(pinned.stage)) or by_name.get(Role.WEIGHTS) or stages[0]
 
 
 def _find_largest_change(

@@ -16,6 +16,7 @@ from visualizer.attention.model_reading import (
     PartsAnswer,
     QuestionKind,
 )
+from visualizer.attention.roles import Role
 from visualizer.format import format_short
 from visualizer.session.head_retrieval import known_retrieval
 from visualizer.session.model_panes import MeasurementOffer, measurement_offer
@@ -168,9 +169,9 @@ SCATTER: PanelId[HeadScatterPanel] = PanelId(PANE)
 def warm(resolved: Resolved) -> None:
     """Measure the heads before `present_scatter`; called on the worker."""
     trace, texts = resolved.run.trace, resolved.run.compared_texts
-    if "weights" in trace and trace.is_measured("weights", texts):
-        trace.measured("weights", texts)
-        trace.measured_uniform("weights", resolved.leading, texts)
+    if Role.WEIGHTS in trace and trace.is_measured(Role.WEIGHTS, texts):
+        trace.measured(Role.WEIGHTS, texts)
+        trace.measured_uniform(Role.WEIGHTS, resolved.leading, texts)
 
 
 def present_scatter(
@@ -178,16 +179,16 @@ def present_scatter(
 ) -> HeadScatterPanel:
     """Present all heads of the current text by the two chosen measures."""
     run, options = resolved.run, resolved.view.scatter
-    if "weights" in resolved.covered:
+    if Role.WEIGHTS in resolved.covered:
         return HeadScatterPanel(message=COVERED)
-    if "weights" not in run.trace:
+    if Role.WEIGHTS not in run.trace:
         return HeadScatterPanel(message=SCORES)
     if offer := measurement_offer(run):
         if previous and previous.offer == offer:
             return previous
         return HeadScatterPanel(message=offer.says, offer=offer)
     model_answers = _known_answers(resolved)
-    measures = run.trace.measured("weights", run.compared_texts)
+    measures = run.trace.measured(Role.WEIGHTS, run.compared_texts)
     layer = run.trace.at("layer", resolved.leading)
     shown = frozenset((layer, head) for head in resolved.heads)
     map_name = resolved.view.colouring.sequential
@@ -238,10 +239,10 @@ def _build_axis(
     found = known_retrieval(resolved)
     if measure is RETRIEVAL and found:
         return ScatterAxis(measure, found.values, found.chance[0])
-    values: np.ndarray = getattr(run.trace.measured("weights", run.compared_texts), measure.name)
+    values: np.ndarray = getattr(run.trace.measured(Role.WEIGHTS, run.compared_texts), measure.name)
     text = run.trace.at("text", resolved.leading)
     values = values[tuple(text if axis == "text" else slice(None) for axis in run.trace.axes)]
-    alike = run.trace.measured_uniform("weights", resolved.leading, run.compared_texts)
+    alike = run.trace.measured_uniform(Role.WEIGHTS, resolved.leading, run.compared_texts)
     return ScatterAxis(measure, values.reshape(layers, -1), float(getattr(alike, measure.name)[0]))
 
 

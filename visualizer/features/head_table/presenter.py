@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from visualizer.attention.roles import Role
 from visualizer.format import format_number, format_share
 from visualizer.session.head_retrieval import RetrievalWeights, known_retrieval
 from visualizer.session.model_panes import MeasurementOffer, measurement_offer
@@ -229,10 +230,10 @@ HEADS: PanelId[HeadTablePanel | None] = PanelId(PANE)
 def warm(resolved: Resolved) -> None:
     """Compute the measures before `present_heads`; called on the worker."""
     trace, texts = resolved.run.trace, resolved.run.compared_texts
-    if "weights" in trace and trace.is_measured("weights", texts):
-        trace.measured("weights", texts)
+    if Role.WEIGHTS in trace and trace.is_measured(Role.WEIGHTS, texts):
+        trace.measured(Role.WEIGHTS, texts)
         for leading in np.ndindex(trace.leading):  # the user may switch to another text next
-            trace.measured_uniform("weights", leading, texts)
+            trace.measured_uniform(Role.WEIGHTS, leading, texts)
 
 
 def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTablePanel | None:
@@ -241,9 +242,9 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
     None while the weights are covered by a prediction.
     """
     run, leading = resolved.run, resolved.leading
-    if "weights" in resolved.covered:
+    if Role.WEIGHTS in resolved.covered:
         return None
-    if "weights" not in run.trace:
+    if Role.WEIGHTS not in run.trace:
         return HeadTablePanel("", (SCORES,), (), (), (), None, ())
     texts, places = run.compared_texts, _all_layers_leading(run, leading)
     retrieval = known_retrieval(resolved)
@@ -251,7 +252,7 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
         if previous and (previous.offer, previous.retrieval) == (offer, retrieval):
             return previous
         return _retrieval_only_table(resolved, len(places), offer, retrieval)
-    measures = run.trace.measured("weights", texts)
+    measures = run.trace.measured(Role.WEIGHTS, texts)
     queries = np.concatenate([measures.queries[place] for place in places])
     lead = _describe_scope(run, queries, leading)
     uniform = _uniform_values(run, places, texts)
@@ -334,7 +335,7 @@ def _uniform_values(
 ) -> dict[HeadColumn, float | None]:
     """Return the columns that have numbers, with their values for uniform attention."""
     found: dict[HeadColumn, float | None] = {}
-    measured = [run.trace.measured_uniform("weights", place, texts) for place in places]
+    measured = [run.trace.measured_uniform(Role.WEIGHTS, place, texts) for place in places]
     for column in COLUMNS:
         values = [column.values(each, ())[0] for each in measured]
         first = values[0]

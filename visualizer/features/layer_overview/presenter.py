@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.head_measures import measure_patterns, measure_uniform_patterns
 from visualizer.attention.masks import Masking, any_allowed_in_blocks
+from visualizer.attention.roles import Role
 from visualizer.errors import InputError
 from visualizer.format import format_count, format_share
 from visualizer.heatmap.panel_colour_scale import SHORT
@@ -158,7 +159,7 @@ def needs(resolved: Resolved) -> tuple[int, HeadOrder]:
 def warm(resolved: Resolved) -> None:
     """Pool and measure the weights before `present_layers`; called on the worker."""
     run = resolved.run
-    if "weights" in run.trace:
+    if Role.WEIGHTS in run.trace:
         text = _text_index(run, resolved.leading)
         weights = _pool_weights(run, text)
         if _is_measured(run):
@@ -170,9 +171,9 @@ def warm(resolved: Resolved) -> None:
 def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> LayerOverviewPanel:
     """Present the heads of all layers, for the current text."""
     run = resolved.run
-    if "weights" in resolved.covered:
+    if Role.WEIGHTS in resolved.covered:
         return LayerOverviewPanel(message=COVERED)
-    if "weights" not in run.trace:
+    if Role.WEIGHTS not in run.trace:
         return LayerOverviewPanel(message=SCORES)
     text = _text_index(run, resolved.leading)
     panel = _present_weights(resolved, text)
@@ -280,7 +281,7 @@ def _block_size(run: Run) -> int:
 
 def _pool_weights(run: Run, text: int | None) -> np.ndarray:
     """Return the pooled weights of one text, [layer, head, row, column]."""
-    held, block, trace = run.trace.holding("weights"), _block_size(run), run.trace
+    held, block, trace = run.trace.holding(Role.WEIGHTS), _block_size(run), run.trace
 
     def make() -> np.ndarray:
         if held.is_blockwise:
@@ -290,7 +291,7 @@ def _pool_weights(run: Run, text: int | None) -> np.ndarray:
         whole = whole if "layer" in trace.axes else whole[None]
         for layer, own in enumerate(whole):
             leading = trace.leading_index(layer=layer, text=text or 0)
-            own[..., ~_pool_allowed(trace.allowed("weights", leading), block)] = math.nan
+            own[..., ~_pool_allowed(trace.allowed(Role.WEIGHTS, leading), block)] = math.nan
         whole.flags.writeable = False
         return whole
 
@@ -305,7 +306,7 @@ def _sample_long_text(run: Run, held: BlockwiseTensor, text: int | None) -> np.n
     for layer in range(trace.count("layer")):
         leading = trace.leading_index(layer=layer, text=text or 0)
         own = np.stack([held.sampled(block, (*leading, head)) for head in heads])
-        masking = Masking.of(trace.spec_at(leading), "weights")
+        masking = Masking.of(trace.spec_at(leading), Role.WEIGHTS)
         allowed = any_allowed_in_blocks(masking, trace.sides, text or 0, (block, block))
         own[..., ~allowed] = math.nan
         layers.append(own)
@@ -325,20 +326,20 @@ def _measure_heads(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadM
     texts = run.compared_texts
     if run.trace.is_blockwise:
         return _pattern_measures(run, leading)
-    measures = run.trace.measured("weights", texts)
-    return measures, run.trace.measured_uniform("weights", leading, texts)
+    measures = run.trace.measured(Role.WEIGHTS, texts)
+    return measures, run.trace.measured_uniform(Role.WEIGHTS, leading, texts)
 
 
 def _is_measured(run: Run) -> bool:
     """Whether the heads can be measured without reading all weights of a long text."""
-    held = run.trace.holding("weights")
+    held = run.trace.holding(Role.WEIGHTS)
     return not held.is_blockwise or cast("BlockwiseTensor", held).are_rows_known
 
 
 def _pattern_measures(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
     """Return the measures that need one key per query, for the heads and for uniform attention."""
-    held = cast("BlockwiseTensor", run.trace.holding("weights"))
-    words, masking = run.words(leading), Masking.of(run.trace.spec_at(leading), "weights")
+    held = cast("BlockwiseTensor", run.trace.holding(Role.WEIGHTS))
+    words, masking = run.words(leading), Masking.of(run.trace.spec_at(leading), Role.WEIGHTS)
     measures: HeadMeasures = held.keep_result("patterns", lambda: measure_patterns(held, words))
     uniform: HeadMeasures = held.keep_result(
         ("uniform patterns", masking), lambda: measure_uniform_patterns(masking, words)
@@ -370,7 +371,7 @@ def _order_places(
 
 
 def _likeness_order(run: Run, weights: np.ndarray, text: int | None) -> tuple[int, ...]:
-    made: tuple[int, ...] = run.trace.holding("weights").keep_result(
+    made: tuple[int, ...] = run.trace.holding(Role.WEIGHTS).keep_result(
         ("likeness", text), lambda: likeness_order(weights)
     )
     return made
@@ -418,7 +419,7 @@ def overview_of(
     is_measured = bool(order_row(order).measure)  # measuring takes longer than everything else
     panels = []
     for run, numbers in runs:
-        if "weights" in run.trace:
+        if Role.WEIGHTS in run.trace:
             resolved = resolve(Document(), View(), run)
             panel = (
                 present_layers(resolved, None) if is_measured else _present_weights(resolved, None)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from visualizer.attention.layer_stages import ORDER
+from visualizer.attention.roles import Role
 from visualizer.attention.spec_validation import problems
 from visualizer.attention.stages import shape, stages
 from visualizer.errors import reason_of
@@ -257,7 +258,7 @@ class PageParser(Struct, frozen=True):
             return None
         self.source.check((*self.path, "cell"), table, _CELL, tuple(_CELL))
         self._check_stage(("cell", "stage"), table["stage"], sizes)
-        named = sizes[table["stage"]][len(sizes["input"]) - 2 :]
+        named = sizes[table["stage"]][len(sizes[Role.INPUT]) - 2 :]
         place = self._check_indices(("cell", "at"), table["at"], named)
         if len(place) < len(named):
             sentence = f"A cell of “{table['stage']}” needs {len(named)} indices."

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.masks import Masking, allowed_in_text
+from visualizer.attention.roles import Role
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.session.view_options import FOLLOWS, ColourLimits
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 def why_none(run: Run) -> str:
     """The reason why a run has no lines; empty if it has some."""
-    if "weights" not in run.trace:
+    if Role.WEIGHTS not in run.trace:
         return "This file contains scores only; lines need attention weights."
     if not run.has_same_keys:
         if run.is_continuation:

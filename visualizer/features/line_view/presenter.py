@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from visualizer.attention.display_transforms import WeightTransform
+from visualizer.attention.roles import Role
 from visualizer.features.line_view import line_selection
 from visualizer.features.line_view.line_selection import (
     LineRequest,
@@ -100,7 +101,7 @@ class LinePanel(Struct, frozen=True, eq=False):
     """
 
     made_of: tuple[Hashable, ...] = ()
-    stage: str = "weights"
+    stage: str = Role.WEIGHTS
     heads: int = 0
     solo: int | None = None
     labels: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.masks import FORBIDDING, Masking, allowed
+from visualizer.attention.roles import Role
 from visualizer.attention.spec import BooleanMatrix
 from visualizer.attention.stages import is_hatched
 from visualizer.errors import InputError
@@ -171,7 +172,7 @@ def _present_cuts(
     if tokens > MAX_MASK_TOKENS:  # not even a temporary matrix is built
         note = TOO_LONG_TO_CUT.format(most=format_count(MAX_MASK_TOKENS, "token"))
         return MaskEditPanel(state, tokens, None, (note,), frozenset(), {}, layer, is_too_long=True)
-    allowed = trace.allowed("weights", resolved.leading)
+    allowed = trace.allowed(Role.WEIGHTS, resolved.leading)
     targets, fresh = {}, {}
     for panel in board.heatmaps:
         if _is_target(panel, resolved.covered) and panel.head is not None:

@@ -9,6 +9,7 @@ from PySide6.QtCore import QEasingCurve, QLineF, QRectF, QSize, Qt, QVariantAnim
 from PySide6.QtGui import QAccessible, QColor, QFont, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from visualizer.attention.roles import VECTORS
 from visualizer.widgets.app_settings import is_reduced
 from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.theme import LIGHT, Theme, head_colour
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 DURATION_MS = 200
 MAX_CELL_PX = 22
 ROWS_HEIGHT = (44, 88)
-PROJECTED = {"queries", "keys", "values"}
 
 
 class HeadSplitView(QWidget):
@@ -188,4 +188,4 @@ def _is_different_matrix(before: HeadSplit, split: HeadSplit) -> bool:
     """Whether the heads differ, or the matrix changed to another of Q, K and V."""
     if (before.heads, before.d_head) != (split.heads, split.d_head):
         return True
-    return before.stage != split.stage and {before.stage, split.stage} <= PROJECTED
+    return before.stage != split.stage and {before.stage, split.stage} <= {*VECTORS}

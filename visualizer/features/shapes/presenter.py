@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from visualizer.attention.roles import VECTORS, Role
 from visualizer.attention.spec import Arrangement, Dtype
 from visualizer.explanations.explain import EXPLAINERS
 from visualizer.explanations.shape_equations import sizes
@@ -26,7 +27,7 @@ MAX_COLUMNS = 64
 MAX_HEADS = 16
 MAX_ROWS = 8
 
-_DRAWN = ("queries", "keys", "values", "context", "concat")
+_DRAWN = (*VECTORS, Role.CONTEXT, Role.CONCAT)
 
 
 class HeadSplit(Struct, frozen=True):
@@ -118,7 +119,7 @@ def head_split_of(run: Run, current: str | None) -> HeadSplit | None:
     drawn = [name for name in _DRAWN if name in trace]
     if not drawn:
         return None
-    near = "concat" if current == "output" else current
+    near = Role.CONCAT if current == Role.OUTPUT else current
     stage = trace.stage(near if near in drawn else drawn[0])
     has_heads = current is None or "head" in trace.stage(current).dims
     symbol = stage.symbol if len(stage.symbol) == 1 else stage.title

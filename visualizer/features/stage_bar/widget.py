@@ -10,6 +10,7 @@ from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QToolButton, QWidget
 
 from visualizer.attention.layer_stages import AROUND, ORDER
+from visualizer.attention.roles import Role
 from visualizer.attention.stages import TABLE
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.buttons import SoloToggleButton
@@ -28,8 +29,8 @@ HEIGHT = 36
 
 BESIDE = {
     "position": "embedding",
-    "keys": "queries",
-    "values": "queries",
+    Role.KEYS: Role.QUERIES,
+    Role.VALUES: Role.QUERIES,
     "projected_keys": "projected_queries",
     "normed_keys": "normed_queries",
     "turned_keys": "turned_queries",

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.fixed_weights import weights_of
+from visualizer.attention.roles import Role
 from visualizer.attention.spec import BIAS, NORMS, OWN_LAYERS
 from visualizer.attention.stages import is_hatched, parameter_names
 from visualizer.features.tensor_editor.spreadsheet_clipboard import format_number_plain
@@ -199,7 +200,7 @@ def _table_axes(run: Run, name: str, leading: LeadingIndex) -> tuple[Axis, Axis]
 
 
 _WEIGHT_AXES = {
-    "W_output": ("concat", "width"),
+    "W_output": (Role.CONCAT, "width"),
     **dict.fromkeys(NORMS, ("weight", "d_model")),
     "linear1": ("d_model", "d_ff"),
     "linear2": ("d_ff", "d_model"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from visualizer.attention.display_transforms import WeightTransform
+from visualizer.attention.roles import Role
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.session.pane import PanelPresenter
@@ -87,7 +88,7 @@ def present_view_controls(resolved: Resolved, board: Board) -> ViewControlsPanel
         tuple(_colour_limits(board)),
         *_describe_range(board, resolved.view.colouring.limits),
         *_describe_zoom(resolved),
-        "values" in resolved.run.trace,
+        Role.VALUES in resolved.run.trace,
     )
 
 

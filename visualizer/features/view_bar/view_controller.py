@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject
 
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.remote_numbers import NumbersOnTheirWayError, without_waiting
+from visualizer.attention.roles import Role
 from visualizer.features.view_bar.presenter import BoardArrangement
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
@@ -303,7 +304,7 @@ class ViewController(QObject):
         leading = trace.leading_index(layer=layer)
         if "layer" in trace.axes:
             workspace.show_leading(leading)
-        is_shown = "weights" in trace and "weights" in resolved.chosen
+        is_shown = Role.WEIGHTS in trace and Role.WEIGHTS in resolved.chosen
         if is_shown and resolved.heads and query < trace.sides[0]:
             pinned = workspace.wanted.pinned
             self._pending_pin = _PendingPin(resolved.run, leading, resolved.heads[0], query, pinned)
@@ -322,9 +323,11 @@ class ViewController(QObject):
             return
         with without_waiting(), suppress(NumbersOnTheirWayError):
             index = (*row.leading, row.head, row.query)
-            key = int(row.run.trace.read("weights", index).argmax())
+            key = int(row.run.trace.read(Role.WEIGHTS, index).argmax())
             self._pending_pin = None
-            pinned = pin_cell(self._workspace.wanted, Cell("weights", (row.head, row.query, key)))
+            pinned = pin_cell(
+                self._workspace.wanted, Cell(Role.WEIGHTS, (row.head, row.query, key))
+            )
             self._workspace.want(pinned)
 
     def set_scatter(self, across: str, up: str) -> None:

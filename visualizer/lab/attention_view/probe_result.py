@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from visualizer.attention.roles import Role
+
 if TYPE_CHECKING:
     from visualizer.language.wire_format import Message
 
@@ -48,7 +50,7 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
             int(values["step"]),
             tuple(values["tokens"]),
             arrays["logits"],
-            arrays.get("weights"),
+            arrays.get(Role.WEIGHTS),
             arrays.get("attending"),
             int(values.get("cut", 0)),
         )

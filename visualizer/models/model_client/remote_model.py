@@ -22,6 +22,7 @@ from visualizer.attention.model_reading import (
     PartsAnswer,
     QuestionKind,
 )
+from visualizer.attention.roles import Role
 from visualizer.errors import InputError
 from visualizer.models.cached_generation import ReadToken, TokensByNumber
 from visualizer.models.model_client.connection import ModelConnection
@@ -225,7 +226,7 @@ class RemoteModel:
     ) -> HeadMeasures:
         """Return the measures of a stage; those of the weights may already be known."""
         sent, arrays = {"run": number, "stage": stage}, known
-        if stage != "weights" or not known:
+        if stage != Role.WEIGHTS or not known:
             arrays = self._connection.job("/measures", sent, progress)[1]
         own = sizes[sizes[0] == 1 :]
         names = HeadMeasures.__struct_fields__

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from visualizer.attention.blockwise_captured_run import VECTORS
 from visualizer.attention.blockwise_stages import MatrixBlocks
 from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor, FirstPicture
 from visualizer.attention.cached_tensor import CachedTensor, readable
 from visualizer.attention.captured_attention import with_mask
+from visualizer.attention.roles import VECTORS, Role
 from visualizer.attention.stages import shape
 from visualizer.errors import InputError
 from visualizer.models.model_client.fetched_numbers import AT_ONCE
@@ -275,8 +275,8 @@ class MatricesOnServer(MatrixBlocks):
         vectors = self._header.vectors
         assert vectors is not None
         sizes = (*self.leading, *shape(self.spec, row.dims, self.sides()[0]))
-        if row.name in VECTORS or row.dims[-1] != "key":
-            width = vectors.d_head if row.name in {"queries", "keys"} else vectors.d_value
+        if row.role in VECTORS or row.dims[-1] != "key":
+            width = vectors.d_head if row.role in {Role.QUERIES, Role.KEYS} else vectors.d_value
             sizes = (*sizes[:-1], width)
         source = BlocksFromServer(self, row, self._fetched, self._ask)
         source.take_ahead(FirstPicture.of(sizes), ahead)
@@ -292,7 +292,7 @@ class BlocksFromServer(BlockSource):
         self, matrices: MatricesOnServer, row: Stage, fetched: FetchedNumbers, ask: Ask
     ) -> None:
         self._matrices, self._row, self._fetched, self._ask = matrices, row, fetched, ask
-        self._is_of_keys = row.dims[-1] == "key" and row.name not in VECTORS
+        self._is_of_keys = row.dims[-1] == "key" and row.role not in VECTORS
         self._local = matrices.source(row) if self._is_of_keys else None
         self.is_signed = self._local.is_signed if self._local else True
         self.outside = self._local.outside if self._local else 0.0

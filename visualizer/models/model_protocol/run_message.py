@@ -20,6 +20,7 @@ from visualizer.attention.layer_operations import LayerStep, ResidualStream, wei
 from visualizer.attention.layer_stages import always
 from visualizer.attention.model_reading import ModelReading, NextToken, SecondText
 from visualizer.attention.remote_numbers import NumbersOnTheirWayError
+from visualizer.attention.roles import VECTORS, Role
 from visualizer.attention.run import Run
 from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.stages import Operation, Stage
@@ -44,7 +45,7 @@ FIRST_LAYER = "first layer"
 """Name of the array with those of the first layer, if not all layers are sent."""
 MEASURES = "measures/"
 """Prefix of the names of the head measures."""
-LARGE_VECTORS = ("queries", "keys", "values", "bias", "sinks")
+LARGE_VECTORS = (*VECTORS, "bias", "sinks")
 """Fields of the vectors of captured attention that can be large."""
 MAX_WHOLE_BYTES = 2**24
 """Maximum size of the attention weights of all layers; if larger, the client requests blocks."""
@@ -300,7 +301,7 @@ def whole_run(
         With field ``server`` if the attention has an unexpected shape.
     """
     header, rows = sent.captured, tuple(row.row for row in sent.stages)
-    attention = next(name for name in ("weights", rows[-1].name) if name in {*_stage_names(rows)})
+    attention = next((row.name for row in rows if row.role is Role.WEIGHTS), rows[-1].name)
 
     def captured(values: np.ndarray) -> CapturedAttention:
         sizes = (header.layers, header.heads, header.queries, header.keys)

@@ -29,6 +29,7 @@ from visualizer.attention.layer_operations import (
     weight_names,
 )
 from visualizer.attention.layer_stages import ORDER, STEP_OPERATIONS
+from visualizer.attention.roles import Role
 from visualizer.attention.spec import MAX_VALUES
 from visualizer.attention.stages import CELLS, Operation
 from visualizer.models.model_protocol.answers import unreadable
@@ -92,7 +93,7 @@ def _run_claims(values: RunValues) -> Iterator[Claim]:
     names = [row.name for row in sent.stages]
     yield bool(names) and names == [name for name in ORDER if name in names], "set of stages"
     yield {*names} == values.shapes.keys(), "set of shapes"
-    attention = next((row for row in sent.stages if row.name == "weights"), sent.stages[-1])
+    attention = next((row for row in sent.stages if row.name == Role.WEIGHTS), sent.stages[-1])
     yield attention.dims == CELLS, "attention"
     for row in sent.stages:
         yield _has_size(header, row, values.shapes[row.name]), f"shape of {row.name}"

@@ -26,6 +26,7 @@ from visualizer.attention.model_reading import (
     ModelAnswers,
     PartsAnswer,
 )
+from visualizer.attention.roles import Role
 from visualizer.errors import InputError
 from visualizer.language.wire_format import Message
 from visualizer.models.answer_model_question import answer_model_question
@@ -184,8 +185,8 @@ class ServedModel:
                 {name: tuple(run.trace.model_weights[name].shape) for name in small_weights(run)},
                 run.trace.holding(run.trace.attention).limits(),
             )
-            if "weights" in run.trace:  # the window shows these measures of all heads at once
-                measures = run.trace.measured("weights", run.compared_texts)
+            if Role.WEIGHTS in run.trace:  # the window shows these measures of all heads at once
+                measures = run.trace.measured(Role.WEIGHTS, run.compared_texts)
                 names = type(measures).__struct_fields__
                 arrays |= {f"{MEASURES}{name}": getattr(measures, name) for name in names}
             return msgspec.to_builtins(values), arrays
